@@ -1,0 +1,31 @@
+"""The errors symphony raises on purpose; the command line prints each as one line, everyone else raises them."""
+
+from __future__ import annotations
+
+
+class SymphonyError(Exception):
+    """Something failed that is not the user's mistake.
+
+    what:   what happened, without a full stop.
+    where:  the user's file:line, a process path, a folder; may be empty.
+    remedy: what to do now, without a full stop; may be empty.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+        super().__init__(what, where, remedy)
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        remedy = f" {self.remedy}." if self.remedy else ""
+        return f"{self.what}{place}.{remedy}"
+
+
+class UserError(SymphonyError):
+    """The user's mistake: exit code 2, and nothing was started."""
+
+    exit_code = 2

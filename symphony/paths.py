@@ -1,0 +1,81 @@
+"""Where symphony keeps its own files on this machine; the engine room and the tmux provider ask here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+# sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
+SOCKET_PATH_LIMIT = 107
+
+
+def home() -> Path:
+    """The user's symphony folder: $SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
+
+    Not $XDG_RUNTIME_DIR: that one is absent under cron or su, and two folders would mean two servers.
+    """
+    if chosen := os.environ.get("SYMPHONY_HOME"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else _user_home() / ".local" / "state") / "symphony"
+
+
+def cache() -> Path:
+    """Where what can be built again lies: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else _user_home() / ".cache") / "symphony"
+
+
+def private_folder(path: Path) -> Path:
+    """Make path and what is missing above it readable by the owner only, whatever the umask; return it."""
+    for folder in [*reversed(path.parents), path]:
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if folder == path or home() in (folder, *folder.parents):
+                folder.chmod(0o700)
+    return path
+
+
+def tmux_socket(server: str) -> Path:
+    """The socket of the named tmux server of this user; the same for every login of the user."""
+    socket = home() / "tmux" / f"{server}.sock"
+    if len(os.fsencode(socket)) <= SOCKET_PATH_LIMIT:
+        return socket
+    digest = hashlib.sha256(os.fsencode(home())).hexdigest()[:8]
+    return Path("/tmp") / f"symphony-{os.getuid()}-{digest}" / f"{server}.sock"
+
+
+def experiment_folder(session: str) -> Path:
+    """Where the launch files and logs of the processes of one experiment lie."""
+    return home() / "experiments" / session
+
+
+def store_url() -> str:
+    """The Pulumi state in use: $PULUMI_BACKEND_URL, else the user's `pulumi login`, else a folder of ours."""
+    if chosen := os.environ.get("PULUMI_BACKEND_URL"):
+        return chosen
+    return _logged_in_store() or f"file://{home() / 'state'}"
+
+
+def store_id(url: str | None = None) -> str:
+    """Eight hex digits that tell one state store from another."""
+    return hashlib.sha256((url or store_url()).encode()).hexdigest()[:8]
+
+
+def _logged_in_store() -> str | None:
+    folder = os.environ.get("PULUMI_HOME")
+    credentials = (Path(folder) if folder else _user_home() / ".pulumi") / "credentials.json"
+    try:
+        current = json.loads(credentials.read_text()).get("current")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return current if isinstance(current, str) and current else None
+
+
+def _user_home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/tmp") / f"symphony-home-{os.getuid()}"
