@@ -1,0 +1,35 @@
+"""Runs another program with a deadline and turns its failure into one sentence; the modules here call nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class ToolchainError(Exception):
+    """What the person at the keyboard is told: one line, with the remedy where there is one."""
+
+
+def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = None) -> str:
+    """Run to the end and return standard output; raise ToolchainError when it fails or takes too long."""
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+    except FileNotFoundError as error:
+        raise ToolchainError(f"{words[0]} is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainError(f"{' '.join(words[:4])} did not finish in {timeout:g} s") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise ToolchainError(f"{' '.join(words[:4])} failed ({done.returncode}): {' / '.join(said[-2:])}")
+    return done.stdout
+
+
+def succeeds(argv: Sequence[str | Path], *, timeout: float = 30) -> bool:
+    """Whether the program ran and returned 0."""
+    try:
+        run(argv, timeout=timeout)
+    except ToolchainError:
+        return False
+    return True

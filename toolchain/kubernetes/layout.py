@@ -1,0 +1,64 @@
+"""Where the cluster keeps its files and which addresses it uses: plain values that every other module here reads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+NODE_NAME = "symphony-node"
+NODE_BRIDGE = "symph-node"
+POD_BRIDGE = "symph-pods"
+NODE_ADDRESS = "10.213.0.1"
+POD_RANGE = "10.213.64.0/20"
+SERVICE_RANGE = "10.213.128.0/20"
+KUBERNETES_SERVICE = "10.213.128.1"
+CLUSTER_DOMAIN = "cluster.local"
+
+API_SERVER = f"https://{NODE_ADDRESS}:6443"
+ETCD = "https://127.0.0.1:22379"
+ETCD_PEER = "https://127.0.0.1:22380"
+REGISTRY = "localhost:5000"
+PAUSE_IMAGE = f"{REGISTRY}/symphony/pause:1"
+
+# Every program of the cluster carries this variable, so that `down` finds it and whatever it started.
+MARKER = "SYMPHONY_CLUSTER"
+
+
+def cache_folder() -> Path:
+    """The folder of this user under which everything built or running is kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "symphony"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folder of one cluster; `registry` and `docker` outlive `down`, the rest does not."""
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> Layout:
+        return cls(cache_folder() / "cluster")
+
+    def path(self, *parts: str) -> Path:
+        return self.folder.joinpath(*parts)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Cluster administrator."""
+        return self.path("kubeconfigs", "admin.yaml")
+
+    @property
+    def user_kubeconfig(self) -> Path:
+        """An ordinary user: only what role.yaml grants, in the namespace `ordinary`."""
+        return self.path("kubeconfigs", "ordinary.yaml")
+
+    def certificate(self, name: str) -> Path:
+        return self.path("certificates", f"{name}.crt")
+
+    def key(self, name: str) -> Path:
+        return self.path("certificates", f"{name}.key")
+
+    def log(self, daemon: str) -> Path:
+        return self.path("logs", f"{daemon}.log")

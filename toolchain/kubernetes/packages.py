@@ -1,0 +1,53 @@
+"""The Debian packages the cluster needs, installed by `up` when they are missing and it runs as root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from toolchain.kubernetes.calls import ToolchainError, run
+
+# package -> a program or file that shows it is there, whoever installed it
+PACKAGES = {
+    "conntrack": "conntrack",
+    "containernetworking-plugins": "/usr/lib/cni/host-local",
+    "docker-registry": "docker-registry",
+    "docker.io": "dockerd",
+    "ethtool": "ethtool",
+    "iproute2": "ip",
+    "iptables": "iptables",
+    "openssl": "openssl",
+    "socat": "socat",
+}
+
+
+def missing() -> list[str]:
+    """The packages of which nothing is there."""
+    return [name for name, proof in PACKAGES.items() if not _present(proof)]
+
+
+def ensure(say: Callable[[str], None]) -> None:
+    """Install what is missing, or say in one line what to install."""
+    wanted = missing()
+    if not wanted:
+        return
+    command = "apt-get install -y --no-install-recommends " + " ".join(wanted)
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise ToolchainError(f"missing programs; on Debian: {command}")
+    say(f"installing {len(wanted)} Debian packages: {' '.join(wanted)}")
+    run(["apt-get", "update"], timeout=180)
+    run(["env", "DEBIAN_FRONTEND=noninteractive", *command.split()], timeout=600)
+    still = missing()
+    if still:
+        raise ToolchainError(f"installed, but not found afterwards: {' '.join(still)}")
+
+
+def _present(proof: str) -> bool:
+    return Path(proof).exists() if proof.startswith("/") else shutil.which(proof, path=search_path()) is not None
+
+
+def search_path() -> str:
+    """PATH with the administrator's folders, which a user's own PATH often lacks."""
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
