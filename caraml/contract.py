@@ -1,0 +1,121 @@
+"""The names of the `SYMPH_*` variables, both directions: symphony's plan writes them, caraml's sockets read them.
+
+This file imports nothing, so that the plan can use it without loading ZeroMQ.
+
+A service called `replay-server` is, in the environment of every process of its experiment:
+
+* `SYMPH_REPLAY_SERVER_HOST`, `SYMPH_REPLAY_SERVER_PORT`, `SYMPH_REPLAY_SERVER_ADDR` (`host:port`): where to
+  connect to;
+* `SYMPH_REPLAY_SERVER_BIND`, only in the process that binds it: the host to bind. It differs from the host to
+  connect to wherever that is a name the binder cannot bind (a headless Service of Kubernetes): there it is
+  `0.0.0.0`, every interface of the process's own pod; on tmux it is the loopback address.
+
+>>> variable_names("replay-server")
+('SYMPH_REPLAY_SERVER_HOST', 'SYMPH_REPLAY_SERVER_PORT', 'SYMPH_REPLAY_SERVER_ADDR')
+>>> environment = service_variables("replay-server", "replay.rl.svc", 7000, bind_host="0.0.0.0")
+>>> environment["SYMPH_REPLAY_SERVER_ADDR"]
+'replay.rl.svc:7000'
+>>> connector_endpoint("replay-server", environment), binder_endpoint("replay-server", environment)
+(('replay.rl.svc', 7000), ('0.0.0.0', 7000))
+"""
+
+PREFIX = "SYMPH_"
+ALL_INTERFACES = "*"
+
+
+class ServiceVariableError(LookupError):
+    """A service's variable is missing or unusable; the message names it and the services there are.
+
+    `service` is the name asked for, `variable` the environment variable, `services` the services found.
+    """
+
+    def __init__(self, service: str, variable: str, reason: str, services: tuple[str, ...]) -> None:
+        known = ", ".join(services) if services else "none"
+        super().__init__(f"service {service!r}: {variable} {reason}; services of this process: {known}")
+        self.service = service
+        self.variable = variable
+        self.services = services
+
+
+def service_stem(service: str) -> str:
+    """The part of the variables' names that stands for the service: upper-cased, `-` turned into `_`.
+
+    Two services with the same stem share their variables, which the plan refuses.
+    """
+    return service.upper().replace("-", "_")
+
+
+def variable_names(service: str) -> tuple[str, str, str]:
+    """The variables a connector reads: those of the host, the port and the address (`host:port`)."""
+    stem = PREFIX + service_stem(service)
+    return stem + "_HOST", stem + "_PORT", stem + "_ADDR"
+
+
+def bind_variable(service: str) -> str:
+    """The variable that says which host the binding process binds."""
+    return PREFIX + service_stem(service) + "_BIND"
+
+
+def service_variables(service: str, host: str, port: int, bind_host: str | None = None) -> dict[str, str]:
+    """The variables of one service: what a plan puts into a process's environment.
+
+    `bind_host` is for the process that binds the service, and only for that one.
+    """
+    host_name, port_name, address_name = variable_names(service)
+    bracketed = f"[{host}]" if ":" in host else host
+    variables = {host_name: host, port_name: str(port), address_name: f"{bracketed}:{port}"}
+    if bind_host is not None:
+        variables[bind_variable(service)] = bind_host
+    return variables
+
+
+def services(environment: dict[str, str]) -> tuple[str, ...]:
+    """The services named in an environment, in order, in lower case with `-`."""
+    found: set[str] = set()
+    for name in environment:
+        if name.startswith(PREFIX) and name.endswith(("_PORT", "_HOST")):
+            found.add(name[len(PREFIX) : -len("_PORT")])
+    return tuple(sorted(stem.lower().replace("_", "-") for stem in found))
+
+
+def connector_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
+    """Host and port that a connecting socket uses. Raises ServiceVariableError."""
+    host_name, _, _ = variable_names(service)
+    return _value(service, host_name, environment), _port(service, environment)
+
+
+def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
+    """Host and port that a binding socket uses. Raises ServiceVariableError.
+
+    Without the bind variable: the host if it is an address, all interfaces (`*`) if it is a name.
+    """
+    port = _port(service, environment)
+    bind_host = environment.get(bind_variable(service))
+    if bind_host:
+        return bind_host, port
+    host = _value(service, variable_names(service)[0], environment)
+    return (host if is_ip_literal(host) or host == "localhost" else ALL_INTERFACES), port
+
+
+def is_ip_literal(host: str) -> bool:
+    """True for `10.0.0.1`, `::1` and `[::1]`, False for a name."""
+    bare = host.strip("[]")
+    if ":" in bare:
+        return all(character in "0123456789abcdefABCDEF:.%" for character in bare.partition("%")[0])
+    numbers = bare.split(".")
+    return len(numbers) == 4 and all(part.isdecimal() and int(part) < 256 for part in numbers)
+
+
+def _value(service: str, variable: str, environment: dict[str, str]) -> str:
+    value = environment.get(variable)
+    if not value:
+        raise ServiceVariableError(service, variable, "is not set", services(environment))
+    return value
+
+
+def _port(service: str, environment: dict[str, str]) -> int:
+    variable = variable_names(service)[1]
+    text = _value(service, variable, environment)
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise ServiceVariableError(service, variable, f"is no port: {text!r}", services(environment))
+    return int(text)
