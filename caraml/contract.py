@@ -1,4 +1,4 @@
-"""The names of the `SYMPH_*` variables, both directions: symphony's plan writes them, caraml's sockets read them.
+"""Names the `SYMPH_*` variables, both ways: symphony's plan writes them, caraml's sockets read them.
 
 This file imports nothing, so that the plan can use it without loading ZeroMQ.
 
