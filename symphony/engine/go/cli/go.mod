@@ -1,4 +1,4 @@
-module symphony/toolchain/pulumi/cli
+module symphony/engine/cli
 
 go 1.26
 

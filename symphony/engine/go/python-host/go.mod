@@ -1,4 +1,4 @@
-module symphony/toolchain/pulumi/python-host
+module symphony/engine/python-host
 
 go 1.26
 

@@ -1,0 +1,23 @@
+"""`symphony env`: the exports with which a plain `pulumi` uses the same state; the command table loads it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from symphony.cli import screen
+from symphony.operations.env import exports
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object instead of exports.")] = False,
+) -> None:
+    """Print the exports with which a plain `pulumi` uses the same state: eval "$(symphony env)"."""
+    values = exports()
+    if as_json:
+        screen.show_json(values)
+        return
+    for name, value in values.items():
+        print(f"export {name}={shlex.quote(value)}")

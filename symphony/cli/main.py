@@ -1,0 +1,179 @@
+"""The `symphony` command: one row a command, each loaded only when used; every error ends here as one line.
+
+A new command is a file symphony/cli/<name>.py with a function `command`, whose parameters are its options,
+and a row in COMMANDS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from symphony.errors import SymphonyError
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+INTERRUPTED = 130
+DEBUG_VARIABLE = "SYMPHONY_DEBUG"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command; its module is symphony.cli.<name>, with _ for -."""
+
+    name: str
+    help: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        return f"symphony.cli.{self.name.replace('-', '_')}"
+
+
+COMMANDS = (
+    Row("setup", "Get what is missing on this machine."),
+    Row("doctor", "Show what is here, what is missing and how to get it."),
+    Row("env", "Print the exports with which a plain `pulumi` uses the same state."),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        code = _guarded(words, debug)
+        sys.stdout.flush()
+    except OSError as error:
+        # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not complain again.
+        _silence_output()
+        if isinstance(error, BrokenPipeError):
+            return 0
+        _complain(f"the output cannot be written: {error.strerror}.")
+        return 1
+    return code
+
+
+def _guarded(words: list[str], debug: bool) -> int:
+    try:
+        return _dispatch(words)
+    except KeyboardInterrupt:
+        _complain("interrupted.")
+        return INTERRUPTED
+    except SymphonyError as error:
+        if debug:
+            raise
+        _complain(str(error))
+        return error.exit_code
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or debug:
+            raise
+        _complain(f"{error}. Run it again with --debug to see where")
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        text = " ".join(str(error).split())
+        _complain(
+            f"unexpected {type(error).__name__}: {text}. Run it again with --debug and report what it shows."
+        )
+        return 1
+
+
+def _dispatch(words: list[str]) -> int:
+    row = find(words[0]) if words else None
+    if row is None:
+        return _overview(words)
+    app = _app(row)
+    return _invoke(app, words[1:], f"symphony {row.name}")
+
+
+def find(word: str) -> Row | None:
+    """The row of a command's name or alias."""
+    return next((row for row in COMMANDS if word == row.name or word in row.aliases), None)
+
+
+def _app(row: Row) -> Typer:
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    function = cast("Callable[..., Any]", importlib.import_module(row.module).command)
+    app.command(help=function.__doc__ or row.help)(function)
+    return app
+
+
+def _invoke(app: Typer, words: list[str], name: str) -> int:
+    import typer
+    from typer import _click as click
+
+    try:
+        code = app(args=words, prog_name=name, standalone_mode=False)
+    except click.exceptions.ClickException as error:
+        _complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
+        return 2
+    except typer.Abort:
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _overview(words: list[str]) -> int:
+    if words and words[0] in ("--version", "-V"):
+        from importlib.metadata import version
+
+        print(f"symphony {version('symphony-launch')}")
+        return 0
+    if words and words[0] not in ("--help", "-h", "help"):
+        near = _near(words[0])
+        _complain(f"there is no command {words[0]!r}{near}. See `symphony --help`.")
+        return 2
+    print("Usage: symphony COMMAND [OPTIONS]\n\nRun a distributed experiment from one Pulumi program.\n")
+    width = max(len(_label(row)) for row in COMMANDS)
+    for row in COMMANDS:
+        print(f"  {_label(row):{width}}  {row.help}")
+    print("\n`symphony COMMAND --help` says more. --debug with any command shows the whole of an error.")
+    return 0
+
+
+def _label(row: Row) -> str:
+    return ", ".join([row.name, *row.aliases])
+
+
+def _near(word: str) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(word, [row.name for row in COMMANDS], 1)
+    return f", did you mean {found[0]!r}" if found else ""
+
+
+def _take_debug(words: list[str]) -> tuple[list[str], bool]:
+    """Without --debug, which may stand anywhere before a `--`; the environment tells who asks deeper down."""
+    end = words.index("--") if "--" in words else len(words)
+    if "--debug" in words[:end]:
+        words = [word for word in words[:end] if word != "--debug"] + words[end:]
+        os.environ[DEBUG_VARIABLE] = "1"
+    return words, bool(os.environ.get(DEBUG_VARIABLE))
+
+
+def _complain(text: str) -> None:
+    from symphony.cli.screen import clean
+
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"symphony: {clean(text)}", file=sys.stderr, flush=True)
+
+
+def _silence_output() -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""Driving Pulumi from outside: the binary, projects, state, runs and their errors; operations call it.
+
+The classic names (`from symphony.engine import Cluster`) live in symphony.classic, loaded when asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_CLASSIC = ("AddressBook", "Cluster", "SymphonyConfig")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CLASSIC:
+        return getattr(importlib.import_module("symphony.classic"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_CLASSIC])

@@ -1,0 +1,150 @@
+"""Finds the Pulumi engine on this machine and tells its version; setup, doctor and every run ask here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+VERSION = "3.259.0"
+OLDEST = (3, 200, 0)
+PARTS = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "pulumi-resource-pulumi-python")
+DEADLINE = 20.0
+
+_GO = Path(__file__).parent / "go"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A complete engine: the command line with the Python language host beside it or on PATH."""
+
+    pulumi: Path
+    source: str
+
+    @property
+    def folder(self) -> Path:
+        return self.pulumi.parent
+
+
+def find() -> Engine | None:
+    """The engine of PATH, else that of our cache, else the one the official installer left in ~/.pulumi."""
+    if (found := shutil.which("pulumi")) and is_complete(Path(found).parent):
+        return Engine(Path(found), "PATH")
+    if is_complete(cache_folder()):
+        return Engine(cache_folder() / "pulumi", "cache")
+    installed = installer_folder() / "bin"
+    if is_complete(installed):
+        return Engine(installed / "pulumi", "installer")
+    return None
+
+
+def require() -> Engine:
+    """The engine, or an error that says how to get it."""
+    engine = find()
+    if engine is None:
+        raise SymphonyError(
+            "the Pulumi engine is not on this machine", remedy="Run `symphony setup` to get it"
+        )
+    check_age(engine)
+    return engine
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every part is in folder or, as Pulumi itself looks for them, on PATH."""
+    if not os.access(folder / "pulumi", os.X_OK):
+        return False
+    return all(os.access(folder / part, os.X_OK) or shutil.which(part) for part in PARTS[1:])
+
+
+def cache_folder() -> Path:
+    """Where `symphony setup` puts the engine it builds: named by a hash of what it is built from."""
+    return paths.cache() / f"engine-{recipe_hash()}"
+
+
+def installer_folder() -> Path:
+    """Where Pulumi's own installer puts its files."""
+    chosen = os.environ.get("PULUMI_HOME")
+    return Path(chosen) if chosen else Path("~/.pulumi").expanduser()
+
+
+def go_modules() -> Path:
+    """The folder with the Go modules that the engine can be built from."""
+    return _GO
+
+
+def recipe_hash() -> str:
+    """Twelve hex digits of the modules and their sums."""
+    digest = hashlib.sha256(VERSION.encode())
+    for name in sorted(_GO.glob("*/go.*")):
+        digest.update(name.name.encode() + name.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def version(engine: Engine) -> tuple[int, int, int]:
+    """The version of the command line; remembered for each binary, for asking costs a process."""
+    stat = engine.pulumi.stat()
+    key = f"{engine.pulumi.resolve()} {stat.st_size} {stat.st_mtime_ns}"
+    memory = paths.cache() / "engine-versions.json"
+    known = _remembered(memory)
+    if (text := known.get(key)) is None:
+        text = _ask_version(engine)
+        _remember(memory, {**known, key: text})
+    return _parse(text, engine)
+
+
+def check_age(engine: Engine) -> None:
+    if version(engine) < OLDEST:
+        have, want = (".".join(map(str, v)) for v in (version(engine), OLDEST))
+        raise SymphonyError(
+            f"pulumi {have} is too old, {want} or newer is needed",
+            where=str(engine.pulumi),
+            remedy="Update it, or take it off PATH and run `symphony setup`",
+        )
+
+
+def _ask_version(engine: Engine) -> str:
+    env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run(
+            [engine.pulumi, "version"], capture_output=True, text=True, timeout=DEADLINE, env=env, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SymphonyError(
+            "pulumi does not start", where=str(engine.pulumi), remedy="Run `symphony setup` for a working one"
+        ) from error
+    return done.stdout.strip()
+
+
+def _parse(text: str, engine: Engine) -> tuple[int, int, int]:
+    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
+    if match is None:
+        raise SymphonyError(f"pulumi calls its version {text[:40]!r}", where=str(engine.pulumi))
+    major, minor, patch = match.groups()
+    return int(major), int(minor), int(patch)
+
+
+def _remembered(memory: Path) -> dict[str, str]:
+    try:
+        known: Any = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, str]", known) if isinstance(known, dict) else {}
+
+
+def _remember(memory: Path, known: dict[str, str]) -> None:
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        fresh = memory.with_name(f"{memory.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(known))
+        fresh.replace(memory)
+    except OSError:
+        pass  # A cache that cannot be written costs a process a run, nothing else.

@@ -1,0 +1,74 @@
+"""The environment of an engine process: which state, secrets and Python; runs, set-up and `env` ask here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from symphony import paths
+from symphony.engine import passphrase
+from symphony.engine.binary import Engine
+
+# The caller's umask, for whoever starts the user's own programs: the engine itself runs with 077.
+UMASK_VARIABLE = "SYMPHONY_UMASK"
+
+
+def for_engine(
+    engine: Engine,
+    *,
+    extra: Mapping[str, str] | None = None,
+    fetch_plugins: bool = False,
+    own_python: bool = False,
+) -> dict[str, str]:
+    """What an engine process gets: the caller's environment, our defaults under it, `extra` over both.
+
+    fetch_plugins: let the engine download what a program asks for; not for tmux, where every `pulumi-*`
+                   distribution of the environment would be asked for on each run.
+    own_python:    the project names a virtualenv, so leave the choice of the interpreter to it.
+    """
+    env = dict(os.environ)
+    env["PATH"] = path_with(engine, env.get("PATH", os.defpath))
+    for name, value in defaults().items():
+        env.setdefault(name, value)
+    env.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false" if fetch_plugins else "true")
+    if not own_python:
+        env.setdefault("PULUMI_PYTHON_CMD", sys.executable)
+    env[UMASK_VARIABLE] = f"{current_umask():04o}"
+    env.update(extra or {})
+    return env
+
+
+def defaults() -> dict[str, str]:
+    """What we set for an engine unless the user has; `symphony env` prints the same."""
+    url = paths.store_url()
+    chosen = {
+        "PULUMI_BACKEND_URL": url,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # A stack streams its preview to us as it goes instead of one digest at the end.
+        "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
+    }
+    if url.startswith("file://"):
+        chosen["PULUMI_SKIP_CHECKPOINTS"] = "true"
+        chosen["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
+    return chosen | passphrase.variables(url)
+
+
+def path_with(engine: Engine, path: str) -> str:
+    """PATH with the engine's folder first, once."""
+    folder = str(engine.folder)
+    return os.pathsep.join([folder, *(part for part in path.split(os.pathsep) if part and part != folder)])
+
+
+def current_umask() -> int:
+    """The umask of this process, without a moment in which it is another one where Linux tells it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,191 @@
+"""What the engine reports while it works, as typed values; run.py reads, operations use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceState:
+    """One side of a step: a resource as the state has it, or as the program wants it."""
+
+    urn: str
+    type: str
+    id: str
+    parent: str
+    inputs: Json
+    outputs: Json
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """One property that differs; kind is add, delete or update, with -replace when that forces a new one."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the engine does to one resource."""
+
+    urn: str
+    type: str
+    op: str
+    old: ResourceState | None = None
+    new: ResourceState | None = None
+    diffs: tuple[str, ...] = ()
+    detailed: tuple[PropertyChange, ...] = ()
+    replace_keys: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.urn.rpartition("::")[2]
+
+    @property
+    def parent(self) -> str:
+        state = self.new or self.old
+        return state.parent if state else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Work on a resource begins (in a preview: would begin)."""
+
+    step: Step
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Work on a resource ended well, `seconds` after it began."""
+
+    step: Step
+    seconds: float = 0.0
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Work on a resource failed; the Diagnostic that says why came before."""
+
+    step: Step
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A message of the engine, a provider or the program; severity is info, info#err, warning or error."""
+
+    severity: str
+    message: str
+    urn: str = ""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The count of resources by what happened to them, at the end of a run."""
+
+    changes: Mapping[str, int] = field(default_factory=lambda: {})
+    seconds: float = 0.0
+    preview: bool = False
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something symphony itself did on the way, in one line: a dead owner's lock taken away."""
+
+    text: str
+
+
+Event = Started | Finished | Failed | Diagnostic | Summary | Note
+
+
+class Reader:
+    """Turns the lines of `pulumi --json` into events; keeps when each resource began for how long it took."""
+
+    def __init__(self) -> None:
+        self._began: dict[str, float] = {}
+
+    def read(self, line: bytes, now: float) -> Event | None:
+        """The event of one line; None for what nobody needs and for a line that is no event."""
+        # The program's SDK sends six debug lines a resource: skip them before they cost a parse.
+        if b'"severity":"debug"' in line or not line.startswith(b"{"):
+            return None
+        try:
+            raw: Any = json.loads(line)
+        except ValueError:
+            return None
+        return self._event(cast("dict[str, Any]", raw), now) if isinstance(raw, dict) else None
+
+    def _event(self, raw: dict[str, Any], now: float) -> Event | None:
+        if body := raw.get("resourcePreEvent"):
+            step = _step(body["metadata"])
+            self._began.setdefault(step.urn, now)
+            return Started(step, bool(body.get("planning")))
+        if body := raw.get("resOutputsEvent"):
+            step = _step(body["metadata"])
+            return Finished(step, self._seconds(step.urn, now), bool(body.get("planning")))
+        if body := raw.get("resOpFailedEvent"):
+            step = _step(body["metadata"])
+            return Failed(step, self._seconds(step.urn, now))
+        if body := raw.get("diagnosticEvent"):
+            return _diagnostic(body)
+        if body := raw.get("summaryEvent"):
+            return _summary(body)
+        return None
+
+    def _seconds(self, urn: str, now: float) -> float:
+        return max(0.0, now - self._began.pop(urn, now))
+
+
+def _step(raw: dict[str, Any]) -> Step:
+    detailed = cast("dict[str, dict[str, Any]]", raw.get("detailedDiff") or {})
+    return Step(
+        urn=str(raw.get("urn", "")),
+        type=str(raw.get("type", "")),
+        op=str(raw.get("op", "")),
+        old=_state(raw.get("old")),
+        new=_state(raw.get("new")),
+        diffs=tuple(raw.get("diffs") or ()),
+        detailed=tuple(PropertyChange(path, str(d.get("diffKind", ""))) for path, d in detailed.items()),
+        replace_keys=tuple(raw.get("keys") or ()),
+    )
+
+
+def _state(raw: dict[str, Any] | None) -> ResourceState | None:
+    if not raw:
+        return None
+    return ResourceState(
+        urn=str(raw.get("urn", "")),
+        type=str(raw.get("type", "")),
+        id=str(raw.get("id", "")),
+        parent=str(raw.get("parent", "")),
+        inputs=raw.get("inputs") or {},
+        outputs=raw.get("outputs") or {},
+    )
+
+
+def _diagnostic(raw: dict[str, Any]) -> Diagnostic:
+    return Diagnostic(
+        severity=str(raw.get("severity", "")),
+        message=str(raw.get("message", "")),
+        urn=str(raw.get("urn", "")),
+        ephemeral=bool(raw.get("ephemeral")),
+    )
+
+
+def _summary(raw: dict[str, Any]) -> Summary:
+    return Summary(
+        changes=cast("dict[str, int]", raw.get("resourceChanges") or {}),
+        seconds=float(raw.get("durationSeconds") or 0),
+        preview=bool(raw.get("isPreview")),
+        result=str(raw.get("result") or ""),
+    )

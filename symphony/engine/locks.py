@@ -1,0 +1,111 @@
+"""Reads the locks of a file store and takes away those of dead owners; run.py calls it before each change.
+
+A lock holds pid, user, host and time. Its file has a name of its own, so taking one away can hit no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from symphony.engine import store, watch
+from symphony.errors import SymphonyError
+
+# Clocks of one machine agree; the start of a process is known to a hundredth of a second.
+_SLACK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One lock of a stack; no owner when its file holds none."""
+
+    file: Path
+    pid: int
+    user: str
+    host: str
+    since: float
+
+    @property
+    def is_here(self) -> bool:
+        return self.host == socket.gethostname()
+
+    def owner(self) -> str:
+        place = "this machine" if self.is_here else self.host
+        day = "%H:%M" if time.time() - self.since < 20 * 3600 else "%Y-%m-%d %H:%M"
+        since = time.strftime(day, time.localtime(self.since))
+        return f"{self.user}, pid {self.pid} on {place} since {since}"
+
+
+def recover(project: str, stack: str) -> list[str]:
+    """Take away the locks of dead owners, a note for each; that of a live or distant owner is an error."""
+    if not store.is_files():
+        return []
+    notes: list[str] = []
+    for lock in read(project, stack):
+        if is_dead(lock):
+            lock.file.unlink(missing_ok=True)
+            who = lock.owner() if lock.pid else "an owner that it does not name"
+            notes.append(f"took away the lock that {who} left on {stack}: that process is gone")
+        else:
+            raise held(stack, lock)
+    return notes
+
+
+def held(stack: str, lock: Lock) -> SymphonyError:
+    wait = "Wait for it to end"
+    if not lock.is_here:
+        wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
+    return SymphonyError(f"{stack} is being changed by {lock.owner()}", remedy=wait)
+
+
+def read(project: str, stack: str) -> list[Lock]:
+    """The locks of a stack."""
+    folder = store.root() / "locks" / "organization" / project / stack
+    try:
+        files = sorted(folder.glob("*.json"))
+    except OSError:
+        return []
+    return [lock for file in files if (lock := _read(file)) is not None]
+
+
+def is_dead(lock: Lock) -> bool:
+    """Whether the owner surely is no more: same host, and gone, or another process has its number now."""
+    if not lock.pid:
+        return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
+    if not lock.is_here:
+        return False
+    if not watch.is_running(lock.pid):
+        return True
+    started = _started(lock.pid)
+    return started is not None and started > lock.since + _SLACK
+
+
+def _read(file: Path) -> Lock | None:
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SymphonyError(f"a lock cannot be read: {error.strerror}", where=str(file)) from error
+    try:
+        raw: dict[str, Any] = json.loads(text)
+        since = datetime.fromisoformat(raw["timestamp"]).timestamp()
+        return Lock(file, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
+    except (ValueError, KeyError, TypeError):
+        return Lock(file, 0, "", "", 0.0)
+
+
+def _started(pid: int) -> float | None:
+    """When a process began, in seconds since 1970."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")

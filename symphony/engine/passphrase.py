@@ -1,0 +1,53 @@
+"""The passphrase for the secrets of our own store: a generated private file; environment.py asks here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+_BY_USER = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+
+
+def variables(url: str) -> dict[str, str]:
+    """The variable that names our passphrase file; none if the user set one or the store is not ours."""
+    if any(name in os.environ for name in _BY_USER) or url != own_store():
+        return {}
+    return {"PULUMI_CONFIG_PASSPHRASE_FILE": str(ensure())}
+
+
+def own_store() -> str:
+    """The address of the per-user store that symphony keeps itself."""
+    return f"file://{paths.home() / 'state'}"
+
+
+def ensure() -> Path:
+    """The passphrase file, made at the first call; two callers at once end up with the same one."""
+    path = paths.home() / "passphrase"
+    if path.exists():
+        return path
+    try:
+        paths.private_folder(path.parent)
+        fresh = path.with_name(f"passphrase.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # A link, not a rename: whoever comes second keeps the first one's passphrase.
+            path.hardlink_to(fresh)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    except OSError as error:
+        raise SymphonyError(
+            f"the passphrase file cannot be written: {error.strerror}",
+            where=str(path),
+            remedy="Make its folder writable or set PULUMI_CONFIG_PASSPHRASE",
+        ) from error
+    return path

@@ -1,0 +1,215 @@
+"""Reads the state that file stores hold, straight from their files; `ls`, `process` and stacks.py call it.
+
+Reading is safe beside a running engine, which replaces its files whole. Only the engine ever writes them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+_SCHEME = "file://"
+_ENDINGS = (".json", ".json.gz")
+_VERSIONS = (3, 4)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StackName:
+    """A stack's full name."""
+
+    project: str
+    stack: str
+    organization: str = "organization"
+
+    def __str__(self) -> str:
+        return f"{self.organization}/{self.project}/{self.stack}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource of a state; secrets in its values stay as the state has them."""
+
+    urn: str
+    type: str
+    id: str
+    parent: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    created: float | None
+    modified: float | None
+    custom: bool = False
+    external: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.urn.rpartition("::")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOperation:
+    """Something that an interrupted run began and did not report the end of."""
+
+    kind: str
+    urn: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackState:
+    """What the engine knows of a stack."""
+
+    name: StackName
+    resources: tuple[Resource, ...]
+    pending: tuple[PendingOperation, ...]
+    modified: float
+
+    def outputs(self) -> Mapping[str, Any]:
+        """The outputs of the stack itself."""
+        root = next((r for r in self.resources if r.type == "pulumi:pulumi:Stack"), None)
+        return root.outputs if root else {}
+
+
+def is_files(url: str | None = None) -> bool:
+    """Whether the state in use is a folder of files."""
+    return (url or paths.store_url()).startswith(_SCHEME)
+
+
+def root(url: str | None = None) -> Path:
+    """The `.pulumi` folder of a file store."""
+    place = (url or paths.store_url()).removeprefix(_SCHEME).partition("?")[0]
+    return Path(place).expanduser().absolute() / ".pulumi"
+
+
+def prepare() -> None:
+    """Make the folder of a file store that is missing, for its owner only."""
+    if not is_files():
+        return
+    folder = root().parent
+    try:
+        paths.private_folder(folder)
+    except OSError as error:
+        raise _unwritable(folder, error.strerror or str(error)) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unwritable(folder, "Permission denied")
+
+
+def names() -> list[StackName]:
+    """All stacks of the store, in order, without reading one."""
+    found: set[StackName] = set()
+    top = root() / "stacks"
+    for folder in _entries(top):
+        if folder.is_dir():
+            found.update(StackName(folder.name, s) for e in _entries(folder.path) if (s := _stack_of(e.name)))
+    return sorted(found)
+
+
+def exists(name: StackName) -> bool:
+    return _file(name) is not None
+
+
+def read(name: StackName) -> StackState:
+    """The state of one stack; KeyError when the store has none of that name."""
+    file = _file(name)
+    if file is None:
+        raise KeyError(str(name))
+    try:
+        modified = file.stat().st_mtime
+        data = file.read_bytes()
+        raw: Any = json.loads(gzip.decompress(data) if file.name.endswith(".gz") else data)
+        version = raw["version"]
+        latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
+        if version not in _VERSIONS:
+            raise SymphonyError(
+                f"the state of {name.stack} is of version {version}, which this symphony does not know",
+                where=str(file),
+                remedy="Update symphony",
+            )
+        return from_deployment(name, latest, modified)
+    except FileNotFoundError as error:
+        raise KeyError(str(name)) from error
+    except PermissionError as error:
+        raise SymphonyError(f"the state of {name.stack} may not be read", where=str(file)) from error
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(name, file) from error
+
+
+def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) -> StackState:
+    """A state from what `latest` of a checkpoint, or `deployment` of an export, holds."""
+    pending = cast("list[dict[str, Any]]", raw.get("pending_operations") or [])
+    return StackState(
+        name=name,
+        # A resource marked `delete` is on its way out: its successor has the same name.
+        resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
+        pending=tuple(PendingOperation(str(p["type"]), str(p["resource"]["urn"])) for p in pending),
+        modified=modified,
+    )
+
+
+def damaged(name: StackName, file: Path) -> SymphonyError:
+    """The error for a state that cannot be understood: it names the copy that the engine keeps."""
+    backup = file.with_name(file.name + ".bak")
+    remedy = (
+        f"Look at it; the engine's last copy is {backup}" if backup.exists() else "There is no copy beside it"
+    )
+    return SymphonyError(f"the state of {name.stack} is damaged", where=str(file), remedy=remedy)
+
+
+def _resource(raw: dict[str, Any]) -> Resource:
+    return Resource(
+        urn=str(raw["urn"]),
+        type=str(raw.get("type", "")),
+        id=str(raw.get("id", "")),
+        parent=str(raw.get("parent", "")),
+        inputs=raw.get("inputs") or {},
+        outputs=raw.get("outputs") or {},
+        created=_epoch(raw.get("created")),
+        modified=_epoch(raw.get("modified")),
+        custom=bool(raw.get("custom")),
+        external=bool(raw.get("external")),
+    )
+
+
+def _epoch(text: object) -> float | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _file(name: StackName) -> Path | None:
+    folder = root() / "stacks" / name.project
+    files = [folder / f"{name.stack}{ending}" for ending in _ENDINGS]
+    return next((file for file in files if file.is_file()), None)
+
+
+def _stack_of(file: str) -> str:
+    ending = next((e for e in reversed(_ENDINGS) if file.endswith(e)), "")
+    return file.removesuffix(ending) if ending else ""
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SymphonyError(f"the state cannot be read: {error.strerror}", where=str(folder)) from error
+
+
+def _unwritable(folder: Path, reason: str) -> SymphonyError:
+    return SymphonyError(
+        f"the state cannot be written: {reason}",
+        where=str(folder),
+        remedy="Make that folder yours or set PULUMI_BACKEND_URL",
+    )

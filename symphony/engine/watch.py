@@ -1,0 +1,84 @@
+"""Ends an engine run whose command line died (kill -9, closed terminal); run.py starts it as a script.
+
+Standard library only and started with -I -S: it costs 10 ms beside the start of the engine, not before it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+GRACE = 4.0
+
+
+def watch(session: int) -> None:
+    """Wait for `done` on standard input; when it closes or our parent goes, end the session."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    parent = os.getppid()
+    # The pipe alone is not enough: a child that the caller forked may hold its other end.
+    while os.getppid() == parent:
+        if select.select([0], [], [], 0.5)[0]:
+            if os.read(0, 16).startswith(b"done"):
+                return
+            break
+    end_session(session)
+
+
+def end_session(session: int, grace: float = GRACE) -> None:
+    """Interrupt the leader of a session, wait for it, then kill everyone who is left in the session."""
+    until = time.monotonic() + grace
+    if _session_of(session) == session and _signal(session, signal.SIGINT):
+        while time.monotonic() < until and is_running(session):
+            time.sleep(0.05)
+    kill_session(session)
+
+
+def kill_session(session: int) -> int:
+    """Kill every process of a session; the tmux server and what it runs have sessions of their own."""
+    killed = 0
+    for pid in _pids():
+        if pid != os.getpid() and _session_of(pid) == session and is_running(pid):
+            killed += _signal(pid, signal.SIGKILL)
+    return killed
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 : pathlib is not worth its import here
+            return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except FileNotFoundError:
+        return not os.path.isdir("/proc/self") and _signal(pid, 0)  # noqa: PTH112
+    except OSError:
+        return True
+
+
+def _signal(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def _pids() -> list[int]:
+    if os.path.isdir("/proc/self"):  # noqa: PTH112
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    listing = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, timeout=10, check=False)
+    return [int(word) for word in listing.stdout.split()]
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]))

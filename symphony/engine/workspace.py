@@ -1,0 +1,213 @@
+"""Finds the Pulumi project of a folder and its stacks' settings, makes missing stacks; operations call it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from symphony import paths
+from symphony.engine import binary, environment, store
+from symphony.errors import SymphonyError, UserError
+
+DEADLINE = 60.0
+DEFAULT_PROJECT = "symphony"
+_FILES = ("Pulumi.yaml", "Pulumi.yml")
+_STACK = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
+_PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder with a Pulumi.yaml: where the engine runs."""
+
+    folder: Path
+    project: str
+    config_folder: Path
+    virtualenv: str | None = None
+    config: Mapping[str, Any] | None = None
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Stands for a configuration value that is encrypted."""
+
+
+def find(start: Path | None = None) -> Workspace | None:
+    """The project of a folder or of the nearest one above it that has a Pulumi.yaml."""
+    folder = (start or Path.cwd()).absolute()
+    for candidate in (folder, *folder.parents):
+        for name in _FILES:
+            if (candidate / name).is_file():
+                return load(candidate / name)
+    return None
+
+
+def require(start: Path | None = None) -> Workspace:
+    """The project of a folder, or the line that says there is none."""
+    if (found := find(start)) is None:
+        raise UserError(
+            "no Pulumi.yaml here or in a folder above",
+            where=str(start or Path.cwd()),
+            remedy="Go to your project, or make one with `pulumi new python`",
+        )
+    return found
+
+
+def load(file: Path) -> Workspace:
+    """The project that a Pulumi.yaml describes; what symphony cannot run is refused."""
+    raw = _yaml(file)
+    runtime = raw.get("runtime")
+    detail = cast("dict[str, Any]", runtime) if isinstance(runtime, dict) else {"name": runtime}
+    if detail.get("name") != "python":
+        raise UserError(
+            f"its runtime is {detail.get('name')!r}, symphony runs Python programs", where=str(file)
+        )
+    name = raw.get("name")
+    if not isinstance(name, str) or not _PROJECT.fullmatch(name):
+        raise UserError(f"the project's name {name!r} is not one Pulumi takes", where=str(file))
+    options: dict[str, Any] = detail.get("options") or {}
+    virtualenv = options.get("virtualenv")
+    # `config: <folder>` is the old spelling of stackConfigDir.
+    config = raw.get("config")
+    config_dir = raw.get("stackConfigDir") or (config if isinstance(config, str) else "")
+    return Workspace(
+        folder=file.parent,
+        project=name,
+        config_folder=file.parent / str(config_dir or ""),
+        virtualenv=str(virtualenv) if virtualenv else None,
+        config=cast("dict[str, Any]", config) if isinstance(config, dict) else None,
+    )
+
+
+def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
+    """A private project folder for a stack whose project is not here; `main` is where its program runs."""
+    folder = paths.private_folder(paths.home() / "projects" / paths.store_id() / project / stack)
+    text = f"name: {project}\nruntime: python\ndescription: made by symphony\n"
+    if main is not None:
+        text += f"main: {_quoted(str(main))}\n"
+    file = folder / "Pulumi.yaml"
+    if not file.exists() or file.read_text() != text:
+        fresh = folder / f"Pulumi.yaml.{os.getpid()}"
+        fresh.write_text(text)
+        fresh.replace(file)
+    return Workspace(folder=folder, project=project, config_folder=folder, hidden=True)
+
+
+def for_stack(name: store.StackName, start: Path | None = None) -> Workspace:
+    """The project here when the stack is of it, else a hidden folder for it."""
+    here = find(start)
+    return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
+
+
+def stack_name(text: str, workspace: Workspace | None) -> store.StackName:
+    """`rl`, `project/rl` or `organization/project/rl` as a full name; without a project, the workspace's."""
+    *above, stack = text.split("/")
+    project = above[-1] if above else (workspace.project if workspace else DEFAULT_PROJECT)
+    if len(above) > 2 or not _STACK.fullmatch(stack) or not _PROJECT.fullmatch(project):
+        raise UserError(
+            f"{text!r} is not a stack's name",
+            remedy="Use letters, digits, `-`, `_` and `.`, not starting with `-`",
+        )
+    return store.StackName(project, stack, above[0] if len(above) == 2 else "organization")
+
+
+def config_file(workspace: Workspace, stack: str) -> Path:
+    """Where the settings of a stack are."""
+    return workspace.config_folder / f"Pulumi.{stack}.yaml"
+
+
+def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
+    """The settings of a stack, those of its project under them; an encrypted value is a Secret."""
+    values: dict[str, Any] = {}
+    for key, raw in (workspace.config or {}).items():
+        full = key if ":" in key else f"{workspace.project}:{key}"
+        if (value := _project_value(raw)) is not None:
+            values[full] = value
+    file = config_file(workspace, stack)
+    if file.is_file():
+        own = _yaml(file).get("config")
+        values.update(cast("dict[str, Any]", own) if isinstance(own, dict) else {})
+    return {key: Secret() if _is_secure(value) else value for key, value in values.items()}
+
+
+def _project_value(raw: Any) -> Any:
+    """The value of a project's setting, which may be given alone or with its type and default."""
+    if not isinstance(raw, dict):
+        return raw
+    setting = cast("dict[str, Any]", raw)
+    if {"value", "default", "type"} & set(setting):
+        return setting.get("value", setting.get("default"))
+    return setting
+
+
+def _is_secure(value: Any) -> bool:
+    return isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["secure"]
+
+
+def create_stack(workspace: Workspace, stack: str) -> bool:
+    """Make a stack that is missing; False when it was there."""
+    if store.is_files() and store.exists(store.StackName(workspace.project, stack)):
+        return False
+    done = pulumi(workspace, ["stack", "init", f"--stack={stack}", "--no-select"])
+    if done.returncode and "already exists" in done.stderr:
+        return False
+    if done.returncode:
+        from symphony.engine import errors
+
+        raise errors.from_text(done.stderr or done.stdout, stack=stack)
+    return True
+
+
+def pulumi(
+    workspace: Workspace, arguments: list[str], *, deadline: float = DEADLINE
+) -> subprocess.CompletedProcess[str]:
+    """One short engine command; its exit code is the caller's to judge."""
+    engine = binary.require()
+    store.prepare()
+    try:
+        return subprocess.run(
+            [engine.pulumi, *arguments, "--non-interactive", "--color=never"],
+            cwd=workspace.folder,
+            env=environment.for_engine(engine, own_python=workspace.virtualenv is not None),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=deadline,
+            umask=0o077,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SymphonyError(
+            f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s", where=paths.store_url()
+        ) from error
+    except OSError as error:
+        raise SymphonyError(f"pulumi does not start: {error.strerror}", where=str(engine.pulumi)) from error
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        raw: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read: {error}", where=str(file)) from error
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise UserError("is not YAML", where=f"{file}{line}", remedy="Correct that line") from error
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise UserError("holds no settings", where=str(file))
+    return cast("dict[str, Any]", raw)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
