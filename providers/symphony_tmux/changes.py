@@ -1,0 +1,61 @@
+"""What of a process differs between state and program, as field names; diff, update and the CLI's plan ask here.
+
+Pure. What is not named here (grace, services nobody uses, values of inherited variables) restarts no process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+REPLACED = ("owner", "server", "session", "path")
+LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit")
+VARIABLES = ("HOST", "PORT", "ADDR")
+Props = Mapping[str, Any]
+
+
+def changes(old: Props, new: Props) -> list[str]:
+    """The fields for which this process must be started again, replaced ones first; empty when none."""
+    fields = [name for name in (*REPLACED, *LAUNCHED) if _value(old, name) != _value(new, name)]
+    used = {*_names(old), *_names(new)}
+    if _services(old, used) != _services(new, used):
+        fields.append("services")
+    return fields
+
+
+def replaces(old: Props, new: Props) -> list[str]:
+    """The fields among the changed ones for which another window takes the place of this one."""
+    return [name for name in changes(old, new) if name in REPLACED]
+
+
+def digest(inputs: Props) -> str:
+    """One hash over all that `changes` compares, without the identity of the window."""
+    facts = {name: _value(inputs, name) for name in LAUNCHED}
+    facts["services"] = _services(inputs, _names(inputs))
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def service_variables(service: str) -> set[str]:
+    """The variables through which processes see one service."""
+    base = "SYMPH_" + service.upper().replace("-", "_")
+    return {f"{base}_{suffix}" for suffix in VARIABLES}
+
+
+def _services(props: Props, used: Collection[str]) -> dict[str, str]:
+    wanted = {variable for service in used for variable in service_variables(service)}
+    services = cast("dict[str, str]", props.get("services") or {})
+    return {name: value for name, value in services.items() if name in wanted}
+
+
+def _names(props: Props) -> list[str]:
+    return list(cast("list[str]", props.get("uses") or []))
+
+
+def _value(props: Props, name: str) -> object:
+    """Absent, null and empty are the same to a process, except that argv and script tell what runs."""
+    value: object = props.get(name)
+    if name == "inherit":
+        return sorted(cast("list[str]", value or []))
+    return value or None

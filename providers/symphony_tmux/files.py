@@ -1,0 +1,90 @@
+"""Private files: 0600 whatever the umask, replaced as a whole, locked; every module that writes asks here."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0)
+
+
+def own_folder(path: Path) -> Path:
+    """A folder only this user can enter; one of somebody else, or a link, is refused."""
+    paths.private_folder(path)
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+        raise SymphonyError(f"{path} is not a folder of this user", remedy="remove it or set SYMPHONY_HOME")
+    if facts.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def create(path: Path, content: bytes) -> None:
+    """A new file in the place of what was there; a link that was planted there is not followed."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(content)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Readers see the old content or the new, never a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    create(draft, content)
+    draft.replace(path)
+
+
+def touch(path: Path) -> None:
+    """An empty private file, or the one that is there made private."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_FOLLOWED, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, seconds: float, what: str) -> Generator[None]:
+    """Hold the lock file for the block; threads and processes wait for each other, at most that long."""
+    descriptor = acquire(path, seconds=seconds, what=what)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def acquire(path: Path, *, seconds: float, what: str) -> int:
+    """The descriptor that holds the lock; closing it, or the end of the process, lets go."""
+    own_folder(path.parent)
+    deadline = time.monotonic() + seconds
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_FOLLOWED, 0o600)
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it may have removed the file: then this lock would exclude nobody.
+            if _is_at(path, descriptor):
+                return descriptor
+        os.close(descriptor)
+        if time.monotonic() > deadline:
+            raise SymphonyError(
+                f"{what} is busy: another run holds {path}", remedy="try again when it is done"
+            )
+        time.sleep(0.01)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    held = os.fstat(descriptor)
+    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)

@@ -1,0 +1,68 @@
+"""What may be named how in tmux, on disk and in the environment marker; every module of the provider asks here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from symphony import paths
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+OWNER = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+#[A-Za-z0-9]+")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MARKER = "SYMPHONY_ID"
+
+
+def is_name(text: str) -> bool:
+    """One segment: a session, a group, a process, a server."""
+    return NAME.fullmatch(text) is not None
+
+
+def is_path(text: str) -> bool:
+    """`process` or `group/process`."""
+    parts = text.split("/")
+    return len(parts) <= 2 and all(map(is_name, parts))
+
+
+def is_owner(text: str) -> bool:
+    return OWNER.fullmatch(text) is not None
+
+
+def is_variable(text: str) -> bool:
+    return VARIABLE.fullmatch(text) is not None
+
+
+def window_name(path: str) -> str:
+    return path.replace("/", ":")
+
+
+def folder_name(path: str) -> str:
+    """No two paths share it: the dot is not in the alphabet of names."""
+    return path.replace("/", ".")
+
+
+def process_folder(session: str, path: str) -> Path:
+    return paths.experiment_folder(session) / folder_name(path)
+
+
+def marker(owner: str, path: str, attempt: int) -> str:
+    """The value of SYMPHONY_ID in the environment of every process of one tree."""
+    return f"{owner}/{path}/{attempt}"
+
+
+def marked_path(owner: str, value: str) -> str | None:
+    """The process path in a marker of this owner, None for a marker of anyone else."""
+    if not value.startswith(owner + "/"):
+        return None
+    path, _, attempt = value[len(owner) + 1 :].rpartition("/")
+    return path if attempt.isdigit() and is_path(path) else None
+
+
+def experiment(owner: str) -> str:
+    """What a person calls the owner: the stack's name."""
+    return owner.partition("#")[0].rpartition("/")[2]
+
+
+def stack(owner: str) -> str:
+    """Project and stack of the owner, without the state store."""
+    return owner.partition("#")[0]

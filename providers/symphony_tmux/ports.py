@@ -1,0 +1,196 @@
+"""Which TCP port each service has, leased for the whole user so that no two experiments share one.
+
+The program asks `lease` for all its services; a lease lasts until the experiment is deleted (`release`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, cast
+
+from symphony import paths
+from symphony.errors import SymphonyError
+from symphony_tmux import files, listeners, machine, names, record, trees
+
+FIRST, COUNT = 20000, 10000
+# Leases are written before the experiment has files; older ones without files are of an `up` that failed.
+ABANDONED = 600.0
+
+
+class Held(TypedDict):
+    """The leases of one owner as they lie in the file."""
+
+    ports: dict[str, int]
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """ports: what each service has; taken: for the services that cannot have their port, who has it."""
+
+    ports: dict[str, int] = field(default_factory=dict[str, int])
+    taken: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def lease(owner: str, wanted: Mapping[str, int | None], record: bool) -> Leases:
+    """Ports for these services (None: choose one); with record, the owner has exactly these from now on."""
+    with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
+        table = _read()
+        leases = _Choice(owner, wanted, table).choose()
+        if record and not leases.taken:
+            table[owner] = {"ports": leases.ports, "time": time.time()}
+            if not leases.ports:
+                del table[owner]
+            _write(table)
+    return leases
+
+
+def release(owner: str) -> None:
+    """The owner's ports are free for others."""
+    with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
+        table = _read()
+        if table.pop(owner, None) is not None:
+            _write(table)
+
+
+def leased() -> dict[str, dict[str, int]]:
+    """Every lease of the user: owner to service to port."""
+    return {owner: held["ports"] for owner, held in _read().items()}
+
+
+class _Choice:
+    """One call of `lease`: the table as it was and what is known about the listeners."""
+
+    def __init__(self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held]) -> None:
+        self.owner = owner
+        self.wanted = wanted
+        self.table = table
+        mine = table.get(owner)
+        self.mine = mine["ports"] if mine else {}
+        self.others = {
+            port: other for other, held in table.items() if other != owner for port in held["ports"].values()
+        }
+        self.listeners = _Listeners(owner)
+
+    def choose(self) -> Leases:
+        result = Leases()
+        fixed = {service: port for service, port in self.wanted.items() if port is not None}
+        kept = {
+            service: self.mine[service]
+            for service, port in self.wanted.items()
+            if port is None and service in self.mine
+        }
+        self.listeners.look_at({*fixed.values(), *kept.values()})
+        for service, port in sorted(fixed.items()):
+            if reason := self._refusal(port, result):
+                result.taken[service] = reason
+            else:
+                result.ports[service] = port
+        for service in sorted(service for service, port in self.wanted.items() if port is None):
+            result.ports[service] = self._free(
+                service, kept.get(service), {*fixed.values(), *result.ports.values(), *kept.values()}
+            )
+        return result
+
+    def _refusal(self, port: int, result: Leases) -> str:
+        if port in self.others:
+            if not _is_abandoned(self.others[port], self.table):
+                return f"port {port} is leased to experiment {names.experiment(self.others[port])}"
+            del self.table[self.others[port]]
+        if twin := next((service for service, other in result.ports.items() if other == port), ""):
+            return f"port {port} is wanted by service {twin} too"
+        stranger = self.listeners.stranger(port)
+        return f"port {port} is in use by {stranger}" if stranger else ""
+
+    def _free(self, service: str, kept: int | None, used: set[int]) -> int:
+        if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
+            return kept
+        for port in _candidates(self.owner, service):
+            if port not in self.others and port not in used and not self.listeners.anybody(port):
+                return port
+        raise SymphonyError(f"no free port for service {service} between {FIRST} and {FIRST + COUNT - 1}")
+
+
+class _Listeners:
+    """Who listens, looked up at most once for the wanted ports and only when somebody does."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.strangers: dict[int, str] = {}
+        self.busy: dict[int, set[int]] | None = None
+
+    def look_at(self, ports: set[int]) -> None:
+        heard = listeners.listening(ports) if ports else {}
+        holders = listeners.holders({inode for inodes in heard.values() for inode in inodes})
+        ours = trees.Ours(self.owner, list(record.of_owner(self.owner))) if heard else None
+        for port, inodes in heard.items():
+            pids = {pid for inode in inodes for pid in holders.get(inode, ())}
+            if ours is None or not pids or not all(ours.includes(pid) for pid in pids):
+                self.strangers[port] = _description(
+                    {pid for pid in pids if ours is None or not ours.includes(pid)}
+                )
+
+    def stranger(self, port: int) -> str:
+        return self.strangers.get(port, "")
+
+    def anybody(self, port: int) -> bool:
+        if self.busy is None:
+            self.busy = listeners.listening(range(FIRST, FIRST + COUNT)) if machine.HAS_PROC else {}
+        return port in self.busy if machine.HAS_PROC else bool(listeners.listening({port}))
+
+
+def _candidates(owner: str, service: str) -> Iterator[int]:
+    """All ports of ours, from a start that is the same for this service every time."""
+    start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
+    order = [FIRST + (start + step) % COUNT for step in range(COUNT)]
+    kernel = listeners.ephemeral()
+    yield from (port for port in order if port not in kernel)
+    yield from (port for port in order if port in kernel)
+
+
+def _description(pids: set[int]) -> str:
+    if not pids:
+        return "a process of another user"
+    pid = min(pids)
+    return f"{machine.command_name(pid)}, pid {pid}"
+
+
+def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
+    return time.time() - table[owner]["time"] > ABANDONED and owner not in _owners_with_files()
+
+
+def _owners_with_files() -> set[str]:
+    found: set[str] = set()
+    for file in (paths.home() / "experiments").glob("*/owner"):
+        try:
+            found.add(file.read_text())
+        except OSError:
+            continue
+    return found
+
+
+def _folder() -> Path:
+    return paths.home() / "tmux"
+
+
+def _read() -> dict[str, Held]:
+    try:
+        found: object = json.loads((_folder() / "ports.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SymphonyError(
+            f"the table of leased ports is not readable: {error}",
+            where=str(_folder() / "ports.json"),
+            remedy="remove the file when no experiment runs",
+        ) from error
+    return cast("dict[str, Held]", found) if isinstance(found, dict) else {}
+
+
+def _write(table: Mapping[str, Held]) -> None:
+    files.replace(_folder() / "ports.json", json.dumps(table, indent=1, sort_keys=True).encode())

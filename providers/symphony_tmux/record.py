@@ -1,0 +1,54 @@
+"""What was last started for a process, kept beside its launch file; check and the port leases read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from symphony import paths
+from symphony_tmux import files, names
+
+NAME = "record.json"
+KEPT = (
+    "owner",
+    "path",
+    "session",
+    "server",
+    "pane_id",
+    "window_id",
+    "pid",
+    "start_time",
+    "boot_id",
+    "host",
+    "attempt",
+    "launched",
+    "digest",
+)
+
+
+def write(outputs: Mapping[str, Any]) -> None:
+    kept = {key: outputs[key] for key in KEPT}
+    file = names.process_folder(str(outputs["session"]), str(outputs["path"])) / NAME
+    files.replace(file, json.dumps(kept).encode())
+
+
+def read(session: str, path: str) -> dict[str, Any] | None:
+    return _load(names.process_folder(session, path) / NAME)
+
+
+def of_owner(owner: str) -> Iterator[dict[str, Any]]:
+    """The records of every process of one owner, whatever its session is called."""
+    for file in (paths.home() / "experiments").glob(f"*/*/{NAME}"):
+        found = _load(file)
+        if found is not None and found.get("owner") == owner:
+            yield found
+
+
+def _load(file: Path) -> dict[str, Any] | None:
+    try:
+        found: object = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
