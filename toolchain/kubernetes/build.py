@@ -42,6 +42,7 @@ ALL = (
     ),
     Module("coredns", ("coredns",)),
     Module("kwok", ("kwok",)),
+    Module("pause", ("pause",)),
 )
 
 
@@ -59,8 +60,8 @@ def programs(say: Callable[[str], None]) -> dict[str, Path]:
 def cached(module: Module) -> Path:
     """Where the programs of this module belong; the name changes with anything that changes them."""
     digest = hashlib.sha256()
-    for file in ("go.mod", "go.sum"):
-        digest.update((MODULES / module.name / file).read_bytes())
+    for file in sorted((MODULES / module.name).iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
     digest.update("\0".join(module.flags).encode())
     return cache_folder() / f"{module.name}-{digest.hexdigest()[:16]}"
 
@@ -85,7 +86,13 @@ def _build(module: Module, folder: Path, title: str, say: Callable[[str], None])
 
 def _compile(go: str, module: Module, target: Path, title: str, say: Callable[[str], None]) -> None:
     source = MODULES / module.name
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
     started = time.monotonic()
     say(f"building {title}: fetching its sources")
     total = len(_listing(go, source, environment))

@@ -15,7 +15,9 @@ def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = 
     """Run to the end and return standard output; raise ToolchainError when it fails or takes too long."""
     words = [str(word) for word in argv]
     try:
-        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        )
     except FileNotFoundError as error:
         raise ToolchainError(f"{words[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:

@@ -11,6 +11,7 @@ from toolchain.kubernetes.calls import ToolchainError, run
 
 # package -> a program or file that shows it is there, whoever installed it
 PACKAGES = {
+    "busybox-static": "busybox",
     "conntrack": "conntrack",
     "containernetworking-plugins": "/usr/lib/cni/host-local",
     "docker-registry": "docker-registry",
@@ -45,7 +46,9 @@ def ensure(say: Callable[[str], None]) -> None:
 
 
 def _present(proof: str) -> bool:
-    return Path(proof).exists() if proof.startswith("/") else shutil.which(proof, path=search_path()) is not None
+    return (
+        Path(proof).exists() if proof.startswith("/") else shutil.which(proof, path=search_path()) is not None
+    )
 
 
 def search_path() -> str:

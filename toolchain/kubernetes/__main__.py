@@ -1,0 +1,60 @@
+"""The command line: `python -m toolchain.kubernetes up | down | status | build`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from toolchain.kubernetes import build, cluster
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.layout import Layout
+
+
+def main() -> int:
+    arguments = _parse()
+    layout = Layout(arguments.folder.absolute()) if arguments.folder else Layout.default()
+    say = _narrator()
+    try:
+        if arguments.verb == "build":
+            build.programs(say)
+        elif arguments.verb == "up":
+            sys.stdout.write(cluster.up(layout, kwok_nodes=arguments.kwok, say=say).as_json() + "\n")
+        elif arguments.verb == "down":
+            cluster.down(layout, purge=arguments.purge, say=say)
+        else:
+            state = cluster.status(layout)
+            sys.stdout.write(state.as_json() + "\n")
+            return 0 if state.ready else 1
+    except ToolchainError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m toolchain.kubernetes", description=__doc__)
+    parser.add_argument("verb", choices=["up", "down", "status", "build"])
+    parser.add_argument("--folder", type=Path, help="where the cluster keeps its files")
+    parser.add_argument(
+        "--kwok", type=int, default=0, metavar="N", help="with `up`: add N nodes that do not exist"
+    )
+    parser.add_argument("--purge", action="store_true", help="with `down`: remove the images as well")
+    return parser.parse_args()
+
+
+def _narrator():
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  {text}\n")
+        sys.stderr.flush()
+
+    return say
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Brings the one-machine cluster up, takes it down and says how it is; the command line and the test fixtures call it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from toolchain.kubernetes import (
+    accounts,
+    build,
+    certificates,
+    control_plane,
+    daemons,
+    dns,
+    docker,
+    firewall,
+    images,
+    kernel,
+    kubeconfigs,
+    kwok,
+    network,
+    node,
+    packages,
+    processes,
+    registry,
+)
+from toolchain.kubernetes.api import Api
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.daemons import Daemon
+from toolchain.kubernetes.layout import NODE_NAME, REGISTRY, Layout
+
+Say = Callable[[str], None]
+READY_WITHIN = 60
+# Images pushed and built outlive `down`: they are costly to make and hold nothing of the cluster.
+KEPT = ("registry", "docker", "lock", "users")
+HOLDER = "node-namespace"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a person or a test needs to reach the cluster, and which of its programs run."""
+
+    ready: bool
+    kubeconfig: str
+    user_kubeconfig: str
+    kubectl: str
+    registry: str
+    docker_host: str
+    running: list[str]
+    stopped: list[str]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+
+def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
+    """Bring it up, or only what of it does not run; returns when pods can be made and names resolve."""
+    _require_root()
+    packages.ensure(say)
+    programs = build.programs(say)
+    with locked(layout):
+        began = time.monotonic()
+        if not _prepared(layout):
+            _clear(layout)
+            _prepare(layout)
+        _start(layout, programs, kwok_nodes)
+        say(f"cluster ready in {time.monotonic() - began:.1f} s; KUBECONFIG={layout.kubeconfig}")
+        return status(layout)
+
+
+def down(layout: Layout, *, purge: bool = False, say: Say) -> None:
+    """End every process and remove every mount, link, rule and file of it; images stay unless purged."""
+    _require_root()
+    with locked(layout):
+        began = time.monotonic()
+        _clear(layout)
+        say(f"cluster down in {time.monotonic() - began:.1f} s")
+    if purge:
+        shutil.rmtree(layout.folder, ignore_errors=True)
+
+
+def status(layout: Layout) -> Status:
+    """Looks only; ready means that the API server and the node both say so."""
+    names = [path.stem for path in sorted(layout.path("run").glob("*.json"))]
+    running = [name for name in names if daemons.running(layout, name)]
+    ready = _prepared(layout) and bool(running) and _node_ready(Api(layout))
+    own_docker = docker.socket(layout).exists()
+    kubectl = next(build.cached(module) / "kubectl" for module in build.ALL if "kubectl" in module.programs)
+    return Status(
+        ready=ready,
+        kubeconfig=str(layout.kubeconfig),
+        user_kubeconfig=str(layout.user_kubeconfig),
+        kubectl=str(kubectl),
+        registry=REGISTRY,
+        docker_host=f"unix://{docker.socket(layout)}" if own_docker else os.environ.get("DOCKER_HOST", ""),
+        running=running,
+        stopped=[name for name in names if name not in running],
+    )
+
+
+@contextlib.contextmanager
+def locked(layout: Layout) -> Iterator[None]:
+    """One `up` or `down` at a time; a dead holder frees the lock by itself."""
+    layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with layout.path("lock").open("w") as lock:
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise ToolchainError("another `up` or `down` has been at work for 5 minutes") from error
+                time.sleep(0.2)
+        yield
+
+
+def _prepare(layout: Layout) -> None:
+    for folder in ("run", "logs"):
+        layout.path(folder).mkdir(exist_ok=True)
+    certificates.make(layout)
+    kubeconfigs.write(layout)
+    node.configure(layout)
+    dns.configure(layout)
+    registry.configure(layout)
+    kernel.prepare(layout)
+    network.make_node_bridge()
+    layout.path("prepared").write_text(_boot())
+
+
+def _prepared(layout: Layout) -> bool:
+    """Complete, of this boot, and with the namespace that the node's mounts live in."""
+    with contextlib.suppress(FileNotFoundError):
+        if layout.path("prepared").read_text() == _boot():
+            never_started = not layout.path("run", f"{HOLDER}.json").exists()
+            return never_started or daemons.running(layout, HOLDER) is not None
+    return False
+
+
+def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
+    api = Api(layout)
+    _serve(layout, [*_storage(layout, programs), _holder(layout)])
+    _serve(layout, [_runtime(layout), *_api_server(layout, programs, api)])
+    images.push_own(programs["pause"])
+    accounts.make(api)
+    _serve(layout, _workers(layout, programs, api))
+    if kwok_nodes:
+        _serve(layout, [Daemon("kwok", kwok.kwok(programs["kwok"], layout))])
+        kwok.add_nodes(api, kwok_nodes)
+    _await_pods_possible(api)
+
+
+def _serve(layout: Layout, wanted: list[Daemon]) -> None:
+    """Start them all, then wait for each."""
+    for daemon in wanted:
+        daemons.start(layout, daemon)
+    for daemon in wanted:
+        daemons.await_ready(layout, daemon, within=READY_WITHIN)
+
+
+def _storage(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
+    return [
+        Daemon("etcd", control_plane.etcd(programs["etcd"], layout)),
+        Daemon("registry", registry.registry(layout), registry.ready),
+    ]
+
+
+def _holder(layout: Layout) -> Daemon:
+    return Daemon(HOLDER, node.namespace(layout), layout.path("run", "namespace-ready").exists)
+
+
+def _runtime(layout: Layout) -> Daemon:
+    return Daemon(
+        "containerd", _in_node(layout, node.containerd(layout)), node.containerd_socket(layout).exists
+    )
+
+
+def _api_server(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon]:
+    argv = control_plane.api_server(programs["kube-apiserver"], layout)
+    return [Daemon("kube-apiserver", argv, api.ready)]
+
+
+def _workers(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon]:
+    own = [
+        Daemon(
+            "kube-controller-manager",
+            control_plane.controller_manager(programs["kube-controller-manager"], layout),
+        ),
+        Daemon("kube-scheduler", control_plane.scheduler(programs["kube-scheduler"], layout)),
+        Daemon(
+            "kubelet", _in_node(layout, node.kubelet(programs["kubelet"], layout)), lambda: _node_ready(api)
+        ),
+        Daemon("kube-proxy", node.proxy(programs["kube-proxy"], layout)),
+        Daemon("coredns", dns.coredns(programs["coredns"], layout), dns.ready),
+    ]
+    if daemons.running(layout, "dockerd") or not docker.machine_has_one():
+        argv = _in_node(layout, docker.dockerd(layout, node.containerd_socket(layout)))
+        own.append(Daemon("dockerd", argv, lambda: docker.ready(layout)))
+    return own
+
+
+def _in_node(layout: Layout, argv: tuple[str, ...]) -> tuple[str, ...]:
+    holder = daemons.running(layout, HOLDER)
+    if holder is None:
+        raise ToolchainError(f"{HOLDER} ended: {daemons.last_words(layout, HOLDER)}")
+    return node.inside(holder.pid, argv)
+
+
+def _node_ready(api: Api) -> bool:
+    found = api.get(f"/api/v1/nodes/{NODE_NAME}") or {}
+    conditions = found.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _await_pods_possible(api: Api) -> None:
+    """The API server refuses pods of a namespace until the controllers have made its service account."""
+    deadline = time.monotonic() + READY_WITHIN
+    for namespace in ("default", accounts.ORDINARY):
+        while api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default") is None:
+            if time.monotonic() > deadline:
+                raise ToolchainError(
+                    "the controllers made no service account: see logs/kube-controller-manager.log"
+                )
+            time.sleep(0.05)
+
+
+def _clear(layout: Layout) -> None:
+    with_docker = layout.path("run", "dockerd.json").exists()
+    for name in ("kubelet", "dockerd", "registry"):
+        daemons.stop(layout, name, grace=5)
+    processes.end_all(layout.folder)
+    network.remove_links(with_docker=with_docker)
+    firewall.clean(with_docker=with_docker)
+    kernel.restore(layout)
+    kernel.remove_cgroups(with_docker=with_docker)
+    node.remove_mount_points(layout)
+    for path in layout.folder.iterdir():
+        if path.name not in KEPT:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise ToolchainError(
+            "the cluster needs root (mounts, links, iptables); use kind or a real cluster otherwise"
+        )
+
+
+def _boot() -> str:
+    return str(psutil.boot_time())

@@ -1,0 +1,109 @@
+"""Starts one program of the cluster in the background, remembers it by pid and start time, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.layout import MARKER, Layout
+from toolchain.kubernetes.packages import search_path
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """What to run and how to see that it serves."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready: Callable[[], bool] = lambda: True
+
+
+def start(layout: Layout, daemon: Daemon) -> bool:
+    """Start it unless it runs; whether it had to be started."""
+    if running(layout, daemon.name):
+        return False
+    layout.path("logs").mkdir(exist_ok=True)
+    layout.path("run").mkdir(exist_ok=True)
+    with layout.log(daemon.name).open("ab") as log:
+        child = subprocess.Popen(
+            daemon.argv,
+            env=_environment(layout),
+            cwd=layout.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    with contextlib.suppress(psutil.NoSuchProcess):  # gone already: `await_ready` reports it with its log
+        record = {"pid": child.pid, "started": psutil.Process(child.pid).create_time()}
+        _record(layout, daemon.name).write_text(json.dumps(record))
+    return True
+
+
+def await_ready(layout: Layout, daemon: Daemon, *, within: float) -> None:
+    """Wait until it serves; raise with the end of its log when it dies or takes too long."""
+    deadline = time.monotonic() + within
+    while not daemon.ready():
+        if not running(layout, daemon.name):
+            raise ToolchainError(f"{daemon.name} ended while starting: {last_words(layout, daemon.name)}")
+        if time.monotonic() > deadline:
+            raise ToolchainError(
+                f"{daemon.name} is not ready after {within:g} s: {last_words(layout, daemon.name)}"
+            )
+        time.sleep(0.05)
+
+
+def running(layout: Layout, name: str) -> psutil.Process | None:
+    """The process, when it is still the one that was started."""
+    try:
+        record = json.loads(_record(layout, name).read_text())
+        process = psutil.Process(record["pid"])
+        same = process.create_time() == record["started"] and process.status() != psutil.STATUS_ZOMBIE
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return process if same else None
+
+
+def stop(layout: Layout, name: str, *, grace: float) -> None:
+    """Ask it to end; kill it after the grace."""
+    process = running(layout, name)
+    if process is None:
+        return
+    deadline = time.monotonic() + grace
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.terminate()
+        while running(layout, name) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+
+
+def last_words(layout: Layout, name: str) -> str:
+    """The last lines of its log."""
+    try:
+        lines = layout.log(name).read_text(errors="replace").splitlines()
+    except OSError:
+        return "it left no log"
+    return " / ".join(line.strip() for line in lines[-3:]) or "its log is empty"
+
+
+def _environment(layout: Layout) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key.lower().endswith("_proxy")}
+    return {
+        "PATH": search_path(),
+        "HOME": os.environ.get("HOME", "/root"),
+        MARKER: str(layout.folder),
+        **kept,
+    }
+
+
+def _record(layout: Layout, name: str) -> Path:
+    return layout.path("run", f"{name}.json")

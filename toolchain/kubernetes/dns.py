@@ -1,0 +1,39 @@
+"""CoreDNS on the node's address: the name server that the kubelet writes into every pod."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+from toolchain.kubernetes.layout import CLUSTER_DOMAIN, NODE_ADDRESS, Layout
+
+READY = "http://127.0.0.1:8181/ready"
+
+
+def coredns(program: Path, layout: Layout) -> tuple[str, ...]:
+    return (str(program), f"-conf={layout.path('Corefile')}")
+
+
+def configure(layout: Layout) -> None:
+    """No cache: a name asked for before its Service exists must resolve as soon as it does."""
+    layout.path("Corefile").write_text(
+        f""".:53 {{
+    bind {NODE_ADDRESS}
+    errors
+    ready 127.0.0.1:8181
+    kubernetes {CLUSTER_DOMAIN} in-addr.arpa {{
+        kubeconfig {layout.path("kubeconfigs", "coredns.yaml")} symphony
+        fallthrough in-addr.arpa
+    }}
+    forward . /etc/resolv.conf
+}}
+"""
+    )
+
+
+def ready() -> bool:
+    try:
+        with urllib.request.urlopen(READY, timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False

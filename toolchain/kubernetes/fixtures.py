@@ -1,0 +1,89 @@
+"""The cluster as a pytest fixture: `from toolchain.kubernetes.fixtures import cluster` in a conftest.
+
+Sessions share one cluster; the last one takes it down, unless a person brought it up. With
+SYMPHONY_TEST_KUBECONFIG the tests use that cluster instead, and with CI set a missing cluster is a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from toolchain.kubernetes import cluster as one_machine
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.layout import Layout
+
+KWOK_NODES = 4
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a test needs of a cluster; an existing one has no ordinary user, registry or Docker of ours."""
+
+    kubeconfig: str
+    kubectl: str = "kubectl"
+    user_kubeconfig: str = ""
+    registry: str = ""
+    docker_host: str = ""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Access]:
+    """The cluster to test against, running."""
+    existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
+    if existing:
+        yield Access(existing)
+        return
+    if os.geteuid() != 0 or sys.platform != "linux":
+        _unavailable("the one-machine cluster needs root on Linux; set SYMPHONY_TEST_KUBECONFIG to use another")
+    try:
+        with in_use(Layout.default()) as access:
+            yield access
+    except ToolchainError as error:
+        _unavailable(str(error))
+
+
+@contextlib.contextmanager
+def in_use(layout: Layout) -> Iterator[Access]:
+    """Share the cluster for the length of the block."""
+    layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with layout.path("users").open("w") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        found = one_machine.status(layout).ready
+        state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)
+        if not found:
+            _for_tests(layout).touch()
+        try:
+            yield Access(
+                state.kubeconfig, state.kubectl, state.user_kubeconfig, state.registry, state.docker_host
+            )
+        finally:
+            _leave(layout, users.fileno())
+
+
+def _leave(layout: Layout, users: int) -> None:
+    with contextlib.suppress(BlockingIOError):  # another session goes on using it
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _for_tests(layout).exists():
+            one_machine.down(layout, say=_narrate)
+
+
+def _for_tests(layout: Layout):
+    """Its presence says that no person asked for this cluster; `down` removes it with the rest."""
+    return layout.path("for-tests")
+
+
+def _unavailable(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def _narrate(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -1,0 +1,135 @@
+"""Makes single-layer images out of files and pushes them to the cluster's registry, without Docker; `up` and tests use it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.layout import PAUSE_IMAGE, REGISTRY
+from toolchain.kubernetes.packages import search_path
+
+BUSYBOX_IMAGE = f"{REGISTRY}/symphony/busybox:1"
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_CONFIG = "application/vnd.docker.container.image.v1+json"
+_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+
+
+def push_own(pause: Path) -> None:
+    """The two images every cluster has: the one that holds a pod's namespaces, and a shell with its tools."""
+    push(PAUSE_IMAGE, {"pause": pause.read_bytes()}, ["/pause"])
+    busybox = shutil.which("busybox", path=search_path())
+    if not busybox:
+        raise ToolchainError("busybox-static is not installed")
+    tools = {
+        f"bin/{name}": "busybox"
+        for name in ("sh", "sleep", "cat", "echo", "env", "httpd", "ls", "nc", "nslookup")
+    }
+    more = {
+        f"bin/{name}": "busybox"
+        for name in ("id", "mkdir", "tar", "true", "false", "wget", "kill", "ps", "date")
+    }
+    push(BUSYBOX_IMAGE, {"bin/busybox": Path(busybox).read_bytes()}, ["/bin/sh"], links={**tools, **more})
+
+
+def push(
+    image: str, files: Mapping[str, bytes], command: Sequence[str], links: Mapping[str, str] | None = None
+) -> None:
+    """Push `host/name:tag` with these executable files (and symbolic links) as its whole file system."""
+    host, _, rest = image.partition("/")
+    name, _, tag = rest.rpartition(":")
+    layer = _layer(files, links or {})
+    packed = gzip.compress(layer, compresslevel=1, mtime=0)
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": list(command), "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+        }
+    ).encode()
+    registry = _Registry(host, name)
+    registry.blob(packed)
+    registry.blob(config)
+    registry.manifest(
+        tag,
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _described(_CONFIG, config),
+            "layers": [_described(_LAYER, packed)],
+        },
+    )
+
+
+class _Registry:
+    """The three requests that a push needs."""
+
+    def __init__(self, host: str, name: str) -> None:
+        self._host, self._name = host, name
+
+    def blob(self, content: bytes) -> None:
+        digest = _digest(content)
+        if self._send("HEAD", f"/v2/{self._name}/blobs/{digest}", expected=(200, 404))[0] == 200:
+            return
+        _, place = self._send("POST", f"/v2/{self._name}/blobs/uploads/", expected=(202,))
+        joint = "&" if urlsplit(place).query else "?"
+        self._send(
+            "PUT", f"{place}{joint}digest={digest}", content, "application/octet-stream", expected=(201,)
+        )
+
+    def manifest(self, tag: str, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self._send("PUT", f"/v2/{self._name}/manifests/{tag}", body, _MANIFEST, expected=(201,))
+
+    def _send(
+        self, verb: str, place: str, body: bytes = b"", kind: str = "", *, expected: tuple[int, ...]
+    ) -> tuple[int, str]:
+        target = urlsplit(place)
+        connection = http.client.HTTPConnection(self._host, timeout=30)
+        try:
+            path = f"{target.path}?{target.query}" if target.query else target.path
+            connection.request(verb, path, body or None, {"Content-Type": kind} if kind else {})
+            answer = connection.getresponse()
+            if answer.status not in expected:
+                raise ToolchainError(
+                    f"the registry answered {answer.status} to {verb} {path}: {answer.read()[:200]!r}"
+                )
+            return answer.status, answer.getheader("Location", "")
+        finally:
+            connection.close()
+
+
+def _layer(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for folder in sorted({str(Path(name).parent) for name in files} - {"."}) + ["tmp"]:
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            archive.addfile(entry)
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.size = 0o755, len(content)
+            archive.addfile(entry, io.BytesIO(content))
+        for name, target in sorted(links.items()):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            archive.addfile(entry)
+    return buffer.getvalue()
+
+
+def _described(kind: str, content: bytes) -> dict[str, Any]:
+    return {"mediaType": kind, "size": len(content), "digest": _digest(content)}
+
+
+def _digest(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()

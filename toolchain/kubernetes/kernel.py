@@ -1,0 +1,56 @@
+"""Kernel settings that the cluster's programs change, kept before and put back after, and the control groups they leave."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from toolchain.kubernetes.calls import succeeds
+from toolchain.kubernetes.layout import Layout
+
+# What kubelet, kube-proxy, dockerd and this cluster write.
+SETTINGS = (
+    "kernel/keys/root_maxbytes",
+    "kernel/keys/root_maxkeys",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "net/bridge/bridge-nf-call-ip6tables",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/ipv4/conf/all/route_localnet",
+    "net/ipv4/ip_forward",
+    "net/netfilter/nf_conntrack_max",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+)
+PROC = Path("/proc/sys")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def prepare(layout: Layout) -> None:
+    """Keep the settings, then switch on forwarding: dockerd closes the FORWARD chain when it has to do that itself."""
+    if not (PROC / "net/bridge").exists():
+        succeeds(["modprobe", "br_netfilter"])
+    kept = {name: (PROC / name).read_text().strip() for name in SETTINGS if (PROC / name).exists()}
+    layout.path("kernel.json").write_text(json.dumps(kept))
+    for name in ("net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables"):
+        with contextlib.suppress(FileNotFoundError):
+            (PROC / name).write_text("1")
+
+
+def restore(layout: Layout) -> None:
+    """Put back what `prepare` kept."""
+    with contextlib.suppress(FileNotFoundError):
+        for name, value in json.loads(layout.path("kernel.json").read_text()).items():
+            if (PROC / name).read_text().strip() != value:
+                (PROC / name).write_text(value)
+
+
+def remove_cgroups(*, with_docker: bool) -> None:
+    """Remove the emptied groups, the innermost first, in every hierarchy."""
+    names = ("kubepods", *(("docker",) if with_docker else ()))
+    roots = [CGROUPS, *(CGROUPS.iterdir() if CGROUPS.is_dir() else ())]
+    for group in [root / name for root in roots for name in names if (root / name).is_dir()]:
+        for inner in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+            inner.rmdir()
+        group.rmdir()

@@ -1,0 +1,58 @@
+"""Nodes that do not exist, on which the real scheduler places pods that kwok then calls Running; optional at `up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toolchain.kubernetes.api import Api
+from toolchain.kubernetes.layout import Layout
+
+ANNOTATION = "kwok.x-k8s.io/node"
+LABELS = {"type": "kwok"}
+# A pod gets there only by tolerating this, so real pods never land on a node that runs nothing.
+TAINT = {"key": ANNOTATION, "value": "fake", "effect": "NoSchedule"}
+
+
+def kwok(program: Path, layout: Layout) -> tuple[str, ...]:
+    return (
+        str(program),
+        f"--kubeconfig={layout.path('kubeconfigs', 'kwok.yaml')}",
+        "--manage-all-nodes=false",
+        f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.213.192.0/20",
+        "--server-address=127.0.0.1:10247",
+    )
+
+
+def add_nodes(api: Api, count: int) -> None:
+    """Register this many nodes of 32 cores, 256 GiB and 250 pods."""
+    for number in range(count):
+        api.apply(f"/api/v1/nodes/kwok-{number}", _node(f"kwok-{number}"))
+        api.apply(f"/api/v1/nodes/kwok-{number}/status", _status(f"kwok-{number}"))
+
+
+def _node(name: str) -> dict[str, Any]:
+    labels = {
+        **LABELS,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {ANNOTATION: "fake"}},
+        "spec": {"taints": [TAINT]},
+    }
+
+
+def _status(name: str) -> dict[str, Any]:
+    room = {"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "1Ti"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": room, "capacity": room},
+    }

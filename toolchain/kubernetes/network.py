@@ -1,0 +1,36 @@
+"""The bridge that carries the node's address, and the removal of every link the cluster made."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from toolchain.kubernetes.calls import ToolchainError, run, succeeds
+from toolchain.kubernetes.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE
+
+
+def make_node_bridge() -> None:
+    """A bridge without ports stands for the dummy link that not every kernel has."""
+    if not succeeds(["ip", "link", "show", NODE_BRIDGE]):
+        run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
+    run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE])
+    run(["ip", "link", "set", NODE_BRIDGE, "up"])
+
+
+def remove_links(*, with_docker: bool, within: float = 10) -> None:
+    """Delete our bridges; the pods' own links go with their namespaces, which the kernel frees a moment later."""
+    bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
+    deadline = time.monotonic() + within
+    while ports := [name for name, master in _links().items() if master in bridges]:
+        if time.monotonic() > deadline:
+            raise ToolchainError(f"links of ended pods stay: {', '.join(ports)}")
+        time.sleep(0.1)
+    for name in _links().keys() & set(bridges):
+        run(["ip", "link", "delete", name])
+
+
+def _links() -> dict[str, str]:
+    """Every link of the machine and the bridge it is a port of."""
+    return {
+        link["ifname"]: link.get("master", "") for link in json.loads(run(["ip", "-json", "link", "show"]))
+    }

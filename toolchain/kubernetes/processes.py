@@ -1,0 +1,43 @@
+"""Finds and ends every process that belongs to a cluster: those that carry its marker and all their descendants."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import psutil
+
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.layout import MARKER
+
+
+def of_cluster(folder: Path) -> list[psutil.Process]:
+    """Marked processes and what descends from them (containers descend from marked shims), zombies left out."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARKER) == str(folder):
+                found[process.pid] = process
+                found.update({child.pid: child for child in process.children(recursive=True)})
+    return [process for process in found.values() if _runs(process)]
+
+
+def end_all(folder: Path, *, within: float = 30) -> None:
+    """Kill until none is left: what a process starts while it dies is found by the next look."""
+    deadline = time.monotonic() + within
+    while left := of_cluster(folder):
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{process.pid} {process.name()}" for process in left)
+            raise ToolchainError(f"these processes of the cluster do not end: {names}")
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(0.02)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

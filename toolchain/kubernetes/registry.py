@@ -1,0 +1,37 @@
+"""The image registry on loopback: images built on this machine reach the node through it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+from toolchain.kubernetes.layout import REGISTRY, Layout
+
+
+def registry(layout: Layout) -> tuple[str, ...]:
+    return ("docker-registry", "serve", str(layout.path("registry.json")))
+
+
+def configure(layout: Layout) -> None:
+    """JSON is YAML: the registry reads it as its configuration."""
+    content = {
+        "version": "0.1",
+        "log": {"level": "warn", "accesslog": {"disabled": True}},
+        "storage": {
+            "filesystem": {"rootdirectory": str(layout.path("registry"))},
+            "delete": {"enabled": True},
+        },
+        "http": {"addr": "127.0.0.1:5000"},
+    }
+    layout.path("registry.json").write_text(json.dumps(content))
+
+
+def ready() -> bool:
+    connection = http.client.HTTPConnection(REGISTRY, timeout=2)
+    try:
+        connection.request("GET", "/v2/")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
