@@ -1,0 +1,42 @@
+"""symphony: one Pulumi program runs a distributed experiment in tmux and on Kubernetes.
+
+Everything public is found here and loaded when it is first used: `import symphony` itself loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from symphony.components.dispatch import run_program as run_program
+    from symphony.components.experiment import Experiment as Experiment
+    from symphony.components.process import Process as Process
+    from symphony.components.process_group import ProcessGroup as ProcessGroup
+    from symphony.errors import SymphonyError as SymphonyError
+    from symphony.errors import UserError as UserError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Experiment": "symphony.components.experiment",
+    "Process": "symphony.components.process",
+    "ProcessGroup": "symphony.components.process_group",
+    "run_program": "symphony.components.dispatch",
+    "SymphonyError": "symphony.errors",
+    "UserError": "symphony.errors",
+    "Cluster": "symphony.classic.cluster",
+    "TmuxCluster": "symphony.classic.cluster",
+    "SymphonyConfig": "symphony.classic.config",
+}
+__all__ = ["Experiment", "Process", "ProcessGroup", "SymphonyError", "UserError", "run_program"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -61,7 +61,15 @@ def store_url() -> str:
 
 def store_id(url: str | None = None) -> str:
     """Eight hex digits that tell one state store from another."""
-    return hashlib.sha256((url or store_url()).encode()).hexdigest()[:8]
+    return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
+
+
+def _normal(url: str) -> str:
+    """One spelling for each folder, so that file://~/x/ and file:///home/me/x are one store."""
+    if not url.startswith("file://"):
+        return url.rstrip("/")
+    path = url.removeprefix("file://").partition("?")[0]
+    return f"file://{os.path.normpath(Path(path).expanduser().absolute())}"
 
 
 def _logged_in_store() -> str | None:

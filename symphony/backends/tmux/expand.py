@@ -1,0 +1,91 @@
+"""Makes the tmux resources of a plan, one Session and one Window a process; components call it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from symphony.backends.tmux import facts, render, secrets
+from symphony.errors import UserError
+from symphony.plan.build import build_plan
+from symphony.plan.plan import Plan
+from symphony.plan.services import wanted_ports
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+from symphony_tmux import ports
+from symphony_tmux.resources import Session, Window
+
+if TYPE_CHECKING:
+    from symphony.components.experiment import Experiment
+    from symphony.components.run import Context
+
+SUPPORTS = frozenset(
+    {"command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range"}
+)
+HOST = "127.0.0.1"
+DEFAULT_GRACE = 5.0
+
+
+def target(spec: ExperimentSpec, context: Context) -> Target:
+    """What tmux on this machine can do for the experiment, with the ports it would get."""
+    return _target(spec, context, record=False)
+
+
+def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Make the session and a window for each process; return the inputs of each window by its path."""
+    if not context.dry_run:
+        # Now the ports are really ours: one that was lost since the plan was made is another port.
+        final = _target(experiment.spec, context, record=True)
+        plan = build_plan(experiment.spec, final)
+        secrets.copy(plan.secrets, plan.launched_as)
+    session = render.session(plan, context.owner, context.setting("server") or "default", _grace(context))
+    owner = Session(plan.launched_as, **session, opts=_options(experiment))
+    rendered: dict[str, dict[str, Any]] = {}
+    components = experiment.components()
+    folder = str(secrets.folder(plan.launched_as))
+    for process in plan.processes:
+        start = facts.resolved(process.start_dir or "", context.folder)
+        inputs = render.window(plan, process, session, str(start), folder)
+        options = _options(components[process.path])
+        options.depends_on = [owner]
+        options.deleted_with = owner
+        Window(process.path, **inputs, opts=options)
+        rendered[process.path] = inputs
+    return rendered
+
+
+def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
+    leases = ports.lease(context.owner, wanted_ports(spec), record=record)
+    return Target(
+        world="tmux",
+        launched_as=context.launched_as,
+        starts="command",
+        supports=SUPPORTS,
+        one_host=True,
+        host_of=HOST,
+        bind_host=HOST,
+        ports=leases.ports,
+        taken=leases.taken,
+        unreadable=facts.unusable(spec, context.folder),
+        unstartable=facts.unstartable(spec, context.folder, os.environ.get("PATH", facts.DEFAULT_PATH)),
+        start_dir=str(context.folder),
+    )
+
+
+def _grace(context: Context) -> float:
+    said = context.setting("grace")
+    try:
+        grace = float(said) if said else DEFAULT_GRACE
+    except ValueError:
+        grace = -1.0
+    if not 0 <= grace <= 600:
+        raise UserError(
+            f'"{said}" is no number of seconds', where="symphony:grace", remedy="Give one between 0 and 600"
+        )
+    return grace
+
+
+def _options(parent: pulumi.Resource) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions(parent=parent)

@@ -1,0 +1,45 @@
+"""A plan as the inputs of the tmux provider's resources: pure; expand makes resources of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from symphony.plan.plan import Plan, PlannedProcess
+
+SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
+
+
+def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]:
+    """The inputs of the experiment's session."""
+    return {
+        "name": plan.launched_as,
+        "owner": owner,
+        "server": server,
+        "processes": sorted(process.path for process in plan.processes),
+        "grace": grace,
+    }
+
+
+def window(
+    plan: Plan, process: PlannedProcess, session: Mapping[str, Any], start_dir: str, secrets_folder: str
+) -> dict[str, Any]:
+    """The inputs of one process's window; cmds, made for tmux, win over a command."""
+    env = dict(process.env)
+    if plan.secrets:
+        env[SECRETS_VARIABLE] = secrets_folder
+    return {
+        "session": session["name"],
+        "server": session["server"],
+        "owner": session["owner"],
+        "path": process.path,
+        "argv": None if process.cmds else [*process.command, *process.args],
+        "script": list(process.cmds) or None,
+        "preamble": list(process.preamble_cmds),
+        "cwd": start_dir,
+        "env": env,
+        "services": dict(process.service_env),
+        "uses": list(process.uses),
+        "inherit": list(plan.inherit),
+        "grace": session["grace"],
+    }

@@ -1,0 +1,35 @@
+"""The secret files of an experiment, copied into a private folder of it; expand calls it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from symphony import paths
+
+
+def folder(session: str) -> Path:
+    """Where the secret files of an experiment lie; deleting the experiment removes it."""
+    return paths.experiment_folder(session) / "secrets"
+
+
+def copy(files: Iterable[str], session: str) -> None:
+    """Put the files into the experiment's folder, readable by the owner only; those no longer named go."""
+    home = paths.private_folder(folder(session))
+    wanted = {Path(file).name: Path(file).expanduser() for file in files}
+    for stale in home.iterdir():
+        if stale.name not in wanted:
+            stale.unlink()
+    for name, source in wanted.items():
+        _write(home / name, source.read_bytes())
+
+
+def _write(target: Path, content: bytes) -> None:
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o400)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o400)
+        file.write(content)
+    draft.replace(target)

@@ -1,0 +1,217 @@
+"""Experiment: what is launched, listed and deleted as one; the root of every user's program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pulumi
+
+from symphony.components import run
+from symphony.components.declared import Declared, listed, variables
+from symphony.components.process import Process
+from symphony.components.process_group import ProcessGroup, find
+from symphony.plan.plan import Plan
+from symphony.spec import serialize
+from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.location import caller
+
+
+class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
+    """Processes that talk over named services, launched as one: a session in tmux, a namespace on Kubernetes.
+
+    with Experiment("rl") as experiment:
+        experiment.new_process("learner", command="python", args=["learner.py"])
+
+    Leaving the block, or launch(), plans the experiment: a mistake ends the program there and nothing is
+    started. The processes start when the program has come to its end without an error. After launch()
+    plan       everything that will run, as a value,
+    addresses  service -> "host:port",
+    session    the tmux session or Kubernetes namespace.
+
+    inherit names variables of the caller's environment that the processes get beside the usual ones (tmux).
+    secrets are files that appear in the folder $SYMPH_SECRETS_DIR of every process.
+    port_range (first, last) bounds the ports that are chosen for services (tmux).
+    """
+
+    plan: Plan
+    addresses: dict[str, str]
+    session: str
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        preamble_cmds: Any = None,
+        start_dir: str | None = None,
+        env: Mapping[str, Any] | None = None,
+        image: str | None = None,
+        inherit: Any = None,
+        secrets: Any = None,
+        port_range: Any = None,
+        opts: pulumi.ResourceOptions | None = None,
+        **unknown: Any,
+    ) -> None:
+        self._options = opts
+        self._processes: list[Process] = []
+        self._groups: list[ProcessGroup] = []
+        self._spec = ExperimentSpec(
+            name=run.program_name() if name is None else name,
+            preamble_cmds=listed(preamble_cmds),
+            start_dir=start_dir,
+            env=variables(env),
+            image=image,
+            inherit=listed(inherit),
+            secrets=listed(secrets),
+            port_range=port_range,
+            unknown=tuple(unknown),
+            where=caller(),
+        )
+        run.declared(self)
+
+    @property
+    def name(self) -> str:
+        """The name it was declared with."""
+        return self._spec.name
+
+    @property
+    def spec(self) -> ExperimentSpec:
+        """What was said of the experiment and everything in it, as a frozen value."""
+        return dataclasses.replace(
+            self._spec,
+            processes=tuple(each.spec for each in self._processes),
+            groups=tuple(each.spec for each in self._groups),
+        )
+
+    # declaring
+
+    def new_process(self, name: str, *args: Any, **settings: Any) -> Process:
+        """Declare a process in no group; it takes what Process takes."""
+        return self.add_process(Process(name, *args, **settings))
+
+    def new_process_group(self, name: str, **settings: Any) -> ProcessGroup:
+        """Declare a process group; it takes what ProcessGroup takes."""
+        return self.add_process_group(ProcessGroup(name, **settings))
+
+    def add_process(self, process: Process) -> Process:
+        """Put a process into the experiment, in no group."""
+        self._processes.append(process)
+        return process
+
+    def add_processes(self, processes: Iterable[Process]) -> None:
+        """Put processes into the experiment, in no group."""
+        for process in processes:
+            self.add_process(process)
+
+    def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
+        """Put a process group into the experiment."""
+        self._groups.append(group)
+        return group
+
+    def add_process_groups(self, groups: Iterable[ProcessGroup]) -> None:
+        """Put process groups into the experiment."""
+        for group in groups:
+            self.add_process_group(group)
+
+    def get_process(self, name: str) -> Process:
+        """The process in no group of that name. UserError: there is none."""
+        return find(self._processes, name, f"experiment {self.name}")
+
+    def get_process_group(self, name: str) -> ProcessGroup:
+        """The process group of that name. UserError: there is none."""
+        return find(self._groups, name, f"experiment {self.name}")
+
+    def list_processes(self) -> list[Process]:
+        """The processes in no group."""
+        return list(self._processes)
+
+    def list_all_processes(self) -> list[Process]:
+        """All processes, those in groups last."""
+        return [*self._processes, *(process for group in self._groups for process in group.list_processes())]
+
+    def list_process_groups(self) -> list[ProcessGroup]:
+        """The process groups."""
+        return list(self._groups)
+
+    # saving
+
+    def dump_dict(self) -> dict[str, Any]:
+        """The declaration as plain values."""
+        return serialize.dump_dict(self.spec)
+
+    def dump_json(self, file: str | Path) -> None:
+        """Save the declaration as JSON."""
+        Path(file).write_text(serialize.dump_json(self.spec))
+
+    def dump_yaml(self, file: str | Path) -> None:
+        """Save the declaration as YAML."""
+        Path(file).write_text(serialize.dump_yaml(self.spec))
+
+    @classmethod
+    def load_dict(cls, data: Mapping[str, Any]) -> Experiment:
+        """An experiment that declares what a saved one declared. UserError: not a saved experiment."""
+        return cls.from_spec(serialize.load_dict(data))
+
+    @classmethod
+    def load_json(cls, file: str | Path) -> Experiment:
+        """The experiment saved in a JSON file. UserError: not a saved experiment."""
+        return cls.from_spec(serialize.load_json(Path(file).read_text()))
+
+    @classmethod
+    def load_yaml(cls, file: str | Path) -> Experiment:
+        """The experiment saved in a YAML file. UserError: not a saved experiment."""
+        return cls.from_spec(serialize.load_yaml(Path(file).read_text()))
+
+    @classmethod
+    def from_spec(cls, spec: ExperimentSpec) -> Experiment:
+        """An experiment that says what a spec says."""
+        experiment = cls(spec.name)
+        experiment._processes = [Process.from_spec(each) for each in spec.processes]
+        experiment._groups = [ProcessGroup.from_spec(each) for each in spec.groups]
+        experiment._spec = dataclasses.replace(spec, processes=(), groups=())
+        return experiment
+
+    # launching
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.launch()
+
+    def launch(self) -> None:
+        """Plan the experiment and hand it to the running Pulumi program.
+
+        pulumi.RunError: it cannot run, with every reason, or no Pulumi program is running.
+        """
+        run.launch(self)
+
+    def register(self, plan: Plan) -> None:
+        """Become a component of the running Pulumi program with all that is in it; launch() calls it."""
+        pulumi.ComponentResource.__init__(
+            self, "symphony:index:Experiment", self._spec.name, None, self._options
+        )
+        self.plan = plan
+        self.session = plan.launched_as
+        self.addresses = {service.name: service.address for service in plan.services}
+        for process in self._processes:
+            process.register(process.spec.name, plan, self)
+        for group in self._groups:
+            group.register(plan, self)
+        self.register_outputs({"session": self.session, "backend": plan.world, "addresses": self.addresses})
+
+    def components(self) -> dict[str, Process]:
+        """Every process by its path; backends hang its resources under it."""
+        free = {each.spec.name: each for each in self._processes}
+        grouped = {
+            f"{group.spec.name}/{each.spec.name}": each
+            for group in self._groups
+            for each in group.list_processes()
+        }
+        return {**free, **grouped}

@@ -1,0 +1,34 @@
+"""Hands the plan, or the problems, to the symphony command that started the engine; run.py calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from symphony.plan.plan import Plan
+from symphony.plan.problems import PlanError
+
+# Names a private file; not set when plain `pulumi` runs the program.
+FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
+
+
+def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
+    """The plan, and the inputs of each process as its backend renders them."""
+    _write({"plan": plan.to_dict(), "inputs": inputs, "unused": [str(each) for each in plan.unused]})
+
+
+def write_problems(error: PlanError) -> None:
+    """Why the experiment cannot run."""
+    problems = [problem.to_json() for problem in error.problems]
+    _write({"experiment": error.experiment, "problems": problems})
+
+
+def _write(data: dict[str, Any]) -> None:
+    if file := os.environ.get(FILE_VARIABLE):
+        partial = Path(f"{file}.partial")
+        partial.touch(mode=0o600)
+        partial.write_text(json.dumps(data))
+        partial.replace(file)

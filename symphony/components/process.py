@@ -1,0 +1,122 @@
+"""Process: one program of an experiment, declared by the user's program, registered at launch."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from symphony.components.declared import DeclaredMember, listed, variables, words
+from symphony.plan.plan import Plan
+from symphony.spec.location import caller
+from symphony.spec.process import ProcessSpec, Resources
+from symphony.spec.services import read_services
+
+
+class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
+    """One program: a window in tmux, a container on Kubernetes.
+
+    Inert until its experiment is launched; afterwards
+    services  the services it serves -> "host:port",
+    session   the tmux session or Kubernetes namespace it runs in.
+    container_yml is a dict; what is put there is merged last into the container's manifest.
+    """
+
+    services: dict[str, str]
+    session: str
+
+    def __init__(
+        self,
+        name: str,
+        cmds: Any = None,
+        *,
+        command: Any = None,
+        args: Any = None,
+        env: Mapping[str, Any] | None = None,
+        image: str | None = None,
+        container_image: str | None = None,
+        preamble_cmds: Any = None,
+        start_dir: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = {
+            "cmds": cmds,
+            "command": command,
+            "args": args,
+            "env": env,
+            "image": image or container_image,
+            "preamble_cmds": preamble_cmds,
+            "start_dir": start_dir,
+        }
+        where = caller()
+        self.pod_yml = {}
+        self.container_yml: dict[str, Any] = {}
+        self._spec = ProcessSpec(
+            name=name,
+            cmds=listed(cmds),
+            command=None if command is None else words(command),
+            args=listed(args),
+            env=variables(env),
+            image=image or container_image,
+            preamble_cmds=listed(preamble_cmds),
+            start_dir=start_dir,
+            unknown=tuple(unknown),
+            where=where,
+            said={setting: where for setting, value in given.items() if value is not None},
+        )
+
+    @classmethod
+    def from_spec(cls, spec: ProcessSpec) -> Process:
+        """A process that says what a loaded spec says."""
+        process = cls(spec.name)
+        process.pod_yml = dict(spec.pod.pod_yml)
+        process.container_yml = dict(spec.container_yml)
+        process._spec = spec
+        return process
+
+    @property
+    def spec(self) -> ProcessSpec:
+        """What was said, as a frozen value."""
+        return dataclasses.replace(super().spec, container_yml=copy.deepcopy(self.container_yml))
+
+    def binds(self, *services: Any) -> None:
+        """Serve these services to the other processes: names, lists of names, or {name: port}."""
+        self._say("binds", binds=(*self._spec.binds, *read_services(services, caller())))
+
+    def connects(self, *services: Any) -> None:
+        """Use these services, which other processes serve."""
+        self._say("connects", connects=(*self._spec.connects, *read_services(services, caller())))
+
+    def exposes(self, *services: Any) -> None:
+        """Serve these services to the world outside: names, lists of names, or {name: port}."""
+        self._say("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
+
+    bind = binds
+    connect = connects
+    expose = exposes
+
+    def resource_request(self, cpu: Any = None, memory: Any = None, *, mem: Any = None) -> None:
+        """What the container needs at least; a later value wins."""
+        self._claim("resource_request", cpu=cpu, memory=mem if memory is None else memory)
+
+    def resource_limit(
+        self, cpu: Any = None, memory: Any = None, gpu: Any = None, *, mem: Any = None
+    ) -> None:
+        """What the container may use at most; a later value wins."""
+        self._claim("resource_limit", cpu=cpu, memory=mem if memory is None else memory, gpu=gpu)
+
+    def _claim(self, setting: str, **amounts: Any) -> None:
+        given = {kind: amount for kind, amount in amounts.items() if amount is not None}
+        before: Resources = getattr(self._spec, setting)
+        self._say(setting, **{setting: dataclasses.replace(before, **given)})
+
+    def register(self, path: str, plan: Plan, parent: pulumi.Resource) -> None:
+        """Become a component of the running Pulumi program; the experiment's launch calls it."""
+        options = pulumi.ResourceOptions(parent=parent)
+        pulumi.ComponentResource.__init__(self, "symphony:index:Process", path, None, options)
+        self.services = plan.addresses(path)
+        self.session = plan.launched_as
+        self.register_outputs({"services": self.services, "session": self.session})

@@ -1,0 +1,106 @@
+"""ProcessGroup: processes that share a fate and a machine; declared by the user's program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi
+
+from symphony.components.declared import DeclaredMember, listed, variables
+from symphony.components.process import Process
+from symphony.errors import UserError
+from symphony.plan.names import nearest, shown
+from symphony.plan.plan import Plan
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.location import caller
+
+
+class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
+    """Processes of one pod on Kubernetes, windows `group:process` in tmux.
+
+    Inert until its experiment is launched; afterwards `session` is the tmux session or Kubernetes namespace.
+    """
+
+    session: str
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        env: Mapping[str, Any] | None = None,
+        image: str | None = None,
+        preamble_cmds: Any = None,
+        start_dir: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        self.pod_yml = {}
+        self._processes: list[Process] = []
+        self._spec = ProcessGroupSpec(
+            name=name,
+            env=variables(env),
+            image=image,
+            preamble_cmds=listed(preamble_cmds),
+            start_dir=start_dir,
+            unknown=tuple(unknown),
+            where=caller(),
+        )
+
+    @classmethod
+    def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
+        """A group that says what a loaded spec says."""
+        group = cls(spec.name)
+        group.pod_yml = dict(spec.pod.pod_yml)
+        group._processes = [Process.from_spec(each) for each in spec.processes]
+        group._spec = dataclasses.replace(spec, processes=())
+        return group
+
+    @property
+    def spec(self) -> ProcessGroupSpec:
+        """What was said of the group and its processes, as a frozen value."""
+        return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
+
+    def new_process(self, name: str, *args: Any, **settings: Any) -> Process:
+        """Declare a process of this group; it takes what Process takes."""
+        return self.add_process(Process(name, *args, **settings))
+
+    def add_process(self, process: Process) -> Process:
+        """Put a process into this group."""
+        self._processes.append(process)
+        return process
+
+    def add_processes(self, processes: Iterable[Process]) -> None:
+        """Put processes into this group."""
+        for process in processes:
+            self.add_process(process)
+
+    def get_process(self, name: str) -> Process:
+        """The process of that name. UserError: there is none."""
+        return find(self._processes, name, f"process group {self._spec.name}")
+
+    def list_processes(self) -> list[Process]:
+        """Its processes in the order of declaration."""
+        return list(self._processes)
+
+    def register(self, plan: Plan, parent: pulumi.Resource) -> None:
+        """Become a component of the running Pulumi program; the experiment's launch calls it."""
+        options = pulumi.ResourceOptions(parent=parent)
+        pulumi.ComponentResource.__init__(self, "symphony:index:ProcessGroup", self._spec.name, None, options)
+        self.session = plan.launched_as
+        for process in self._processes:
+            process.register(f"{self._spec.name}/{process.spec.name}", plan, self)
+        paths = [f"{self._spec.name}/{each.spec.name}" for each in self._processes]
+        self.register_outputs({"session": self.session, "processes": paths})
+
+
+def find(things: Iterable[Any], name: str, within: str) -> Any:
+    """The declared thing of that name, else a UserError with the near one."""
+    by_name = {each.spec.name: each for each in things}
+    if name in by_name:
+        return by_name[name]
+    near = nearest(str(name), map(str, by_name))
+    remedy = (
+        f"Did you mean {shown(near)}?" if near else f"It has: {', '.join(map(str, by_name)) or 'nothing'}"
+    )
+    raise UserError(f"{within} has no {shown(name)}", where=str(caller()), remedy=remedy.rstrip("."))

@@ -1,0 +1,172 @@
+"""One run of the user's Pulumi program: what was declared and launched, and what happens at its end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from symphony import paths
+from symphony.components import handover
+from symphony.components.expander import Expander, expander_of
+from symphony.errors import SymphonyError
+from symphony.plan.build import build_plan
+from symphony.plan.names import launched_name
+from symphony.plan.plan import Plan
+from symphony.plan.problems import PlanError, Problem
+from symphony.plan.worlds import world_named
+
+if TYPE_CHECKING:
+    from symphony.components.experiment import Experiment
+
+_ATTRIBUTE = "_symphony_run"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the running program is part of: the stack, and its settings.
+
+    owner tells this stack from every other of the user, in whichever state store.
+    """
+
+    project: str
+    stack: str
+    owner: str
+    launched_as: str
+    world: str
+    dry_run: bool
+    folder: Path
+    setting: Callable[[str], str | None]
+
+
+@dataclass
+class Run:
+    """The experiments of one run of a program; a stack is one experiment."""
+
+    context: Context
+    expander: Expander
+    experiments: list[Experiment] = field(default_factory=list["Experiment"])
+    launched: dict[int, tuple[Experiment, Plan]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
+
+
+def program_name() -> str:
+    """The name of an experiment that is given none: the stack's up to the first dot, its program's."""
+    return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
+
+
+def declared(experiment: Experiment) -> None:
+    """Note a declaration; outside a Pulumi program there is nothing to note."""
+    root = _root()
+    if root is None:
+        return
+    run: Run | None = getattr(root, _ATTRIBUTE, None)
+    if run is None:
+        run = _begin(root)
+    run.experiments.append(experiment)
+
+
+def launch(experiment: Experiment) -> None:
+    """Plan an experiment and register its components; its resources follow when the program has ended."""
+    root = _root()
+    run: Run | None = getattr(root, _ATTRIBUTE, None) if root is not None else None
+    if run is None:
+        raise pulumi.RunError(
+            f"{experiment.name} can only be launched inside a Pulumi program."
+            f' Run it with "symphony up" or "pulumi up", or launch it with Cluster.new("tmux").launch(...).'
+        )
+    if not any(each is experiment for each in run.experiments):
+        run.experiments.append(experiment)
+    _refuse_second(run)
+    if id(experiment) in run.launched:
+        return
+    plan = _planned(run, experiment)
+    experiment.register(plan)
+    run.launched[id(experiment)] = (experiment, plan)
+
+
+def _planned(run: Run, experiment: Experiment) -> Plan:
+    try:
+        return build_plan(experiment.spec, run.expander.target(experiment.spec, run.context))
+    except PlanError as error:
+        handover.write_problems(error)
+        raise pulumi.RunError(str(error)) from None
+    except SymphonyError as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+def _refuse_second(run: Run) -> None:
+    if len(run.experiments) < 2:
+        return
+    first, second, *_ = run.experiments
+    problem = Problem(
+        f'"{first.name}" and "{second.name}" are two experiments in one program',
+        "a stack is one experiment: move one to a program and stack of its own",
+        (first.spec.where, second.spec.where),
+    )
+    error = PlanError(run.context.launched_as, [problem])
+    handover.write_problems(error)
+    raise pulumi.RunError(str(error))
+
+
+def _root() -> Any:
+    return pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _begin(root: Any) -> Run:
+    """Start noting for this program, and act once when it has come to its end without an error."""
+    try:
+        context = _context()
+        run = Run(context, expander_of(context.world))
+    except SymphonyError as error:
+        raise pulumi.RunError(str(error)) from None
+    setattr(root, _ATTRIBUTE, run)
+    register_outputs = root.register_outputs
+
+    def ended(outputs: Any) -> Any:
+        root.register_outputs = register_outputs
+        if sys.exc_info()[0] is None:
+            _expand(run)
+        return register_outputs(outputs)
+
+    root.register_outputs = ended
+    return run
+
+
+def _expand(run: Run) -> None:
+    _refuse_second(run)
+    for experiment in run.experiments:
+        if id(experiment) not in run.launched:
+            raise pulumi.RunError(
+                f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
+                ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
+            )
+    for experiment, plan in run.launched.values():
+        try:
+            rendered = run.expander.expand(plan, run.context, experiment)
+        except SymphonyError as error:
+            raise pulumi.RunError(str(error)) from None
+        handover.write_plan(plan, rendered)
+
+
+def _context() -> Context:
+    config = pulumi.Config("symphony")
+    project, stack = pulumi.get_project(), pulumi.get_stack()
+    return Context(
+        project=project,
+        stack=stack,
+        owner=owner_of(project, stack),
+        launched_as=config.get("namespace") or launched_name(stack),
+        world=world_named(config.get("backend"), where="symphony:backend"),
+        dry_run=pulumi.runtime.is_dry_run(),
+        folder=Path.cwd(),
+        setting=config.get,
+    )
+
+
+def owner_of(project: str, stack: str) -> str:
+    """What tells a stack from every other stack of the user, as it is written on what it owns."""
+    return f"{project}/{stack}#{paths.store_id()}"

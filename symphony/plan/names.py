@@ -1,0 +1,54 @@
+"""The one home of naming: alphabet, length, launched name, near names; rules and backends ask here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+MAX_NAME = 63
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_label(name: str) -> bool:
+    """Lower-case letters, digits and inner dashes, at most 63: a DNS label, and safe as a tmux name."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def is_variable(name: str) -> bool:
+    """A name that every shell accepts for an environment variable."""
+    return _VARIABLE.fullmatch(name) is not None
+
+
+def why_not_label(name: str) -> str:
+    """What is wrong with a name, as the remedy to show."""
+    if not name:
+        return "a name needs at least one letter or digit"
+    if len(name) > MAX_NAME:
+        return f"names have at most {MAX_NAME} characters, this one has {len(name)}"
+    if suggestion := as_label(name):
+        return f'use lower-case letters, digits and "-": "{suggestion}"'
+    return 'use lower-case letters, digits and "-"'
+
+
+def as_label(name: str) -> str:
+    """The nearest allowed name, or nothing where no character of it is allowed."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())[:MAX_NAME].strip("-")
+
+
+def launched_name(stack: str) -> str:
+    """What a stack's experiment is called in its world: the stack's name with `.` turned into `-`."""
+    return stack.rpartition("/")[2].replace(".", "-")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one most likely meant."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
+
+
+def shown(name: object, limit: int = 60) -> str:
+    """A name as it may stand in a message: quoted, escaped, not longer than limit."""
+    text = name if isinstance(name, str) else repr(name)
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return f'"{escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"}"'

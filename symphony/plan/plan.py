@@ -1,0 +1,126 @@
+"""The plan of an experiment in one world: inert, printable values that a backend renders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from symphony.plan.problems import count
+from symphony.spec.mounts import Mount
+from symphony.spec.pod import PodSettings
+from symphony.spec.process import Resources
+
+
+@dataclass(frozen=True)
+class PlannedService:
+    """A service and where it is: `path` is the process that serves it."""
+
+    name: str
+    host: str
+    port: int
+    path: str
+    exposed: bool
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class PlannedProcess:
+    """One process with everything it needs to start; what the group and the experiment say is merged in.
+
+    env is what the user declared, service_env the SYMPH_* variables, uses the services it deals with.
+    """
+
+    path: str
+    name: str
+    group: str | None
+    command: tuple[str, ...]
+    cmds: tuple[str, ...]
+    preamble_cmds: tuple[str, ...]
+    start_dir: str | None
+    env: Mapping[str, str]
+    service_env: Mapping[str, str]
+    binds: tuple[str, ...]
+    connects: tuple[str, ...]
+    exposes: tuple[str, ...]
+    image: str | None
+    image_pull_policy: str | None
+    args: tuple[str, ...]
+    resource_request: Resources
+    resource_limit: Resources
+    mounts: tuple[Mount, ...]
+    container_yml: Mapping[str, Any]
+    pod: PodSettings
+    where: str
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.binds, *self.connects, *self.exposes)))
+
+
+@dataclass(frozen=True)
+class PlannedGroup:
+    """A process group: the paths of its processes, and the settings of its pod."""
+
+    name: str
+    paths: tuple[str, ...]
+    pod: PodSettings
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A setting that means nothing in this world, and who made it."""
+
+    setting: str
+    made_by: tuple[str, ...]
+
+    def __str__(self) -> str:
+        few = len(self.made_by) <= 2
+        who = ", ".join(self.made_by) if few else f"{len(self.made_by)} processes"
+        return f"{self.setting} ({who})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that will run: made by build_plan, rendered by a backend.
+
+    name is the experiment's own, launched_as what it is called in its world.
+    """
+
+    name: str
+    world: str
+    launched_as: str
+    processes: tuple[PlannedProcess, ...]
+    groups: tuple[PlannedGroup, ...]
+    services: tuple[PlannedService, ...]
+    inherit: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    unused: tuple[Unused, ...] = field(default=())
+
+    def process(self, path: str) -> PlannedProcess:
+        return next(process for process in self.processes if process.path == path)
+
+    def addresses(self, path: str) -> dict[str, str]:
+        """service -> "host:port" of what one process serves."""
+        return {service.name: service.address for service in self.services if service.path == path}
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The whole plan as JSON; equal plans give equal text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+
+    def __str__(self) -> str:
+        rows = [(p.path, " ".join(p.command) or "; ".join(p.cmds) or p.image or "") for p in self.processes]
+        width = max((len(path) for path, _ in rows), default=0)
+        lines = [f"{self.launched_as} on {self.world}: {count(len(rows), 'process', 'processes')}"]
+        lines += [f"  {path:{width}}  {what}" for path, what in rows]
+        lines += [
+            f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
+        ]
+        return "\n".join(lines)

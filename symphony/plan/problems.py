@@ -1,0 +1,64 @@
+"""What is wrong with a declaration, as values; the rules make them, build_plan raises them all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.errors import UserError
+from symphony.spec.location import NOWHERE, Location
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: what (begins with who made it), on which lines, and what to do."""
+
+    what: str
+    remedy: str
+    where: tuple[Location, ...] = ()
+
+    def lines(self, file: str) -> str:
+        """Its places, as `line 14` for those in `file` and file:line for the others."""
+        known = [place for place in dict.fromkeys(self.where) if place != NOWHERE]
+        here = [str(place.line) for place in known if place.short_file == file]
+        if not here:
+            return ", ".join(map(str, known))
+        there = [str(place) for place in known if place.short_file != file]
+        return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *there])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "remedy": self.remedy,
+            "where": [{"file": place.file, "line": place.line} for place in self.where],
+        }
+
+
+class PlanError(UserError):
+    """The experiment cannot run; `problems` is every reason, in the order of the program."""
+
+    def __init__(self, experiment: str, problems: Sequence[Problem]) -> None:
+        self.experiment = experiment
+        self.problems = tuple(problems)
+        super().__init__(f"{experiment} cannot run: {count(len(self.problems), 'problem')}")
+
+    @property
+    def file(self) -> str:
+        """The file most of the problems are in, or nothing."""
+        files = [place.short_file for problem in self.problems for place in problem.where if place.file]
+        return max(files, key=files.count) if files else ""
+
+    def heading(self) -> str:
+        return f"{self.what} in {self.file}" if self.file else self.what
+
+    def __str__(self) -> str:
+        rows = [(p.what, p.lines(self.file), p.remedy) for p in self.problems]
+        widths = [max(len(row[column]) for row in rows) for column in range(2)]
+        body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
+        return "\n".join([self.heading(), *body, "Nothing was started."])
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 problem`, `2 problems`, `3 processes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

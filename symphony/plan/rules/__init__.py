@@ -1,0 +1,46 @@
+"""The rules of a declaration, one function each; a new rule is one function and one row in RULES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from symphony.plan.problems import Problem
+from symphony.plan.rules import commands, environment, names, services, settings
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+
+Rule = Callable[[ExperimentSpec, Target], Iterator[Problem]]
+
+RULES: tuple[Rule, ...] = (
+    names.launched_name_is_legal,
+    names.experiment_has_processes,
+    names.names_are_legal,
+    names.names_are_unique,
+    names.settings_are_known,
+    services.names_are_legal,
+    services.bound_once,
+    services.connects_to_what_is_bound,
+    services.no_port_in_connects,
+    services.ports_are_in_range,
+    services.ports_are_declared_once,
+    services.ports_are_free,
+    environment.variables_are_legal,
+    environment.variables_do_not_collide,
+    environment.inherit_is_legal,
+    commands.something_to_start,
+    commands.no_nul_bytes,
+    commands.no_text_too_long,
+    commands.secrets_are_readable,
+    commands.start_dirs_exist,
+    commands.commands_can_start,
+    settings.pod_settings_belong_to_the_group,
+    settings.words_are_kubernetes_own,
+    settings.quantities_are_legal,
+    settings.mounts_are_legal,
+)
+
+
+def broken(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    """Every problem that any rule finds, rule by rule."""
+    for rule in RULES:
+        yield from rule(spec, target)

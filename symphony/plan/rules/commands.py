@@ -1,0 +1,118 @@
+"""Rules of what is started: a command or an image, and texts that an operating system can pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symphony.plan.names import shown
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.location import Location
+from symphony.spec.process import ProcessSpec
+
+# Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
+MAX_TEXT = 131_071
+
+
+def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        path = path_of(group, process)
+        if target.starts == "image":
+            if not (process.image or (group and group.image) or spec.image or target.default_image):
+                yield Problem(
+                    f"{path} has no image, which {target.world} needs",
+                    'say image="...", or set a default with symphony:image',
+                    (process.where,),
+                )
+        elif not process.command and not process.cmds:
+            what = "args but no command" if process.args else "no command"
+            yield Problem(
+                f"{path} has {what}, which {target.world} needs",
+                'say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
+                (process.where,),
+            )
+        elif process.command and not process.command[0]:
+            yield Problem(f"{path} has an empty command", 'say command="python"', (process.at("command"),))
+
+
+def start_dirs_exist(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for who, setting, text, where in _all_texts(spec):
+        if setting == "start_dir" and text in target.unreadable:
+            yield Problem(
+                f"{who} cannot start in {shown(text)}: {target.unreadable[text]}", "check start_dir", (where,)
+            )
+
+
+def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        if reason := target.unstartable.get(path_of(group, process)):
+            yield Problem(
+                f"{path_of(group, process)} cannot start {shown((process.command or ('',))[0])}: {reason}",
+                "check the command's spelling, PATH and permissions",
+                (process.at("command"),),
+            )
+
+
+def _texts(process: ProcessSpec) -> Iterator[tuple[str, str, Location]]:
+    for setting in ("command", "args", "cmds", "preamble_cmds"):
+        for text in getattr(process, setting) or ():
+            yield setting, text, process.at(setting)
+    for name, value in process.env.items():
+        yield f"env {name}", f"{name}={value}", process.at("env")
+    for setting in ("start_dir", "image"):
+        if text := getattr(process, setting):
+            yield setting, text, process.at(setting)
+
+
+def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
+    for owner in (spec, *spec.groups):
+        who = "the experiment" if owner is spec else f"process group {owner.name}"
+        for name, value in owner.env.items():
+            yield who, f"env {name}", f"{name}={value}", owner.at("env")
+        for text in owner.preamble_cmds:
+            yield who, "preamble_cmds", text, owner.at("preamble_cmds")
+        if owner.start_dir:
+            yield who, "start_dir", owner.start_dir, owner.at("start_dir")
+    for group, process in spec.members():
+        for setting, text, where in _texts(process):
+            yield path_of(group, process), setting, text, where
+
+
+def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, setting, text, where in _all_texts(spec):
+        if "\0" in text:
+            yield Problem(
+                f"{setting} of {who} holds a NUL byte: {shown(text, 30)}",
+                "take it out: no program can be given one",
+                (where,),
+            )
+
+
+def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, setting, text, where in _all_texts(spec):
+        size = len(text.encode("utf-8", "surrogateescape"))
+        if setting not in ("cmds", "preamble_cmds") and size > MAX_TEXT:
+            yield Problem(
+                f"{setting} of {who} has {size} bytes, more than the {MAX_TEXT} that a program can be given",
+                "put it into a file and pass the file's name",
+                (where,),
+            )
+
+
+def secrets_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    by_name: dict[str, str] = {}
+    for file in spec.secrets:
+        if file in target.unreadable:
+            yield Problem(
+                f"the secret file {shown(file)} cannot be read: {target.unreadable[file]}",
+                "check its path and permissions",
+                (spec.at("secrets"),),
+            )
+        name = file.rpartition("/")[2]
+        if by_name.setdefault(name, file) != file:
+            yield Problem(
+                f"two secret files are called {shown(name)}: {by_name[name]} and {file}",
+                "rename one: they lie in one folder",
+                (spec.at("secrets"),),
+            )

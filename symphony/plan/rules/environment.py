@@ -1,0 +1,71 @@
+"""Rules of environment variables: declared ones, those of services, and those inherited on tmux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from caraml import contract
+from symphony.plan.names import is_label, is_variable, shown
+from symphony.plan.problems import Problem
+from symphony.plan.rules.services import served
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.location import Location
+
+# Set by symphony itself in every process.
+OWN_VARIABLES = {
+    "SYMPHONY_ID": "the mark of the process",
+    "SYMPH_SECRETS_DIR": "the folder of the experiment's secrets",
+}
+
+
+def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, Mapping[str, str], Location]]:
+    yield "the experiment", spec.env, spec.at("env")
+    for group in spec.groups:
+        yield f"process group {group.name}", group.env, group.at("env")
+    for group, process in spec.members():
+        yield path_of(group, process), process.env, process.at("env")
+
+
+def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, env, where in _declared(spec):
+        for name in env:
+            if not is_variable(name):
+                yield Problem(
+                    f"{who} sets the variable {shown(name)}",
+                    'a variable has letters, digits and "_", and does not begin with a digit',
+                    (where,),
+                )
+
+
+def variables_do_not_collide(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    owners: dict[str, tuple[str, tuple[Location, ...]]] = {
+        name: (f"{name} is {meaning}", ()) for name, meaning in OWN_VARIABLES.items()
+    }
+    for service, servers in served(spec).items():
+        if not is_label(service):
+            continue
+        where = tuple(use.where for _, use in servers)
+        for variable in (*contract.variable_names(service), contract.bind_variable(service)):
+            other, places = owners.setdefault(variable, (f"it belongs to service {shown(service)}", where))
+            if places != where:
+                yield Problem(
+                    f"service {shown(service)} needs the variable {variable}, but {other}",
+                    "rename one of the services",
+                    (*places, *where),
+                )
+    for who, env, where in _declared(spec):
+        for name in env:
+            if name in owners:
+                reason, places = owners[name]
+                yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
+
+
+def inherit_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for name in spec.inherit:
+        if not is_variable(name.removesuffix("*")):
+            yield Problem(
+                f"the experiment inherits {shown(name)}",
+                'name a variable, or the beginning of some with "*" at the end',
+                (spec.at("inherit"),),
+            )

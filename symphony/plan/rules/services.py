@@ -1,0 +1,111 @@
+"""Rules of services: who binds what, and at which port."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from symphony.plan.names import is_label, nearest, shown, why_not_label
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.services import ServiceUse
+
+_Named = Iterator[tuple[str, str, ServiceUse]]
+
+
+def _said(spec: ExperimentSpec, *verbs: str) -> _Named:
+    """(path, verb, use) of every service that is said, in the order of the program."""
+    for group, process in spec.members():
+        for verb in verbs or ("binds", "connects", "exposes"):
+            for use in getattr(process, verb):
+                yield path_of(group, process), verb, use
+
+
+def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
+    """service -> who binds or exposes it; more than one path is a mistake that bound_once reports."""
+    servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
+    for path, _, use in _said(spec, "binds", "exposes"):
+        servers[use.name].append((path, use))
+    return servers
+
+
+def names_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for path, verb, use in _said(spec):
+        if not is_label(use.name) and use.name not in seen:
+            seen.add(use.name)
+            yield Problem(f"{path} {verb} {shown(use.name)}", why_not_label(use.name), (use.where,))
+
+
+def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for name, servers in served(spec).items():
+        paths = list(dict.fromkeys(path for path, _ in servers))
+        if len(paths) > 1:
+            who = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
+            lines = tuple(use.where for _, use in servers)
+            yield Problem(f"{who} bind {shown(name)}", "give one of them another name", lines)
+            continue
+        ports = {use.port for _, use in servers if use.port is not None}
+        if len(ports) > 1:
+            yield Problem(
+                f"{paths[0]} gives {shown(name)} the ports {' and '.join(map(str, sorted(ports)))}",
+                "give it one port",
+                tuple(use.where for _, use in servers),
+            )
+
+
+def connects_to_what_is_bound(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    known = served(spec)
+    for path, _, use in _said(spec, "connects"):
+        if use.name not in known and is_label(use.name):
+            near = nearest(use.name, known)
+            listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
+            remedy = f"did you mean {shown(near)}?" if near else listed
+            yield Problem(f"{path} connects to {shown(use.name)}, which nobody binds", remedy, (use.where,))
+
+
+def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for path, _, use in _said(spec, "connects"):
+        if use.port is not None:
+            yield Problem(
+                f"{path} connects to {shown(use.name)} with port {use.port}",
+                "say the port where it is bound: the connecting process is told",
+                (use.where,),
+            )
+
+
+def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for path, verb, use in _said(spec, "binds", "exposes"):
+        if use.port is not None and not 1 <= use.port <= 65535:
+            yield Problem(
+                f"{path} {verb} {shown(use.name)} at port {use.port}",
+                "a port is between 1 and 65535; leave it out to have one chosen",
+                (use.where,),
+            )
+
+
+def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    first: dict[tuple[str, int], tuple[str, ServiceUse]] = {}
+    for path, _, use in _said(spec, "binds", "exposes"):
+        if use.port is None:
+            continue
+        machine = "" if target.one_host else path.partition("/")[0]
+        other_path, other = first.setdefault((machine, use.port), (path, use))
+        if other.name != use.name:
+            yield Problem(
+                f"{path} gives {shown(use.name)} port {use.port},"
+                f" which {shown(other.name)} of {other_path} has",
+                "give one of them another port, or leave the port out",
+                (other.where, use.where),
+            )
+
+
+def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for path, _, use in _said(spec, "binds", "exposes"):
+        if use.port is not None and use.name in target.taken:
+            yield Problem(
+                f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
+                "free that port, choose another, or leave it out to have one chosen",
+                (use.where,),
+            )

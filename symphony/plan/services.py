@@ -1,0 +1,57 @@
+"""Where every service is: one row a service, from what processes bind and expose; build_plan calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from caraml import contract
+from symphony.plan.plan import PlannedService
+from symphony.plan.rules.services import served
+from symphony.plan.target import Target
+from symphony.plan.types import checked
+from symphony.spec.experiment import ExperimentSpec, path_of
+
+
+def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
+    """service -> the fixed port it asks for, None where one is to be chosen; what is illegal is left out."""
+    clean, _ = checked(spec)
+    wanted: dict[str, int | None] = {}
+    for name, servers in served(clean).items():
+        fixed = [use.port for _, use in servers if use.port is not None]
+        if not fixed or 1 <= fixed[0] <= 65535:
+            wanted[name] = fixed[0] if fixed else None
+    return wanted
+
+
+def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
+    """Every service with its address in the target's world, in the order of declaration."""
+    exposed = {use.name for _, process in spec.members() for use in process.exposes}
+    chosen: dict[str, PlannedService] = {}
+    for group, process in spec.members():
+        for use in (*process.binds, *process.exposes):
+            chosen[use.name] = PlannedService(
+                name=use.name,
+                host=target.host_of.format(service=use.name),
+                port=_port(use.name, target, spec),
+                path=path_of(group, process),
+                exposed=use.name in exposed,
+            )
+    return tuple(chosen.values())
+
+
+def _port(service: str, target: Target, spec: ExperimentSpec) -> int:
+    fixed = [use.port for _, use in served(spec)[service] if use.port is not None]
+    return fixed[0] if fixed else target.ports[service]
+
+
+def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
+    """The SYMPH_* variables that every process gets."""
+    found: dict[str, str] = {}
+    for service in services:
+        found.update(contract.service_variables(service.name, service.host, service.port))
+    return found
+
+
+def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
+    """What a binding process gets beside: which host it binds in its world."""
+    return {contract.bind_variable(service): target.bind_host for service in binds}

@@ -1,0 +1,40 @@
+"""What a world can do and has handed out, as a value: plan/ knows limits without importing a world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Target:
+    """A world to plan for; a backend makes it.
+
+    world:        its name.
+    launched_as:  what the experiment is called there (session, namespace).
+    starts:       what a process needs to start there: "command" or "image".
+    supports:     the settings that mean something there; the others are listed as not used.
+    one_host:     all processes share the ports of one machine.
+    host_of:      format of a service's host; `{service}` is its name.
+    bind_host:    what a binding process binds.
+    ports:        service -> port, as handed out by the world.
+    taken:        service -> who has the fixed port it asks for.
+    unreadable:   a file or folder the user named -> why it cannot be used.
+    unstartable:  the path of a process -> why its command cannot be started.
+    start_dir:    folder in which processes start unless they say another one.
+    default_image: image of a process that names none.
+    """
+
+    world: str
+    launched_as: str
+    starts: str
+    supports: frozenset[str]
+    one_host: bool
+    host_of: str
+    bind_host: str
+    ports: Mapping[str, int] = field(default_factory=dict[str, int])
+    taken: Mapping[str, str] = field(default_factory=dict[str, str])
+    unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
+    unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
+    start_dir: str | None = None
+    default_image: str | None = None

@@ -1,0 +1,44 @@
+"""The services a process binds, connects to or exposes, as the user wrote them; components build them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from symphony.spec.location import NOWHERE, Location
+
+
+@dataclass(frozen=True)
+class ServiceUse:
+    """One service named by one process; port None leaves the choice to the plan.
+
+    name and port are what the user wrote, right or wrong: plan/ judges them.
+    """
+
+    name: str
+    port: int | None = None
+    where: Location = field(default=NOWHERE, compare=False)
+
+
+def read_services(said: tuple[Any, ...], where: Location) -> tuple[ServiceUse, ...]:
+    """Flatten what `binds`, `connects` and `exposes` accept: names, lists of names, mappings name -> port.
+
+    >>> [use.name for use in read_services(("a", ["b"], {"c": 6006}), NOWHERE)]
+    ['a', 'b', 'c']
+    """
+    return tuple(_read(said, where))
+
+
+def _read(item: Any, where: Location) -> Iterator[ServiceUse]:
+    if isinstance(item, Mapping):
+        for name, port in cast("Mapping[Any, Any]", item).items():
+            yield ServiceUse(name, port, where)
+    elif isinstance(item, (list, tuple)):
+        for each in cast("Iterable[Any]", item):
+            yield from _read(each, where)
+    elif isinstance(item, (set, frozenset)):
+        for each in sorted(cast("Iterable[Any]", item), key=str):
+            yield from _read(each, where)
+    else:
+        yield ServiceUse(item, None, where)
