@@ -1,0 +1,28 @@
+"""`symphony setup`: gets what is missing and shows how far it is; the command table loads it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import screen
+from symphony.cli.progress import ProgressLines
+from symphony.operations.setup import get_everything
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list, without progress.")] = False,
+) -> None:
+    """Get what symphony needs on this machine: tmux and the Pulumi engine. What is there is left as it is."""
+    if as_json:
+        screen.show_json([vars_of(ready) for ready in get_everything(lambda progress: None)])
+        return
+    with ProgressLines() as lines:
+        found = get_everything(lines.report)
+    for ready in found:
+        print(f"{ready.name} {screen.clean(ready.version)}  {screen.clean(ready.place)}".rstrip())
+
+
+def vars_of(ready: object) -> dict[str, str]:
+    return {name: getattr(ready, name) for name in ("name", "version", "place")}

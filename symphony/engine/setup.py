@@ -1,0 +1,124 @@
+"""Gets the engine when it is missing and says how far it is; operations/setup.py calls it.
+
+The order: PATH, our cache, Pulumi's own installer, Go modules. What is built appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import tempfile
+import time
+import urllib.request
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO
+
+from symphony import paths
+from symphony.engine import binary, gobuild
+from symphony.engine.binary import Engine
+from symphony.engine.work import DEADLINE, Progress, Report, Unavailable, Work
+from symphony.errors import SymphonyError
+
+INSTALLER = "https://get.pulumi.com/install.sh"
+REACH = 5.0
+
+
+def engine(report: Report) -> Engine:
+    """The engine; the first way to get it that works."""
+    if (found := binary.find()) is not None:
+        return found
+    paths.cache().mkdir(parents=True, exist_ok=True)
+    with _alone(report):
+        if (found := binary.find()) is not None:
+            return found
+        _remove_unfinished()
+        reasons: list[str] = []
+        for way in (_from_installer, _from_go):
+            try:
+                way(report)
+                break
+            except Unavailable as reason:
+                reasons.append(str(reason))
+        found = binary.find()
+    if found is None:
+        raise SymphonyError(
+            "the Pulumi engine cannot be got: " + "; ".join(reasons),
+            remedy="Install Pulumi (pulumi.com/docs/install) or Go 1.26 (go.dev/dl), then `symphony setup`",
+        )
+    return found
+
+
+def _from_installer(report: Report) -> None:
+    """Pulumi's own installer, into a folder of ours; gives up at once when its host cannot be reached."""
+    with Work("engine: fetching with Pulumi's installer", report) as work, _building() as folder:
+        try:
+            with urllib.request.urlopen(INSTALLER, timeout=REACH) as answer:
+                script: bytes = answer.read()
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{INSTALLER} cannot be reached") from error
+        file = folder / "install.sh"
+        file.write_bytes(script)
+        root = folder / "root"
+        version = ["--version", binary.VERSION]
+        work.run(["sh", str(file), "--no-edit-path", "--install-root", str(root), *version], cwd=folder)
+        _keep(root / "bin")
+
+
+def _from_go(report: Report) -> None:
+    gobuild.require_go()
+    with _building() as folder:
+        _keep(gobuild.build(folder, report))
+
+
+def _keep(made: Path) -> None:
+    """Check what was made and put it where find() looks, in one step."""
+    for part in made.iterdir():
+        part.chmod(0o755)
+    missing = [part for part in binary.PARTS if not (made / part).exists()]
+    if missing:
+        raise Unavailable(f"what was made lacks {missing[0]}")
+    binary.version(Engine(made / "pulumi", "new"))
+    target = binary.cache_folder()
+    shutil.rmtree(target, ignore_errors=True)
+    made.rename(target)
+
+
+@contextlib.contextmanager
+def _alone(report: Report) -> Generator[None]:
+    """Hold the lock of the cache; a second set-up waits for the first and says so."""
+    began = time.monotonic()
+    with (paths.cache() / "setup.lock").open("w") as lock:
+        while not _locked(lock):
+            waited = time.monotonic() - began
+            if waited > DEADLINE:
+                raise SymphonyError(
+                    "another set-up does not end", where=lock.name, remedy="End it, then try again"
+                )
+            report(Progress("engine: waiting for another set-up", 0, 0, waited))
+            time.sleep(0.5)
+        yield
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _building() -> Generator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="building-", dir=paths.cache()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_unfinished() -> None:
+    """What a killed set-up left; we hold the lock, so nobody works on it."""
+    for folder in paths.cache().glob("building-*"):
+        shutil.rmtree(folder, ignore_errors=True)
