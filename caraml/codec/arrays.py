@@ -1,0 +1,132 @@
+"""How one numpy array is described and rebuilt; encode.py and decode.py call it for every array.
+
+A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Descriptions repeat from message to
+message, so both directions remember them, within bounds: a peer chooses what is remembered.
+"""
+
+import re
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+OUT_OF_BAND = 1 << 16
+REMEMBERED = 512
+REMEMBERED_BYTES = 2048
+MAX_DIMENSIONS = 32
+
+_SIMPLE_DTYPE = re.compile(r"[<>|=][biufcmMSUVT]\d{1,9}(\[\d{0,9}[a-zA-Z]{1,7}\])?")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class Layout(NamedTuple):
+    """A checked description: what `numpy.ndarray` needs, and how many bytes that must be."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: str
+    nbytes: int
+
+
+def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
+    """The description of an array. Raises TypeError for a dtype that holds Python objects."""
+    if dtype.hasobject or dtype.kind == "T":
+        raise TypeError(f"arrays of dtype {dtype} hold Python objects")
+    simple = dtype.names is None and dtype.subdtype is None
+    return _encode([dtype.str if simple else np.lib.format.dtype_to_descr(dtype), shape, order])
+
+
+def order_of(array: Array) -> str:
+    """'F' for an array laid out column by column only, else 'C' (a copy makes any other array so)."""
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+
+
+def flat_bytes(array: Array) -> Array:
+    """The array's own memory as bytes, in its own order; a copy only when it is not contiguous."""
+    if array.nbytes == 0:
+        return np.empty(0, np.uint8)
+    laid_out = array.T if order_of(array) == "F" else np.ascontiguousarray(array)
+    return laid_out.reshape(-1).view(np.uint8)
+
+
+class Layouts:
+    """Descriptions back to layouts, each checked once and remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Layout] = {}
+
+    def read(self, description: bytes) -> Layout:
+        """The layout described. Raises ValueError for anything `describe` cannot have made."""
+        known = self._known.get(description)
+        if known is None:
+            known = check_layout(_decode(description))
+            if len(description) <= REMEMBERED_BYTES:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[description] = known
+        return known
+
+
+def check_layout(described: object) -> Layout:
+    """A layout from an untrusted description: known dtype, no objects, sane shape. Raises ValueError."""
+    match described:
+        case [dtype_name, list() as sizes, "C" | "F" as order]:
+            dtype = _check_dtype(dtype_name)
+        case _:
+            raise ValueError("not an array description")
+    shape: list[int] = []
+    nbytes = dtype.itemsize
+    for length in sizes:  # pyright: ignore[reportUnknownVariableType]
+        if type(length) is not int or not 0 <= length < 1 << 62:  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError("not a shape")
+        shape.append(length)
+        nbytes *= length
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"{len(shape)} dimensions")
+    return Layout(dtype, tuple(shape), order, nbytes)
+
+
+def _check_dtype(named: object) -> np.dtype[Any]:
+    try:
+        if isinstance(named, str):
+            if not _SIMPLE_DTYPE.fullmatch(named):
+                raise ValueError(f"not a dtype: {named[:40]!r}")
+            dtype = np.dtype(named)
+        else:
+            dtype = _structured_dtype(named)
+    except (TypeError, KeyError, IndexError, OverflowError, SyntaxError, RecursionError) as error:
+        raise ValueError(f"not a dtype: {error}") from None
+    if dtype.hasobject or dtype.kind == "T":
+        raise ValueError("a dtype that holds Python objects")
+    return dtype
+
+
+def _structured_dtype(descr: Any) -> np.dtype[Any]:
+    """Rebuild what `dtype_to_descr` made, after msgpack turned its tuples into lists."""
+    if len(repr(descr)) > 1 << 16:
+        raise ValueError("dtype description too long")
+    dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(_tuples(descr))
+    return dtype
+
+
+def _tuples(descr: Any) -> Any:
+    if isinstance(descr, str):
+        if not _SIMPLE_DTYPE.fullmatch(descr):
+            raise ValueError(f"not a dtype: {descr[:40]!r}")
+        return descr
+    fields: list[Any] = descr
+    if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):
+        raise ValueError("not a dtype")
+    if fields and not all(isinstance(field, list) for field in fields):  # a subarray: (base, shape)
+        base, shape = fields
+        return _tuples(base), tuple(shape)
+    return [_field(field) for field in fields]
+
+
+def _field(field: list[Any]) -> tuple[Any, ...]:
+    name, kind, *shape = field
+    label = tuple(name) if isinstance(name, list) else name  # pyright: ignore[reportUnknownArgumentType]
+    return label, _tuples(kind), *(tuple(size) for size in shape)

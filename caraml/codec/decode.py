@@ -1,0 +1,231 @@
+"""Message parts to values; every socket with `deserializer='msgpack'`, the shared-memory pool and `decode` call it.
+
+The parts come from any peer: nothing here imports, calls or allocates on a peer's word. Everything is checked
+against the bytes that are there, and anything wrong is a MalformedMessageError.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import zmq
+
+from caraml.codec import extensions, records
+from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts
+from caraml.codec.parts import ARRAYS, TREE, Buffer, size, view
+from caraml.errors import MalformedMessageError
+from caraml.limits import DEFAULT_LIMITS, Limits
+
+_HEAD = 6
+_CONTAINER_BYTES = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
+_CONTAINERS = frozenset({dict, list, tuple})
+_ndarray = np.ndarray
+_layout_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
+
+
+class _ArraysPlan(NamedTuple):
+    """A checked layout of a dict of arrays: where each inline one lies, and what each part must be."""
+
+    inline: list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]
+    columns: list[tuple[str, Layout, int, int]]
+    parts: list[tuple[str, Layout]]
+    names: list[str]
+    end: int
+    simple: bool
+
+
+class Decoder:
+    """Decodes one message at a time; not for two threads at once."""
+
+    __slots__ = ("_depth", "_layouts", "_limits", "_next_part", "_parts", "_plans", "_unpack")
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._layouts = Layouts()
+        self._plans: dict[bytes, _ArraysPlan] = {}
+        self._parts: Sequence[Buffer] = ()
+        self._next_part = 0
+        self._depth = 0
+        self._unpack = msgspec.msgpack.Decoder(ext_hook=self._extension).decode
+
+    def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
+        """The value. Arrays refer to `parts` where those are writable and large. Raises MalformedMessageError."""
+        try:
+            if type(head) is bytes and not parts and head[:2] == ARRAYS:
+                return self._arrays(head, bytearray(head), parts)
+            return self._any(head, parts)
+        except MalformedMessageError:
+            raise
+        except (ValueError, TypeError, struct.error, msgspec.MsgspecError, RecursionError, OverflowError) as error:
+            raise MalformedMessageError(f"not a msgpack message: {error}") from None
+        except MemoryError:
+            raise MalformedMessageError("a message that does not fit into memory") from None
+
+    def _any(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
+        head_view = view(head)
+        total = len(head_view) + sum(map(size, parts))
+        if total > self._limits.message_bytes or 1 + len(parts) > self._limits.parts:
+            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")
+        mark = bytes(head_view[:2])
+        if mark == ARRAYS:
+            return self._arrays(head_view, head_view, parts)
+        if mark != TREE:
+            raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
+        if len(head_view) > self._limits.header_bytes + 2:
+            raise MalformedMessageError(f"a structure of {len(head_view)} bytes, over the limit")
+        return self._tree(head_view[2:], parts)
+
+    def _arrays(self, head: Any, source: Any, parts: Sequence[Buffer]) -> dict[str, Array]:
+        body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
+        layout = bytes(head[_HEAD:body])
+        plan = self._plans.get(layout)
+        if plan is None:
+            plan = self._plan(layout, body)
+        if len(head) != plan.end or len(parts) != len(plan.parts):
+            raise MalformedMessageError(
+                f"{len(head)} bytes in {1 + len(parts)} parts; the layout says {plan.end} in {1 + len(plan.parts)}"
+            )
+        if type(source) is bytearray:
+            small: dict[str, Array] = {
+                name: _ndarray(shape, dtype, source[start:stop]) for name, shape, dtype, start, stop in plan.inline
+            }
+        else:
+            small = {
+                name: _ndarray(shape, dtype, bytearray(source[start:stop]))
+                for name, shape, dtype, start, stop in plan.inline
+            }
+        if plan.simple:
+            return small
+        for name, column, start, stop in plan.columns:
+            small[name] = _ndarray(column.shape, column.dtype, bytearray(source[start:stop]), 0, None, "F")
+        for (name, expected), part in zip(plan.parts, parts, strict=True):
+            small[name] = _array_of(part, expected)
+        return {name: small[name] for name in plan.names}
+
+    def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
+        plan = _ArraysPlan([], [], [], [], 0, True)
+        end = body
+        for name, description in _layout_decoder.decode(packed):
+            layout = self._layouts.read(description)
+            plan.names.append(name)
+            if layout.nbytes >= OUT_OF_BAND:
+                plan.parts.append((name, layout))
+            elif layout.order == "F":
+                plan.columns.append((name, layout, end, end := end + layout.nbytes))
+            else:
+                plan.inline.append((name, layout.shape, layout.dtype, end, end := end + layout.nbytes))
+        if len(set(plan.names)) != len(plan.names):
+            raise ValueError("a name twice")
+        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns))
+        if len(packed) <= REMEMBERED_BYTES:
+            if len(self._plans) >= REMEMBERED:
+                self._plans.clear()
+            self._plans[packed] = plan
+        return plan
+
+    def _tree(self, body: memoryview, parts: Sequence[Buffer]) -> Any:
+        self._parts, self._next_part, self._depth = parts, 0, 0
+        try:
+            value = self._shallow(body)
+            if self._next_part != len(parts):
+                raise MalformedMessageError(f"{len(parts)} parts after the first; {self._next_part} are referred to")
+            return value
+        finally:
+            self._parts = ()
+
+    def _shallow(self, body: memoryview) -> Any:
+        """Decode, and refuse what nests deeper than the limit; counting the bytes that could open a container
+        first spares small messages the walk."""
+        value = self._unpack(body)
+        openers = len(body) - len(bytes(body).translate(None, _CONTAINER_BYTES)) if len(body) < 4096 else 4096
+        if openers + self._depth > self._limits.depth:
+            level = [value]
+            for _ in range(self._limits.depth + 1):
+                level = [item for container in level for item in _items(container) if type(item) in _CONTAINERS]
+                if not level:
+                    return value
+            raise MalformedMessageError(f"nested deeper than {self._limits.depth}")
+        return value
+
+    def _extension(self, code: int, data: memoryview) -> Any:
+        self._depth += 1
+        if self._depth > self._limits.depth and code in (extensions.TUPLE, extensions.RECORD):
+            raise MalformedMessageError(f"nested deeper than {self._limits.depth}")
+        try:
+            return self._value(code, data)
+        finally:
+            self._depth -= 1
+
+    def _value(self, code: int, data: memoryview) -> Any:
+        if code == extensions.ARRAY:
+            layout, start = self._layout(data)
+            return _array_of(bytearray(data[start:]), layout)
+        if code == extensions.ARRAY_PART:
+            layout, start = self._layout(data)
+            if start != len(data):
+                raise ValueError("bytes after an array's description")
+            return _array_of(self._part(), layout)
+        if code == extensions.SCALAR:
+            layout, start = self._layout(data)
+            return _array_of(bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize))[()]
+        if code == extensions.TUPLE:
+            items = self._shallow(data)
+            if type(items) is not list:
+                raise ValueError("not a tuple")
+            return tuple(items)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return self._rare_value(code, data)
+
+    def _rare_value(self, code: int, data: memoryview) -> Any:
+        if code == extensions.RECORD:
+            match self._shallow(data):
+                case [str() as name, dict() as fields]:
+                    return _build(name, fields)  # pyright: ignore[reportUnknownArgumentType]
+                case _:
+                    raise ValueError("not a record")
+        if code == extensions.BYTES_PART:
+            return bytes(view(self._part()))
+        if code == extensions.INTEGER:
+            if len(data) > 1 << 16:
+                raise ValueError("an integer of that size")
+            return int.from_bytes(data, "little", signed=True)
+        if code == extensions.COMPLEX:
+            return complex(*struct.unpack("<dd", data))
+        raise ValueError(f"extension {code}")
+
+    def _layout(self, data: memoryview) -> tuple[Layout, int]:
+        start = 4 + int.from_bytes(data[:4], "little")
+        if start > len(data):
+            raise ValueError("a description cut short")
+        return self._layouts.read(bytes(data[4:start])), start
+
+    def _part(self) -> Buffer:
+        if self._next_part >= len(self._parts):
+            raise ValueError("a part is missing")
+        self._next_part += 1
+        return self._parts[self._next_part - 1]
+
+
+def _items(container: Any) -> Any:
+    return container.values() if type(container) is dict else container if type(container) in _CONTAINERS else ()
+
+
+def _build(name: str, fields: dict[Any, Any]) -> object:
+    try:
+        return records.build(name, fields)
+    except Exception as error:  # a record's own __init__ may raise anything at a peer's values
+        raise MalformedMessageError(f"{name}: {error}") from None
+
+
+def _array_of(part: Buffer, layout: Layout) -> Array:
+    """The array over this memory, or over a copy where it is read-only or lies askew."""
+    memory: Any = part.buffer if isinstance(part, zmq.Frame) else part
+    if size(part) != layout.nbytes:
+        raise MalformedMessageError(f"{size(part)} bytes for an array of {layout.nbytes}")
+    if layout.nbytes == 0:
+        return np.empty(layout.shape, layout.dtype, "F" if layout.order == "F" else "C")
+    array: Array = _ndarray(layout.shape, layout.dtype, memory, 0, None, "F" if layout.order == "F" else "C")
+    if array.flags.writeable and array.flags.aligned:
+        return array
+    return array.copy("K")

@@ -1,0 +1,223 @@
+"""Values to message parts; every socket with `serializer='msgpack'`, the shared-memory pool and `encode` call it.
+
+Two forms. A dict of arrays alone (an observation, a batch, parameters) is `ARRAYS`: its layout, remembered from one
+message to the next, then the small arrays one after the other. Everything else is `TREE`: msgpack, in which what
+msgpack lacks is an extension. In both, arrays and bytes of 64 KiB and more are parts of their own.
+"""
+
+import enum
+import struct
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+
+from caraml.codec import extensions, records
+from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
+from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
+from caraml.errors import EncodeError, MessageTooLargeError
+from caraml.limits import DEFAULT_LIMITS, Limits
+
+_ATOMS = frozenset({type(None), bool, int, float, str})
+_KEYS = frozenset({type(None), bool, int, float, str, bytes})
+_PLAIN_KINDS = frozenset("biufc")
+_shape_key = attrgetter("dtype", "shape", "strides", "__class__")
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class _ArraysPlan:
+    """What is the same in every message of one dict layout: the head, and how each array is handed over."""
+
+    __slots__ = ("all_inline", "head", "inline", "out_of_band")
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        layout = [
+            (name, describe(array.dtype, array.shape, order_of(array))) for name, array in arrays.items()
+        ]
+        packed = _pack(layout)
+        self.head = ARRAYS + struct.pack("<I", len(packed)) + packed
+        self.out_of_band = tuple(name for name, array in arrays.items() if array.nbytes >= OUT_OF_BAND)
+        self.inline = tuple(name for name in arrays if name not in self.out_of_band)
+        plain = all(array.flags.c_contiguous and array.dtype.kind in _PLAIN_KINDS for array in arrays.values())
+        self.all_inline = plain and not self.out_of_band
+
+
+class Encoder:
+    """Encodes one value at a time; not for two threads at once."""
+
+    __slots__ = ("_limits", "_parts", "_plans", "_wide_integers")
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._parts: list[Buffer] = []
+        self._plans: dict[object, _ArraysPlan | None] = {}
+        self._wide_integers = False
+
+    def encode(self, value: object) -> bytes | Parts:
+        """One frame, or Parts. Raises EncodeError, MessageTooLargeError."""
+        if type(value) is dict:
+            try:
+                arrays: Any = value.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                key = (*value, *map(_shape_key, arrays))  # pyright: ignore[reportUnknownArgumentType]
+                plan = self._plans[key]
+            except AttributeError:
+                return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
+            except KeyError:
+                plan = self._plan(key, value)  # pyright: ignore[reportUnknownArgumentType, reportPossiblyUnbound]
+            except TypeError:
+                return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
+            if plan is not None:
+                if plan.all_inline:
+                    return b"".join((plan.head, *arrays))
+                return self._arrays(plan, value)  # pyright: ignore[reportUnknownArgumentType]
+        return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
+
+    def _plan(self, key: object, value: dict[Any, Any]) -> _ArraysPlan | None:
+        if len(self._plans) >= REMEMBERED:
+            self._plans.clear()
+        plan = None
+        if value and all(type(name) is str and type(array) is np.ndarray for name, array in value.items()):
+            try:
+                plan = _ArraysPlan(value)
+            except (TypeError, ValueError, UnicodeEncodeError) as error:
+                raise EncodeError(f"{_where(value)}: {error}") from None
+            total = sum(array.nbytes for array in value.values())
+            small_enough = total - sum(value[name].nbytes for name in plan.out_of_band) + len(plan.head)
+            if small_enough > self._limits.header_bytes:
+                return None
+            self._check_size(total + len(plan.head), 1 + len(plan.out_of_band))
+        self._plans[key] = plan
+        return plan
+
+    def _arrays(self, plan: _ArraysPlan, value: dict[str, Array]) -> bytes | Parts:
+        inline: list[Any] = [flat_bytes(value[name]) for name in plan.inline]
+        head = b"".join((plan.head, *inline))
+        if not plan.out_of_band:
+            return head
+        return Parts((head, *[flat_bytes(value[name]) for name in plan.out_of_band]))
+
+    def _tree(self, value: object) -> bytes | Parts:
+        self._parts = []
+        try:
+            try:
+                body = _pack(self._node(value, 0))
+            except OverflowError:
+                self._parts, self._wide_integers = [], True
+                body = _pack(self._node(value, 0))
+        except EncodeError as error:
+            raise type(error)(f"{_where(value, self._limits)}: {error}") from None
+        except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
+            raise EncodeError(str(error)) from None
+        finally:
+            parts, self._parts, self._wide_integers = self._parts, [], False
+        if len(body) > self._limits.header_bytes:
+            raise MessageTooLargeError(
+                f"a structure of {len(body)} bytes, over the limit of {self._limits.header_bytes}; "
+                "put bulk into numpy arrays, or raise Limits.header_bytes on both sides"
+            )
+        self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
+        return Parts((TREE + body, *parts)) if parts else TREE + body
+
+    def _check_size(self, nbytes: int, parts: int) -> None:
+        if nbytes > self._limits.message_bytes:
+            limit = self._limits.message_bytes
+            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limit}")
+        if parts > self._limits.parts:
+            raise MessageTooLargeError(f"{parts} parts, over Limits.parts of {self._limits.parts}")
+
+    def _node(self, value: Any, depth: int) -> object:
+        kind = type(value)
+        if kind in _ATOMS:
+            return self._wide(value) if kind is int and self._wide_integers else value
+        if depth >= self._limits.depth:
+            raise EncodeError(f"nested deeper than {self._limits.depth}")
+        if kind is dict:
+            return {self._key(key): self._node(item, depth + 1) for key, item in value.items()}
+        if kind is list:
+            if not self._wide_integers and _ATOMS.issuperset(map(type, value)):
+                return value
+            return [self._node(item, depth + 1) for item in value]
+        if kind is tuple:
+            return Ext(extensions.TUPLE, _pack([self._node(item, depth + 1) for item in value]))
+        return self._leaf(value, depth)
+
+    def _leaf(self, value: Any, depth: int) -> object:
+        if isinstance(value, np.ndarray):
+            return self._array(value)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(value)
+        if isinstance(value, np.generic):
+            scalar: Array = np.asarray(value)
+            return Ext(extensions.SCALAR, _describe(scalar) + scalar.tobytes())
+        if type(value) is complex:
+            return Ext(extensions.COMPLEX, struct.pack("<dd", value.real, value.imag))
+        if isinstance(value, enum.Enum):
+            raise EncodeError("an Enum cannot be sent; send its .value")
+        fields = records.fields_of(value)
+        if fields is not None:
+            packed = {name: self._node(item, depth + 1) for name, item in fields.items()}
+            return Ext(extensions.RECORD, _pack([records.record_name(type(value)), packed]))
+        for base in (dict, list, tuple, str, int, float):
+            if isinstance(value, base):
+                return self._node(base(value), depth)  # pyright: ignore[reportUnknownArgumentType]
+        raise EncodeError(f"{type(value).__name__} cannot be sent; the caraml.codec docstring lists what can")
+
+    def _array(self, array: Array) -> object:
+        if array.nbytes < OUT_OF_BAND:
+            array = np.asarray(array)
+            return Ext(extensions.ARRAY, _describe(array) + flat_bytes(array).tobytes())
+        if type(array) is not np.ndarray:
+            array = np.asarray(array)
+        head = _describe(array)
+        self._parts.append(flat_bytes(array))
+        return Ext(extensions.ARRAY_PART, head)
+
+    def _bytes(self, value: bytes | bytearray | memoryview) -> object:
+        if size(value) < OUT_OF_BAND:
+            return bytes(value)
+        self._parts.append(value if isinstance(value, bytes) else memoryview(bytes(value)))
+        return Ext(extensions.BYTES_PART, b"")
+
+    def _key(self, key: Any) -> object:
+        if type(key) in _KEYS:
+            return self._wide(key) if type(key) is int and self._wide_integers else key
+        if type(key) is tuple:
+            return tuple(self._key(item) for item in key)  # pyright: ignore[reportUnknownVariableType]
+        raise EncodeError(f"{type(key).__name__} cannot be a key; None, bool, int, float, str, bytes, tuple can")
+
+    def _wide(self, value: int) -> object:
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+        return Ext(extensions.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+
+
+def _describe(array: Array) -> bytes:
+    try:
+        description = describe(array.dtype, array.shape, order_of(array))
+    except (TypeError, ValueError) as error:
+        raise EncodeError(str(error)) from None
+    return struct.pack("<I", len(description)) + description
+
+
+def _where(value: Any, limits: Limits = DEFAULT_LIMITS, path: str = "value") -> str:
+    """The path to the first thing in `value` that cannot be sent, for the error's text."""
+    if len(path) > 200:
+        return path + "..."
+    children: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        children = [(f"{path}[{key!r}]", item) for key, item in value.items()]  # pyright: ignore[reportUnknownVariableType]
+    elif isinstance(value, (list, tuple)):
+        children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    elif (fields := records.fields_of(value)) is not None:
+        children = [(f"{path}.{name}", item) for name, item in fields.items()]
+    encoder = Encoder(limits)
+    for child_path, child in children:
+        try:
+            encoder._node(child, 1)  # pyright: ignore[reportPrivateUsage]
+        except EncodeError:
+            return _where(child, limits, child_path)
+        except (OverflowError, UnicodeEncodeError, ValueError, TypeError, RecursionError):
+            continue
+    return path

@@ -1,0 +1,10 @@
+"""The msgpack extension codes of the `'msgpack'` codec; encode.py writes them, decode.py reads them."""
+
+ARRAY = 1
+ARRAY_PART = 2
+BYTES_PART = 3
+SCALAR = 4
+TUPLE = 5
+RECORD = 6
+INTEGER = 7
+COMPLEX = 8

@@ -1,0 +1,31 @@
+"""The parts of one message and the marks that tell kinds of messages apart; the codecs and sockets share them."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import zmq
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]] | zmq.Frame
+
+MAGIC = 0xCA
+TREE = bytes((MAGIC, 1))
+ARRAYS = bytes((MAGIC, 2))
+BATCH = bytes((MAGIC, 3))
+PICKLE = bytes((MAGIC, 4))
+FAILURE = bytes((MAGIC, 5))
+
+
+class Parts(list[Buffer]):
+    """A message of several frames; a type of its own, so that a list given by mistake is never sent as one."""
+
+    __slots__ = ()
+
+
+def view(part: Buffer) -> memoryview:
+    """The bytes of a part, without a copy."""
+    return memoryview(part).cast("B") if not isinstance(part, zmq.Frame) else part.buffer
+
+
+def size(part: Buffer) -> int:
+    """Bytes in a part."""
+    return part.nbytes if isinstance(part, (np.ndarray, memoryview)) else len(part)

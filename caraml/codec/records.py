@@ -1,0 +1,63 @@
+"""Which dataclasses and Structs may be rebuilt from a message: those this process registered or sent itself."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+Record = TypeVar("Record", bound=type)
+
+_registered: dict[str, type] = {}
+
+
+def register(record: Record) -> Record:
+    """Let messages that hold this dataclass or msgspec Struct be rebuilt as it; use it as a decorator.
+
+    Field names are checked, field types are not. Raises TypeError for another kind of class.
+    """
+    if not (dataclasses.is_dataclass(record) or issubclass(record, msgspec.Struct)):
+        raise TypeError(f"{record!r} is neither a dataclass nor a msgspec.Struct")
+    _registered[record_name(record)] = record
+    return record
+
+
+def record_name(record: type) -> str:
+    """The name a record travels under: its module (of a program, just the program) and its qualified name."""
+    return f"{record.__module__}:{record.__qualname__}"
+
+
+def field_names(record: type) -> tuple[str, ...]:
+    """The fields of a registered dataclass or Struct, in order."""
+    if issubclass(record, msgspec.Struct):
+        return record.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(record))
+
+
+def fields_of(value: object) -> dict[str, object] | None:
+    """The fields of a dataclass or Struct instance, None for any other value; its class becomes registered."""
+    kind = type(value)
+    if record_name(kind) not in _registered:
+        if not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
+            return None
+        register(kind)
+    elif _registered[record_name(kind)] is not kind:
+        register(kind)
+    return {name: getattr(value, name) for name in field_names(kind)}
+
+
+def build(name: str, fields: dict[str, object]) -> object:
+    """The record of this name, or the dict of fields where no class is registered. Raises ValueError."""
+    record = _registered.get(name)
+    if record is None:
+        return fields
+    if set(fields) != set(field_names(record)):
+        raise ValueError(f"fields {sorted(fields)} are not those of {name}")
+    if issubclass(record, msgspec.Struct):
+        return record(**fields)
+    late = {field.name for field in dataclasses.fields(record) if not field.init}
+    construct: Callable[..., Any] = record
+    built = construct(**{name: value for name, value in fields.items() if name not in late})
+    for field in late:
+        object.__setattr__(built, field, fields[field])
+    return built

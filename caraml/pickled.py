@@ -1,0 +1,107 @@
+"""The `'pickle'` codec: protocol 5, large buffers uncopied, and loaded only from somebody who may run code here.
+
+To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
+
+* the transport admits nobody else: inproc, ipc (0600, this user), or CURVE with an allow-list (`keys=`); or
+* the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of 16
+  characters or more, the same on every host), else a file of this user's own (0600, made on first use), so that
+  the programs of one user on one machine need no setting.
+
+Anything else is a malformed message: counted and dropped, never loaded. The signature covers the pickle, not the
+bulk of its arrays (which cannot run anything), and does not stop a listener on the path from repeating a message:
+across hosts use `keys=`.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import pickle
+import secrets
+import stat
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from caraml.codec.arrays import OUT_OF_BAND
+from caraml.codec.parts import PICKLE, Buffer, Parts, size, view
+from caraml.errors import MalformedMessageError, PickleRefusedError
+
+KEY_VARIABLE = "CARAML_PICKLE_KEY"
+_KEY_BYTES = 32
+_TAG = 32
+_SHORTEST_KEY = 16
+
+
+def pickle_codec(address: str, trusted: bool) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
+    """The two functions of a socket. Raises PickleRefusedError where no key can be had and one is needed."""
+    key = None if trusted else signing_key(address)
+
+    def encode(value: object) -> bytes | Parts:
+        buffers: list[Buffer] = []
+
+        def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+            raw = buffer.raw()
+            if raw.nbytes < OUT_OF_BAND:
+                return True
+            buffers.append(raw)
+            return False
+
+        stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
+        tag = b"" if key is None else _sign(key, stream, buffers)
+        head = PICKLE + bytes((len(tag),)) + tag + stream
+        return Parts((head, *buffers)) if buffers else head
+
+    def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
+        message = view(head)
+        if bytes(message[:2]) != PICKLE or len(message) < 3:
+            raise MalformedMessageError(f"{address}: not a pickle of caraml, so nobody signed it: not loaded")
+        start = 3 + message[2]
+        stream = message[start:]
+        if key is not None and not hmac.compare_digest(_sign(key, stream, rest), bytes(message[3:start])):
+            raise MalformedMessageError(f"{address}: a pickle that is not signed with our key: not loaded")
+        return pickle.loads(stream, buffers=[view(part) for part in rest])
+
+    return encode, decode
+
+
+def _sign(key: bytes, stream: bytes | memoryview, buffers: Sequence[Buffer]) -> bytes:
+    lengths = struct.pack(f"<{len(buffers)}Q", *map(size, buffers))
+    return hashlib.blake2b(lengths + stream if lengths else stream, key=key, digest_size=_TAG).digest()
+
+
+def signing_key(address: str) -> bytes:
+    """The key of the environment, else this user's own. Raises PickleRefusedError."""
+    text = os.environ.get(KEY_VARIABLE)
+    if text is not None:
+        if len(text) < _SHORTEST_KEY:
+            raise PickleRefusedError(f"{KEY_VARIABLE} is shorter than {_SHORTEST_KEY} characters")
+        return hashlib.blake2b(text.encode(), digest_size=_KEY_BYTES).digest()
+    try:
+        return _own_key()
+    except (OSError, RuntimeError) as error:
+        raise PickleRefusedError(
+            f"{address}: pickle runs code, and there is no key to sign it with ({error}); set {KEY_VARIABLE}, "
+            "use keys=, or serializer='msgpack'"
+        ) from error
+
+
+def _own_key() -> bytes:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    path = Path(state) / "caraml" / "pickle.key"
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f"pickle.key.{os.getpid()}.{secrets.token_hex(4)}")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)  # atomic: of two processes that start together, one wins and both read its key
+        temporary.unlink()
+    status = path.stat()
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise PermissionError(f"{path} is not this user's alone")
+    key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise OSError(f"{path} is not a key")
+    return key

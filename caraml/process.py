@@ -1,0 +1,82 @@
+"""What a process owns of ZeroMQ: one context, made on first use and again after a fork, closed at exit. Sockets call it.
+
+At exit loops are stopped, what is unsent gets up to a second, and nothing blocks the interpreter longer.
+"""
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+
+EXIT_LINGER_MS = 1000
+_MAX_SOCKETS = 65536
+
+
+class _State:
+    context: zmq.Context[Any] | None = None
+    pid = -1
+    closing = False
+
+
+_lock = threading.Lock()
+_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
+_after_fork: list[Callable[[], None]] = []
+
+
+def context() -> zmq.Context[Any]:
+    """The context this process's sockets share when they are not given one."""
+    with _lock:
+        if _State.context is None or _State.context.closed or _State.pid != os.getpid():
+            _State.context = zmq.Context(io_threads=max(1, min(4, (os.cpu_count() or 1) // 4)))
+            _State.context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+            _State.pid = os.getpid()
+        return _State.context
+
+
+def closing() -> bool:
+    """True from the moment the interpreter exits: blocked calls give up."""
+    return _State.closing
+
+
+def close_at_exit(resource: Any) -> None:
+    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before stage 2 (close)."""
+    _at_exit.add(resource)
+
+
+def live(kind: type) -> list[Any]:
+    """The resources of one kind that would be closed at exit."""
+    return [resource for resource in list(_at_exit) if isinstance(resource, kind)]
+
+
+def after_fork(forget: Callable[[], None]) -> None:
+    """Have `forget()` called in every forked child, before anything else runs there."""
+    _after_fork.append(forget)
+
+
+def _forget() -> None:
+    _State.context = None
+    for forget in _after_fork:
+        forget()
+    _at_exit.clear()
+
+
+@atexit.register
+def _close() -> None:  # pyright: ignore[reportUnusedFunction]
+    _State.closing = True
+    for stage in (1, 2):
+        for resource in list(_at_exit):
+            resource.at_exit(stage)
+    if _State.context is not None and _State.pid == os.getpid() and not _State.context.closed:
+        ending = threading.Thread(target=_State.context.destroy, args=(EXIT_LINGER_MS,), daemon=True)
+        if not any(resource.in_use() for resource in list(_at_exit)):
+            ending.start()
+            ending.join(1.5)
+        _never_freed.append(_State.context)
+
+
+_never_freed: list[Any] = []
+os.register_at_fork(after_in_child=_forget)

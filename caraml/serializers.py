@@ -1,0 +1,122 @@
+"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts; endpoint.py calls it.
+
+| name | sends | safe from any peer |
+|---|---|---|
+| None | bytes as they are | yes |
+| 'msgpack' | see caraml.codec | yes |
+| 'str', 'json' | UTF-8 text | yes |
+| 'pyarrow' | as 'msgpack' (what pyarrow was used for) | yes |
+| 'pickle' | see caraml.pickled | only as said there |
+| a callable | what it returns, one frame | as the callable is |
+"""
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from caraml.codec import Decoder, Encoder
+from caraml.codec.parts import Buffer
+from caraml.errors import MalformedMessageError, PickleRefusedError
+from caraml.utils import serializer as classic
+from caraml.zmq.socket import ZmqSocket
+
+Serializer: TypeAlias = "str | Callable[[Any], Any] | None"
+Encode: TypeAlias = "Callable[[Any], Any] | None"
+Decode: TypeAlias = "Callable[[Any, Sequence[Buffer]], Any]"
+
+NAMES = ("str", "json", "msgpack", "pickle", "pyarrow")
+_SMALL = 1 << 13
+_SAME: dict[Any, str] = {
+    pickle.dumps: "pickle",
+    pickle.loads: "pickle",
+    classic.pa_serialize: "msgpack",
+    classic.pa_deserialize: "msgpack",
+    classic.json_serialize: "json",
+    classic.json_deserialize: "json",
+    classic.str2bytes: "str",
+    classic.bytes2str: "str",
+}
+
+
+def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
+    """From a value to bytes or Parts; None where bytes go as they are. Raises ValueError, PickleRefusedError."""
+    name = _name(given)
+    if name in ("msgpack", "pyarrow"):
+        return Encoder(socket.limits).encode
+    if name == "pickle":
+        return _pickle(socket)[0]
+    return None if name is None else classic.get_serializer(name)
+
+
+def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
+    """From a first frame and the others to a value. Raises ValueError, PickleRefusedError."""
+    name = _name(given)
+    if name is None:
+        return decode_bytes
+    if name in ("msgpack", "pyarrow"):
+        return _msgpack(Decoder(socket.limits).decode)
+    if name == "pickle":
+        return _pickle(socket)[1]
+    if name == "str":
+        return _text
+    if name == "json":
+        return _json
+    return _called(classic.get_deserializer(name))
+
+
+def _name(given: Serializer) -> Any:
+    if isinstance(given, str):
+        if given.lower() not in NAMES:
+            raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {given!r}")
+        return given.lower()
+    if given is not None and not callable(given):
+        raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {given!r}")
+    try:
+        return _SAME.get(given, given)
+    except TypeError:
+        return given
+
+
+def _pickle(socket: ZmqSocket) -> Any:
+    from caraml.pickled import pickle_codec  # noqa: PLC0415 - what it loads is not needed by those who do without
+
+    try:
+        return pickle_codec(socket.address, socket.trusted)
+    except PickleRefusedError:
+        socket.close(0)
+        raise
+
+
+def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
+    """What None does: the bytes of a message of one frame."""
+    if rest:
+        raise MalformedMessageError(f"{1 + len(rest)} parts where one was expected")
+    return frame.bytes
+
+
+def _msgpack(decode: Decode) -> Decode:
+    def decode_small(frame: Any, rest: Sequence[Buffer]) -> Any:
+        if not rest and len(frame) < _SMALL:
+            return decode(frame.bytes, rest)
+        return decode(frame, rest)
+
+    return decode_small
+
+
+def _text(frame: Any, rest: Sequence[Buffer]) -> str:
+    try:
+        return decode_bytes(frame, rest).decode("UTF-8")
+    except UnicodeDecodeError as error:
+        raise MalformedMessageError(f"not UTF-8: {error}") from None
+
+
+def _json(frame: Any, rest: Sequence[Buffer]) -> Any:
+    try:
+        return json.loads(decode_bytes(frame, rest))
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessageError(f"not JSON: {error}") from None
+
+
+def _called(function: Callable[[Any], Any]) -> Decode:
+    return lambda frame, rest: function(decode_bytes(frame, rest))

@@ -1,0 +1,1 @@
+"""What the classic `caraml.utils` held: the serializers by name."""

@@ -1,0 +1,104 @@
+"""The classic serializers as functions of one value, by name; programs call them, and give them to sockets.
+
+>>> get_deserializer("json")(get_serializer("json")({"a": 1}))
+{'a': 1}
+
+A socket given the pickle functions, as a name or as these functions, holds to the rules of caraml.pickled.
+"""
+
+import base64
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from caraml import codec
+from caraml.codec.joined import join, split
+
+Function: TypeAlias = Callable[[Any], Any]
+
+
+def pa_serialize(obj: object) -> bytes:
+    """What `'pyarrow'` did: native types, dicts, lists, numpy arrays to bytes. Raises EncodeError."""
+    return join(codec.encode(obj))
+
+
+def pa_deserialize(binary: bytes) -> Any:
+    """Back from `pa_serialize`. Raises MalformedMessageError."""
+    return codec.decode([bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))])
+
+
+def bytes2str(bytestring: bytes | str) -> str:
+    """UTF-8 bytes as str; str as it is."""
+    return bytestring if isinstance(bytestring, str) else bytestring.decode("UTF-8")
+
+
+def str2bytes(string: str | bytes) -> bytes:
+    """A str as UTF-8 bytes; bytes as they are."""
+    return string if isinstance(string, bytes) else string.encode("UTF-8")
+
+
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+def json_serialize(data: object) -> bytes:
+    """JSON as UTF-8 bytes."""
+    return json.dumps(data).encode("UTF-8")
+
+
+def json_deserialize(data: bytes | str) -> Any:
+    """Back from JSON."""
+    return json.loads(bytes2str(data))
+
+
+_SERIALIZERS: dict[str, Function] = {
+    "str": str2bytes,
+    "pickle": pickle.dumps,
+    "json": json_serialize,
+    "pyarrow": pa_serialize,
+    "msgpack": pa_serialize,
+}
+_DESERIALIZERS: dict[str, Function] = {
+    "str": bytes2str,
+    "pickle": pickle.loads,
+    "json": json_deserialize,
+    "pyarrow": pa_deserialize,
+    "msgpack": pa_deserialize,
+}
+
+
+def get_serializer(serializer: str | Function | None) -> Function:
+    """The function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    return _get(serializer, _SERIALIZERS)
+
+
+def get_deserializer(deserializer: str | Function | None) -> Function:
+    """The function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    return _get(deserializer, _DESERIALIZERS)
+
+
+def _get(given: str | Function | None, named: dict[str, Function]) -> Function:
+    if given is None:
+        return _as_it_is
+    if isinstance(given, str) and given.lower() in named:
+        return named[given.lower()]
+    if callable(given):
+        return given
+    raise ValueError(f"serializer must be a callable or one of {', '.join(named)}, not {given!r}")
+
+
+def string_hash(s: str) -> str:
+    """A short hash of a str."""
+    return binary_hash(s.encode("utf-8"))
+
+
+def binary_hash(binary: bytes) -> str:
+    """A 16-character hash of bytes; to tell things apart, not to protect them."""
+    return base64.b64encode(hashlib.md5(binary, usedforsecurity=False).digest())[:16].decode("utf-8")
+
+
+def pyobj_hash(obj: object, serializer: str | Function | None) -> str:
+    """A 16-character hash of a value's serialized form."""
+    return binary_hash(get_serializer(serializer)(obj))

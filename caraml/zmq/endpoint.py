@@ -1,0 +1,110 @@
+"""Endpoint: what all classes of caraml.zmq share: the socket, its wire, deadlines, counters and the end."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import zmq
+
+from caraml.errors import AuthenticationError, MalformedMessageError
+from caraml.limits import Limits
+from caraml.security import Keys
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import Wire
+
+log = logging.getLogger("caraml")
+
+
+class SocketOptions(TypedDict, total=False):
+    """The keywords every class passes on to ZmqSocket."""
+
+    address: object
+    host: str | None
+    port: int | str | None
+    service: str | None
+    context: zmq.Context[Any] | None
+    verbose: bool
+    hwm: int | None
+    keys: str | Path | Keys | None
+    limits: Limits
+    heartbeat: float | None
+
+
+class Endpoint:
+    """One end of a pattern. `socket` is its ZmqSocket; use it as a context manager, or `close()` it.
+
+    `rejected` counts the messages that were dropped as malformed or over a limit, `last_rejection` is the last one's
+    error; `denied` holds the last refused peers' errors (AuthenticationError).
+    """
+
+    def __init__(
+        self,
+        mode: int,
+        bind: bool,
+        callback: Callable[[ZmqSocket], object] | None,
+        timeout: float,
+        options: SocketOptions,
+    ) -> None:
+        self.rejected = 0
+        self.last_rejection: MalformedMessageError | None = None
+        self.socket = ZmqSocket(socket_mode=mode, bind=bind, **options)
+        self._wire = Wire(self.socket, timeout)
+        self._prepare()
+        try:
+            if callback is not None:
+                callback(self.socket)
+            self.socket.establish()
+        except BaseException:
+            self.socket.close(0)
+            raise
+
+    def _prepare(self) -> None:
+        """What a class sets on its socket before the program's callback and before bind or connect."""
+
+    @property
+    def address(self) -> str:
+        """Where it is bound or connected to."""
+        return self.socket.address
+
+    @property
+    def denied(self) -> list[AuthenticationError]:
+        """The last peers that were refused (when binding), or the refusals met (when connecting)."""
+        return list(self.socket.link.denied)
+
+    def close(self, linger: float | None = None) -> None:
+        """Close; unsent messages get `linger` seconds in the background (None: for ever, 0: none).
+
+        That is no promise of delivery: see ZmqSender for one.
+        """
+        self._wire.close(linger)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _reject(self, error: MalformedMessageError) -> None:
+        self.rejected += 1
+        self.last_rejection = error
+        if self.rejected == 1:
+            log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
+
+    def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
+        """The next message that can be decoded; others are rejected and counted."""
+        wire = self._wire
+        wire.enter()
+        try:
+            while True:
+                started = time.monotonic()
+                try:
+                    return decode(*wire.receive(timeout, waiting_for))
+                except MalformedMessageError as error:
+                    self._reject(error)
+                timeout = wire.timeout if timeout is None else timeout
+                if timeout >= 0:
+                    timeout = max(0.0, timeout - (time.monotonic() - started))
+        finally:
+            wire.leave()

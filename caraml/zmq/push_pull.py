@@ -1,0 +1,151 @@
+"""ZmqPusher and ZmqPuller: a queue from many to many, each message to one puller, at most once.
+
+>>> puller = ZmqPuller(port=0, deserializer="msgpack")
+>>> pusher = ZmqPusher(address=puller.address, serializer="msgpack")
+>>> pusher.push({"step": 1})
+>>> puller.pull(timeout=5)
+{'step': 1}
+>>> pusher.push_many([1, 2, 3])
+>>> [puller.pull(timeout=5) for _ in range(3)]
+[1, 2, 3]
+>>> pusher.close(); puller.close()
+
+**Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was handed to
+dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while no puller takes
+more (high-water mark, `hwm=` messages each side), up to the deadline.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
+
+import msgspec
+import zmq
+
+from caraml import serializers
+from caraml.codec.parts import BATCH, Parts
+from caraml.errors import MalformedMessageError
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.sent import Sent
+from caraml.zmq.socket import ZmqSocket
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[bytes]).decode
+BATCH_BYTES = 1 << 20
+
+
+class ZmqPusher(Endpoint):
+    """Sends to the pullers in turn; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+
+    `serializer` (see caraml.serializers), `callback(socket)` called before bind or connect, `timeout` seconds that
+    one push may block (negative: for ever).
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = False,
+        serializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        timeout: float = -1,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        super().__init__(zmq.PUSH, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+
+    def push(self, data: Any, timeout: float | None = None) -> None:
+        """Send one message; `data` may be changed afterwards.
+
+        Raises ZmqTimeoutError when no puller takes it in time, AuthenticationError, EncodeError.
+        """
+        self._wire.send(data if self._encode is None else self._encode(data), timeout)
+
+    def push_uncopied(self, data: Any, timeout: float | None = None) -> Sent:
+        """Send one message without copying its large arrays: leave them alone until the answer is `done`."""
+        return self._wire.send_uncopied(data if self._encode is None else self._encode(data), timeout)
+
+    def push_many(self, items: Iterable[Any], timeout: float | None = None) -> None:
+        """Send many small messages to one puller in as few frames as possible: several times faster than one by one.
+
+        `pull` gives them back one by one. Large items go as messages of their own, in order.
+        """
+        batch: list[bytes] = []
+        nbytes = 0
+        for item in items if self._encode is None else map(self._encode, items):
+            if type(item) is bytes and len(item) < BATCH_BYTES:
+                batch.append(item)
+                nbytes += len(item)
+                if nbytes < BATCH_BYTES:
+                    continue
+            self._send_batch(batch, timeout)
+            batch, nbytes = [], 0
+            if type(item) is not bytes or len(item) >= BATCH_BYTES:
+                self._wire.send(item, timeout)
+        self._send_batch(batch, timeout)
+
+    def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
+        if batch:
+            self._wire.send(Parts((BATCH, _pack(batch))), timeout)
+
+
+class ZmqPuller(Endpoint):
+    """Receives from the pushers; binds unless `bind=False`. Keywords as ZmqPusher's, with `deserializer`.
+
+    Messages that cannot be decoded are dropped and counted in `rejected`.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = True,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        timeout: float = -1,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        self._batch: deque[Any] = deque()
+        super().__init__(zmq.PULL, bind, callback, timeout, options)
+        self._decode_one = serializers.decoder(deserializer, self.socket)
+
+    def pull(self, timeout: float | None = None) -> Any:
+        """The next message. Raises ZmqTimeoutError, AuthenticationError."""
+        if self._batch:
+            return self._batch.popleft()
+        return self._next(self._decode, timeout, "a message")
+
+    def pull_many(self, timeout: float | None = None) -> list[Any]:
+        """All messages of the next frame: what one `push_many` sent together, or one. Raises as `pull`."""
+        items = [self.pull(timeout), *self._batch]
+        self._batch.clear()
+        return items
+
+    def _decode(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        if len(rest) == 1 and len(frame) == len(BATCH) and frame.bytes == BATCH:
+            return self._open(rest[0])
+        return self._decode_one(frame, rest)
+
+    def _open(self, packed: zmq.Frame) -> Any:
+        try:
+            items = _unpack(packed.buffer)
+        except msgspec.MsgspecError as error:
+            raise MalformedMessageError(f"not a batch: {error}") from None
+        if not items:
+            raise MalformedMessageError("an empty batch")
+        if self._decode_one is serializers.decode_bytes:
+            decoded: list[Any] = items
+        else:
+            decoded = [self._decode_one(_Item(item), ()) for item in items]
+        self._batch.extend(decoded[1:])
+        return decoded[0]
+
+
+class _Item:
+    """One message out of a batch, as the frame that the decoders take."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self, data: bytes) -> None:
+        self.bytes = data
+
+    def __len__(self) -> int:
+        return len(self.bytes)

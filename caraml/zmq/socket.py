@@ -1,0 +1,190 @@
+"""ZmqSocket: one ZeroMQ socket with an address, safe options and a watch on its connections; every class uses it.
+
+>>> receiver = ZmqSocket(address="inproc://doc", socket_mode="PULL", bind=True).establish()
+>>> sender = ZmqSocket(address="inproc://doc", socket_mode=zmq.PUSH, bind=False).establish()
+>>> sender.send(b"hello")
+>>> receiver.recv()
+b'hello'
+>>> sender.close(), receiver.close()
+(None, None)
+"""
+
+import errno
+import logging
+import socket as plain_sockets
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from caraml import process, sentry
+from caraml.address import resolve
+from caraml.errors import AddressError, AddressInUseError, SocketError
+from caraml.limits import DEFAULT_LIMITS, Limits
+from caraml.security import NULL_DOMAIN, Keys, gate, secure
+
+log = logging.getLogger("caraml")
+
+_MODES = {name: int(getattr(zmq, name)) for name in ("PULL PUSH PUB SUB XPUB XSUB REQ REP ROUTER DEALER PAIR".split())}
+_NAMES = {value: name for name, value in _MODES.items()}
+_OWN = frozenset("address bind context established heartbeat host keys limits link port scheme socket_mode".split())
+_HANDSHAKE_MS = 10_000
+_RECONNECT_MS = 50
+_RECONNECT_MAX_MS = 1000
+
+
+class ZmqSocket:
+    """A pyzmq socket that knows its address. Made at once, bound or connected by `establish()`.
+
+    `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant of zmq
+    or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket given a context
+    never closes it); `hwm` the high-water mark both ways, in messages; `keys` a key folder (caraml.keys), after which
+    only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds between heartbeats, None for none.
+    `verbose` is accepted and ignored: what happens is logged to the logger `caraml`, never printed.
+
+    Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
+    """
+
+    __slots__ = ("__weakref__", "_owned", "_raw", *sorted(_OWN))
+
+    def __init__(
+        self,
+        *,
+        address: object = None,
+        host: str | None = None,
+        port: int | str | None = None,
+        service: str | None = None,
+        socket_mode: int | str,
+        bind: bool,
+        context: zmq.Context[Any] | None = None,
+        verbose: bool = True,
+        hwm: int | None = None,
+        keys: "str | Path | Keys | None" = None,
+        limits: Limits = DEFAULT_LIMITS,
+        heartbeat: float | None = None,
+    ) -> None:
+        where = resolve(address=address, host=host, port=port, service=service, bind=bind)
+        self.address, self.scheme, self.host, self.port = where
+        self.socket_mode = _mode(socket_mode)
+        self.bind = bind
+        self.established = False
+        self.limits = limits
+        self.keys = None if keys is None else Keys.of(keys)
+        self.heartbeat = heartbeat
+        self._owned = context is None
+        self.context: zmq.Context[Any] = process.context() if context is None else context
+        self.link = sentry.Link(self.address, bind)
+        try:
+            self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode)
+        except zmq.ZMQError as error:
+            raise SocketError(error.errno, f"{self.address}: no socket: {error.strerror}") from error
+        self._configure(hwm, where.is_ipv6)
+
+    def _configure(self, hwm: int | None, ipv6: bool) -> None:
+        raw = self._raw
+        raw.zap_domain = NULL_DOMAIN  # closes the door to peers that speak no security handshake (ZMTP/1.0, raw TCP)
+        raw.maxmsgsize = self.limits.message_bytes
+        raw.handshake_ivl = _HANDSHAKE_MS
+        raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
+        if ipv6:
+            raw.ipv6 = True
+        if hwm is not None:
+            raw.set_hwm(hwm)
+        if self.heartbeat is not None:
+            milliseconds = max(1, round(self.heartbeat * 1000))
+            raw.heartbeat_ivl = milliseconds
+            raw.heartbeat_timeout = milliseconds * 3 // 2
+        if self.keys is not None and secure(raw, self.keys, self.bind):
+            sentry.sentry().guard(self.context, gate)
+
+    @property
+    def socket_type(self) -> str:
+        """The mode's name, such as 'PUSH'."""
+        return _NAMES[self.socket_mode]
+
+    @property
+    def trusted(self) -> bool:
+        """True where only this process, this user (a 0600 ipc path) or holders of an allowed key can be the peer."""
+        return self.scheme in ("ipc", "inproc") or self.keys is not None
+
+    def unwrap(self) -> zmq.Socket[Any]:
+        """The pyzmq socket."""
+        return self._raw
+
+    def establish(self) -> "ZmqSocket":
+        """Bind or connect, once. Raises AddressInUseError, AddressError, SocketError."""
+        if self.established:
+            return self
+        if self.scheme != "inproc":
+            sentry.sentry().watch(self._raw, self.link)
+        try:
+            if self.bind:
+                self._bind()
+            else:
+                self._raw.connect(self.address)
+        except zmq.ZMQError as error:
+            raise self._refused(error) from error
+        self.established = True
+        log.info("[%s] %s %s", self.socket_type, "bound to" if self.bind else "connecting to", self.address)
+        return self
+
+    def _bind(self) -> None:
+        if self.scheme == "ipc":
+            self._refuse_taken_path()
+        self._raw.bind(self.address)
+        if self.scheme == "ipc":
+            path = self.address.removeprefix("ipc://")
+            if not path.startswith("@"):
+                Path(path).chmod(0o600)
+        elif self.port == 0:
+            self.address = self._raw.last_endpoint.decode().rstrip("\0")
+            self.port = int(self.address.rpartition(":")[2])
+        self.link.endpoint = self.address
+
+    def _refuse_taken_path(self) -> None:
+        """ZeroMQ would take a path that somebody is bound to, silently; one left by a killed process is free."""
+        path = self.address.removeprefix("ipc://")
+        with plain_sockets.socket(plain_sockets.AF_UNIX, plain_sockets.SOCK_STREAM) as probe:
+            probe.settimeout(0.5)
+            try:
+                probe.connect("\0" + path[1:] if path.startswith("@") else path)
+            except (ConnectionRefusedError, FileNotFoundError):
+                return
+            except OSError as error:
+                raise AddressError(f"{self.address}: {error.strerror or error}") from error
+        raise AddressInUseError(errno.EADDRINUSE, f"{self.address}: somebody is bound to it")
+
+    def _refused(self, error: zmq.ZMQError) -> Exception:
+        self.close(0)
+        if error.errno == zmq.EADDRINUSE:
+            return AddressInUseError(error.errno, f"{self.address}: somebody is bound to it")
+        if error.errno in (errno.EINVAL, errno.ENODEV, zmq.EADDRNOTAVAIL, zmq.EPROTONOSUPPORT):
+            return AddressError(f"{self.address}: not an address to {self._verb()} here: {error.strerror}")
+        return SocketError(error.errno, f"{self.address}: cannot {self._verb()}: {error.strerror}")
+
+    def _verb(self) -> str:
+        return "bind" if self.bind else "connect to"
+
+    def close(self, linger: int | None = None) -> None:
+        """Close the socket; `linger` milliseconds for what is unsent (None: as the option says)."""
+        if not self._raw.closed:
+            if self.established and self.scheme != "inproc":
+                self._raw.disable_monitor()
+            self._raw.close(linger)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN or name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._raw, name, value)
+
+
+def _mode(mode: int | str) -> int:
+    if isinstance(mode, str):
+        if mode.upper() not in _MODES:
+            raise AddressError(f"socket_mode {mode!r} is none of {', '.join(_MODES)}")
+        return _MODES[mode.upper()]
+    return int(mode)

@@ -1,0 +1,313 @@
+"""The calling-thread fast path: one message out, one message in, each with a deadline; every class sends through it.
+
+A Wire adds to a ZmqSocket: deadlines, the rule that one thread uses it at a time, the limits on what arrives, and an
+end that waits for nobody longer than asked.
+"""
+
+import time
+from typing import Any
+
+import zmq
+
+from caraml import process
+from caraml.codec.parts import Buffer, Parts
+from caraml.errors import (
+    ClosedError,
+    ConcurrentUseError,
+    ForkedError,
+    MalformedMessageError,
+    MessageTooLargeError,
+    SocketError,
+    ZmqTimeoutError,
+)
+from caraml.zmq.sent import DONE, Sent
+from caraml.zmq.socket import ZmqSocket
+
+SLICE_MS = 250
+ZERO_COPY = 1 << 18
+LARGE = 1 << 13
+_MORE = int(zmq.SNDMORE)
+_FOREVER = -1
+
+
+class Wire:
+    """One socket's messages. Timeouts are seconds, negative waits for ever, None is the socket's own.
+
+    What cannot be said in the fast path is found out in slices of a quarter second: that a peer refuses us, or that
+    the interpreter exits.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_forked",
+        "_receive",
+        "_send",
+        "_turns",
+        "_wait_in",
+        "_wait_out",
+        "link",
+        "socket",
+        "timeout",
+    )
+
+    def __init__(self, socket: ZmqSocket, timeout: float = _FOREVER) -> None:
+        raw = socket.unwrap()
+        self.socket = socket
+        self.link = socket.link
+        self.timeout = timeout
+        self._send: Any = super(zmq.Socket, raw).send  # below pyzmq's draft-option layer: a third of a call's time
+        self._receive: Any = super(zmq.Socket, raw).recv
+        self._wait_in = self._wait_out = SLICE_MS
+        raw.rcvtimeo = raw.sndtimeo = SLICE_MS
+        self._turns: list[int] = [1]
+        self._forked = False
+        process.close_at_exit(self)
+
+    def enter(self) -> None:
+        """Take the socket for this thread. Raises ConcurrentUseError, ForkedError, ClosedError."""
+        try:
+            self._turns.pop()
+        except IndexError:
+            raise self._why_not() from None
+
+    def leave(self) -> None:
+        """Give the socket back."""
+        self._turns.append(1)
+
+    def _why_not(self) -> Exception:
+        if self._forked:
+            return ForkedError(f"{self.socket.address}: made before the fork; make a new one in the child")
+        if self.socket.unwrap().closed:
+            return ClosedError(f"{self.socket.address}: the socket is closed")
+        return ConcurrentUseError(f"{self.socket.address}: two threads at once; give each thread its own socket")
+
+    def send(self, message: Any, timeout: float | None = None) -> None:
+        """Send bytes or Parts. Raises ZmqTimeoutError when no peer takes it, AuthenticationError."""
+        try:
+            self._turns.pop()
+        except IndexError:
+            raise self._why_not() from None
+        try:
+            if self.link.fault is not None:
+                raise self.link.fault
+            if type(message) is bytes and len(message) < ZERO_COPY:
+                try:
+                    self._send(message)
+                except zmq.Again:
+                    self.send_slowly(message, 0, True, timeout, 1)
+                except zmq.ZMQError as error:
+                    raise self.failed(error) from error
+            else:
+                self._send_large(message, timeout)
+        finally:
+            self._turns.append(1)
+
+    def _send_large(self, message: Any, timeout: float | None) -> None:
+        if isinstance(message, Parts):
+            last = len(message) - 1
+            for index, part in enumerate(message):
+                self.send_part(part, _MORE if index < last else 0, not isinstance(part, bytes), timeout)
+        else:
+            if len(message) > self.socket.limits.message_bytes:
+                limit = self.socket.limits.message_bytes
+                raise MessageTooLargeError(f"{len(message)} bytes, over Limits.message_bytes of {limit}")
+            self.send_part(message, 0, type(message) is not bytes, timeout)
+
+    def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
+        """One frame, copied or not. Call between enter() and leave()."""
+        copy = copy or len(part) < ZERO_COPY
+        try:
+            self._send(part, flags, copy)
+        except zmq.Again:
+            self.send_slowly(part, flags, copy, timeout, 1)
+        except zmq.ZMQError as error:
+            raise self.failed(error) from error
+
+    def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> Sent:
+        """Send without copying large parts; the answer says when their memory may change again."""
+        self.enter()
+        try:
+            if self.link.fault is not None:
+                raise self.link.fault
+            parts = message if isinstance(message, Parts) else [message]
+            trackers: list[Any] = []
+            for index, part in enumerate(parts):
+                flags = _MORE if index < len(parts) - 1 else 0
+                if len(part) < ZERO_COPY:
+                    self.send_part(part, flags, True, timeout)
+                else:
+                    trackers.append(self.send_tracked(part, flags, timeout))
+            return Sent(self.socket.address, trackers) if trackers else DONE
+        finally:
+            self.leave()
+
+    def send_tracked(self, part: Any, flags: int, timeout: float | None) -> Any:
+        """One frame, not copied; the tracker of its memory. Call between enter() and leave()."""
+        try:
+            return self._send(part, flags, False, True)
+        except zmq.Again:
+            return self.send_slowly(part, flags, False, timeout, 1, True)
+        except zmq.ZMQError as error:
+            raise self.failed(error) from error
+
+    def send_slowly(
+        self, part: Any, flags: int, copy: bool, timeout: float | None, waited: int, track: bool = False
+    ) -> Any:
+        """Go on trying, slice by slice, after `waited` slices."""
+        timeout = self.timeout if timeout is None else timeout
+        deadline = time.monotonic() + timeout - (waited * self._wait_out / 1000)
+        while True:
+            self.check()
+            if timeout >= 0:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self.late("a peer to take the message", timeout)
+                self.wait_out(min(SLICE_MS, int(left * 1000) + 1))
+            try:
+                return self._send(part, flags, copy, track)
+            except zmq.Again:
+                continue
+            except zmq.ZMQError as error:
+                raise self.failed(error) from error
+            finally:
+                self.wait_out(SLICE_MS)
+
+    def receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
+        """The next message: its first frame and the others. Call between enter() and leave().
+
+        Raises ZmqTimeoutError, AuthenticationError, MalformedMessageError (the message is gone then).
+        """
+        timeout = self.timeout if timeout is None else timeout
+        if timeout >= 0:
+            frame = self._receive_within(timeout, waiting_for)
+        else:
+            try:
+                frame = self._receive(0, False)
+            except zmq.Again:
+                frame = self._receive_slowly(waiting_for)
+            except zmq.ZMQError as error:
+                raise self.failed(error) from error
+        return frame, self.rest() if frame.more else _NO_FRAMES
+
+    def _receive_within(self, timeout: float, waiting_for: str) -> zmq.Frame:
+        milliseconds = int(timeout * 1000)
+        if milliseconds < SLICE_MS:
+            self.wait_in(milliseconds)
+        elif self._wait_in != SLICE_MS:
+            self.wait_in(SLICE_MS)
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return self._receive(0, False)
+            except zmq.Again:
+                self.check()
+                left = deadline - time.monotonic()
+                if left <= 0.0005:
+                    raise self.late(waiting_for, timeout) from None
+                self.wait_in(min(SLICE_MS, int(left * 1000) + 1))
+            except zmq.ZMQError as error:
+                raise self.failed(error) from error
+
+    def _receive_slowly(self, waiting_for: str) -> zmq.Frame:
+        self.wait_in(SLICE_MS)
+        while True:
+            self.check()
+            try:
+                return self._receive(0, False)
+            except zmq.Again:
+                continue
+            except zmq.ZMQError as error:
+                raise self.failed(error) from error
+
+    def receive_now(self) -> Any:
+        """The next frame if one is here, else None. Call between enter() and leave()."""
+        try:
+            return self._receive(zmq.NOBLOCK, False)
+        except zmq.Again:
+            return None
+        except zmq.ZMQError as error:
+            raise self.failed(error) from error
+
+    def rest(self) -> list[zmq.Frame]:
+        """The further frames of a message, within the limits; beyond them they are read and dropped."""
+        frames: list[zmq.Frame] = []
+        count = nbytes = 0
+        limits = self.socket.limits
+        while True:
+            frame = self._receive(0, False)
+            count += 1
+            nbytes += len(frame)
+            if count < limits.parts and nbytes <= limits.message_bytes:
+                frames.append(frame)
+            else:
+                frames.clear()
+            if not frame.more:
+                break
+        if count >= limits.parts or nbytes > limits.message_bytes:
+            raise MalformedMessageError(f"{self.socket.address}: {nbytes} bytes in {count + 1} parts, over the limits")
+        return frames
+
+    def check(self) -> None:
+        """What a wait looks at once a slice. Raises AuthenticationError, ClosedError."""
+        if self.link.fault is not None:
+            raise self.link.fault
+        if process.closing():
+            raise ClosedError(f"{self.socket.address}: the interpreter is exiting")
+
+    def wait_in(self, milliseconds: int) -> None:
+        """Set how long one receive blocks."""
+        if self._wait_in != milliseconds:
+            self.socket.unwrap().rcvtimeo = self._wait_in = milliseconds
+
+    def wait_out(self, milliseconds: int) -> None:
+        """Set how long one send blocks."""
+        if self._wait_out != milliseconds:
+            self.socket.unwrap().sndtimeo = self._wait_out = milliseconds
+
+    def late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
+        """The deadline's error; caused by the last refused peer if there was one."""
+        error = ZmqTimeoutError(self.socket.address, waited_for, timeout)
+        if self.link.denied:
+            error.__cause__ = self.link.denied[-1]
+        return error
+
+    def failed(self, error: zmq.ZMQError) -> Exception:
+        """What ZeroMQ's own error is to the caller."""
+        if error.errno in (zmq.ENOTSOCK, zmq.ETERM):
+            return ClosedError(f"{self.socket.address}: the socket is closed")
+        return SocketError(error.errno, f"{self.socket.address}: {error.strerror}")
+
+    def close(self, linger: float | None = None) -> None:
+        """Close; `linger` seconds for what is unsent. Waits up to a slice for another thread's call to end."""
+        for _ in range(2 * SLICE_MS // 10):
+            if self._turns or self.socket.unwrap().closed or self._forked:
+                break
+            time.sleep(0.01)
+        if self._turns:
+            self._turns.clear()
+            self.socket.close(None if linger is None else int(linger * 1000))
+
+    def at_exit(self, stage: int) -> None:
+        """Close with the linger of an exit."""
+        if stage == 2:
+            self.close(process.EXIT_LINGER_MS / 1000)
+
+    def in_use(self) -> bool:
+        """Whether another thread still uses the socket."""
+        return not self._turns and not self.socket.unwrap().closed
+
+    def forget(self) -> None:
+        """In a forked child: refuse every further use."""
+        self._forked = True
+        self._turns.clear()
+
+
+_NO_FRAMES: list[zmq.Frame] = []
+
+
+def _forget() -> None:
+    for wire in process.live(Wire):
+        wire.forget()
+
+
+process.after_fork(_forget)
