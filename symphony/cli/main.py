@@ -68,7 +68,7 @@ def _guarded(words: list[str], debug: bool) -> int:
     except SymphonyError as error:
         if debug:
             raise
-        _complain(str(error))
+        _complain(str(error), getattr(error, "details", ()))
         return error.exit_code
     except OSError as error:
         if isinstance(error, BrokenPipeError) or debug:
@@ -159,13 +159,13 @@ def _take_debug(words: list[str]) -> tuple[list[str], bool]:
     return words, bool(os.environ.get(DEBUG_VARIABLE))
 
 
-def _complain(text: str) -> None:
+def _complain(text: str, details: Sequence[str] = ()) -> None:
     from symphony.cli.screen import clean
 
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"symphony: {clean(text)}", file=sys.stderr, flush=True)
+        print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)
 
 
 def _silence_output() -> None:

@@ -3,23 +3,193 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 
+from symphony.engine import locks, store, tracebacks
+from symphony.engine.events import Diagnostic
 from symphony.engine.run import Outcome
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
+
+_PLUGIN = re.compile(
+    r"no (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'(?:.* at version v(?P<version>[\w.+-]+))?"
+)
+# Lines that only repeat that something failed.
+_ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
 
-def check(outcome: Outcome) -> None:
+class ProgramError(UserError):
+    """The user's program failed; `details` are lines to show under the first: the user's own frames."""
+
+    def __init__(self, what: str, *, where: str = "", details: tuple[str, ...] = ()) -> None:
+        super().__init__(what, where=where)
+        self.details = details
+
+
+class ResourceError(SymphonyError):
+    """Work on several resources failed; `details` holds a line for each but the first."""
+
+    def __init__(self, first: SymphonyError, others: list[SymphonyError]) -> None:
+        super().__init__(
+            f"{first.what}, and {len(others)} more failed", where=first.where, remedy=first.remedy
+        )
+        self.details = tuple(f"  {error.where}: {error.what}" for error in others)
+
+
+class Interrupted(SymphonyError):
+    """The user stopped the run."""
+
+    exit_code = 130
+
+
+PathOf = Callable[[str], str]
+
+
+def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
     """Return when the run did what it was asked, else raise the one line that says why not."""
     if outcome.result != "succeeded":
-        raise explain(outcome)
+        raise explain(outcome, path_of)
 
 
-def explain(outcome: Outcome) -> SymphonyError:
+def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
+    """The error of a run; path_of turns the urn of a resource into what the user calls it."""
+    if outcome.result == "interrupted":
+        return Interrupted(
+            f"{outcome.verb} of {outcome.stack} was interrupted",
+            remedy=f"The next {outcome.verb} finishes it",
+        )
+    if outcome.result == "timed out":
+        return SymphonyError(f"{outcome.verb} of {outcome.stack} did not end within {outcome.seconds:.0f} s")
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
-    text = errors[0].message if errors else outcome.stderr
-    return from_text(text, stack=outcome.stack)
+    spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
+    of_resources = [d for d in spoken if d.urn]
+    if of_resources:
+        return _of_resources(of_resources, outcome, path_of or _name)
+    if spoken:
+        return _of_program(spoken[0].message, outcome)
+    if errors:
+        return _of_exit(errors[-1].message, outcome)
+    return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
 
 
-def from_text(text: str, *, stack: str) -> SymphonyError:
-    lines = [line.strip() for line in re.sub(r"^error: ", "", text.strip()).splitlines() if line.strip()]
-    return SymphonyError(lines[-1] if lines else "the engine failed without a word", where=stack)
+def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
+    """The error for what the command line wrote before the engine began to work."""
+    plain = re.sub(r"^(error: )+", "", text.strip())
+    known = _known(plain, stack, project)
+    if known is not None:
+        return known
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    what = lines[0].rstrip(".") if lines else "the engine failed without a word"
+    return SymphonyError(what, where=stack)
+
+
+def _of_resources(errors: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
+    """One line for the first resource that failed, one more for each other."""
+    found = [_of_resource(error, outcome, path_of(error.urn)) for error in errors]
+    return found[0] if len(found) == 1 else ResourceError(found[0], found[1:])
+
+
+def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
+    trace = tracebacks.find(error.message)
+    if trace is None:
+        return _known(error.message, outcome.stack, outcome.project) or SymphonyError(
+            _first_line(error.message), where=path
+        )
+    if trace.is_ours:
+        kind = UserError if trace.name.endswith("UserError") else SymphonyError
+        return kind(trace.text.rstrip("."), where=path)
+    return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+
+
+def _of_program(message: str, outcome: Outcome) -> SymphonyError:
+    """What the user's program raised: a RunError or an error of ours is its own text, others show where."""
+    trace = tracebacks.find(message)
+    if trace is None:
+        known = _known(message, outcome.stack, outcome.project)
+        first, *rest = message.strip().splitlines()
+        return known or ProgramError(first.rstrip("."), details=tuple(rest))
+    if trace.is_ours:
+        first, *rest = trace.text.splitlines() or [trace.short]
+        return ProgramError(first.rstrip("."), details=tuple(rest))
+    return ProgramError(
+        f"the program failed: {_first_line(trace.short)}",
+        where=_relative(trace.where, outcome.folder),
+        details=trace.frames,
+    )
+
+
+def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
+    match = re.search(r"non-zero exit code: (-?\d+)", message)
+    if match is None:
+        return SymphonyError(_first_line(message), where=outcome.stack)
+    how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]} and said no more"
+    return ProgramError(f"the program of {outcome.stack} {how}")
+
+
+def _known(text: str, stack: str, project: str) -> SymphonyError | None:
+    """The failures that have a remedy of their own."""
+    if "incorrect passphrase" in text or "message authentication failed" in text:
+        return UserError(
+            f"this passphrase does not open the secrets of {stack}",
+            remedy="Set PULUMI_CONFIG_PASSPHRASE to the one the stack was made with",
+        )
+    if "passphrase must be set" in text:
+        return UserError(
+            f"the secrets of {stack} need a passphrase",
+            remedy="Set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
+        )
+    if "is currently locked by" in text:
+        return _locked(text, stack)
+    if match := _PLUGIN.search(text):
+        return _no_plugin(match["kind"], match["name"], match["version"])
+    if match := re.search(r"no stack named '([^']+)' found", text):
+        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` shows those there are")
+    if "failed to load checkpoint" in text:
+        return _damaged(stack, project)
+    if "no space left on device" in text:
+        return SymphonyError("the disk is full", where=str(store.root()) if store.is_files() else "")
+    if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
+        return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy="Make it yours")
+    return None
+
+
+def _locked(text: str, stack: str) -> SymphonyError:
+    match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
+    if match is None:
+        return SymphonyError(f"{stack} is being changed by someone else", remedy="Wait for it to end")
+    since = datetime.fromisoformat(match[4]).timestamp()
+    return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
+
+
+def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
+    wanted = f" {version}" if version else ""
+    return SymphonyError(
+        f"the Pulumi plugin {name}{wanted} is not on this machine",
+        remedy=f"Run `pulumi plugin install {kind} {name}{wanted}`",
+    )
+
+
+def _damaged(stack: str, project: str) -> SymphonyError:
+    """What our own reading says of the state, for it names the file and the copy."""
+    name = store.StackName(project, stack)
+    try:
+        store.read(name)
+    except SymphonyError as error:
+        return error
+    except KeyError:
+        pass
+    return SymphonyError(f"the state of {stack} cannot be loaded")
+
+
+def _name(urn: str) -> str:
+    return urn.rpartition("::")[2]
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0].strip().rstrip(".") if lines else "no reason given"
+
+
+def _relative(place: str, folder: Path) -> str:
+    return place.removeprefix(f"{folder}/")

@@ -51,7 +51,7 @@ def _download(module: Path, what: str, report: Report) -> None:
     text = (module / "go.mod").read_text()
     total = sum(1 for line in text.splitlines() if line.startswith("\t") and " v" in line)
     with Work(what, report, total) as work:
-        # It also asks for what no build needs, and fails when that is not to be had: the compiler is the judge.
+        # It also asks for what no build needs and fails when that is not to be had: the compiler judges.
         download = ["go", "mod", "download", "-json"]
         work.run(download, cwd=module, counts=lambda line: line.startswith("{"), check=False)
 

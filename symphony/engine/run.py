@@ -44,6 +44,8 @@ class Outcome:
 
     verb: Verb
     stack: str
+    project: str
+    folder: Path
     result: Result
     exit_code: int
     summary: Summary | None
@@ -102,7 +104,8 @@ class Run:
     def __enter__(self) -> Self:
         engine = binary.require()
         store.prepare()
-        self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
+        if self.verb != "preview":
+            self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         env = environment.for_engine(
             engine,
             extra=self._extra,
@@ -231,6 +234,8 @@ class Run:
         self._outcome = Outcome(
             verb=self.verb,
             stack=self.stack,
+            project=self.workspace.project,
+            folder=self.workspace.folder,
             result=result,
             exit_code=code,
             summary=self._summary,

@@ -160,7 +160,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     if done.returncode:
         from symphony.engine import errors
 
-        raise errors.from_text(done.stderr or done.stdout, stack=stack)
+        raise errors.from_text(done.stderr or done.stdout, stack=stack, project=workspace.project)
     return True
 
 
