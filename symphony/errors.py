@@ -12,6 +12,8 @@ class SymphonyError(Exception):
     """
 
     exit_code = 1
+    # Lines to show under the first, where an error has more to tell.
+    details: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         self.what = what

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 from pathlib import Path
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
@@ -62,6 +63,16 @@ def store_url() -> str:
 def store_id(url: str | None = None) -> str:
     """Eight hex digits that tell one state store from another."""
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
+
+
+def host() -> str:
+    """The name under which state remembers this machine; $SYMPHONY_HOST when the machine was renamed."""
+    return os.environ.get("SYMPHONY_HOST") or socket.gethostname()
+
+
+def owner_of(project: str, stack: str) -> str:
+    """What tells a stack from every other stack of the user, as it is written on what it owns."""
+    return f"{project}/{stack}#{store_id()}"
 
 
 def _normal(url: str) -> str:

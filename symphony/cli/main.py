@@ -37,6 +37,12 @@ class Row:
 
 
 COMMANDS = (
+    Row("up", "Run an experiment: plan, ask, start, watch."),
+    Row("plan", "Show what `up` would start, restart and stop, and why."),
+    Row("delete", "Stop an experiment and everything it started.", ("d",)),
+    Row("ls", "List the experiments.", ("list-experiments", "lse")),
+    Row("process", "List the processes of an experiment.", ("p", "lsp", "list-processes")),
+    Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
     Row("setup", "Get what is missing on this machine."),
     Row("doctor", "Show what is here, what is missing and how to get it."),
     Row("env", "Print the exports with which a plain `pulumi` uses the same state."),
@@ -68,7 +74,7 @@ def _guarded(words: list[str], debug: bool) -> int:
     except SymphonyError as error:
         if debug:
             raise
-        _complain(str(error), getattr(error, "details", ()))
+        _complain(str(error), error.details)
         return error.exit_code
     except OSError as error:
         if isinstance(error, BrokenPipeError) or debug:

@@ -1,52 +1,113 @@
-"""Shows long work: a line each, replaced in place on a terminal, plain lines without; setup uses it."""
+"""Processes as they change: rows replaced in place on a terminal, lines elsewhere; up and delete use it."""
 
 from __future__ import annotations
 
-import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
-from symphony.engine.work import Progress
+from symphony.operations.up import Progress
 
-# Without a terminal a line that says nothing new is noise in a log.
-_PLAIN_EVERY = 15.0
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_COLOURS = {
+    "started": "green",
+    "restarted": "yellow",
+    "stopped": "red",
+    "failed": "bold red",
+    "working": "dim",
+}
+# More rows than this are told as a bar and the last few.
+_ROWS = 16
 
 
-class ProgressLines:
-    """Takes Progress reports until the end of its `with`."""
+class Board:
+    """Shows progress while the block runs."""
 
-    def __init__(self) -> None:
-        self._live = screen.is_terminal()
-        self._what = ""
-        self._said = 0.0
+    def __init__(self, expected: int = 0) -> None:
+        self.expected = expected
+        self._rows: dict[str, Progress] = {}
+        self._began = time.monotonic()
+        self._live: Any = None
 
-    def __enter__(self) -> ProgressLines:
+    def __enter__(self) -> Self:
+        if screen.is_terminal():
+            from rich.live import Live
+
+            self._live = Live(get_renderable=self._drawn, refresh_per_second=8, transient=False)
+            self._live.start()
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._live and self._what:
-            sys.stdout.write("\n")
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
 
-    def report(self, progress: Progress) -> None:
-        is_new = progress.what != self._what
-        if self._live:
-            self._replace(progress, is_new)
-        elif is_new or progress.finished or progress.seconds - self._said >= _PLAIN_EVERY:
-            if not (progress.finished and progress.seconds < 1):
-                print(line_of(progress), flush=True)
-            self._said = progress.seconds
-        self._what = "" if progress.finished else progress.what
+    def tell(self, progress: Progress) -> None:
+        """One process goes on."""
+        self._rows[progress.path] = progress
+        if self._live is None and progress.state != "working":
+            print(
+                f"  {screen.clean(progress.path)}   {progress.state}   {progress.seconds:.1f} s", flush=True
+            )
 
-    def _replace(self, progress: Progress, is_new: bool) -> None:
-        if is_new and self._what:
-            sys.stdout.write("\n")
-        end = "\n" if progress.finished else ""
-        sys.stdout.write(f"\r\x1b[2K{line_of(progress)}{end}")
-        sys.stdout.flush()
+    def say(self, text: str) -> None:
+        """A line above the rows."""
+        if self._live is not None:
+            self._live.console.print(screen.clean(text), markup=False, highlight=False)
+        else:
+            print(screen.clean(text), flush=True)
 
+    def above(self, show: Callable[[], None]) -> None:
+        """Let something print itself above the rows."""
+        if self._live is not None:
+            self._live.stop()
+            show()
+            self._live.start()
+        else:
+            show()
 
-def line_of(progress: Progress) -> str:
-    """What, how far, how long so far."""
-    far = f"  {progress.done}/{progress.total}" if progress.total else ""
-    minutes, seconds = divmod(int(progress.seconds), 60)
-    clock = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    return f"  {screen.clean(progress.what)}{far}  {clock}"
+    def end(self) -> None:
+        """Leave the rows as they are; what is printed now comes below them."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    @property
+    def done(self) -> int:
+        """How many processes have come to where they go."""
+        return sum(1 for row in self._rows.values() if row.state != "working")
+
+    def _drawn(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        rows = list(self._rows.values())
+        parts: list[Any] = []
+        if len(rows) > _ROWS:
+            parts.append(self._bar())
+            rows = [row for row in rows if row.state == "failed"][-_ROWS:] or rows[-4:]
+        width = max((screen.width(row.path) for row in rows), default=0)
+        for row in rows:
+            seconds = f"{row.seconds:6.1f} s" if row.state != "working" else ""
+            name = screen.clean(row.path)
+            line = Text(f"  {name}{' ' * (width - screen.width(name))}  ")
+            line.append(f"{row.state:9}", _COLOURS[row.state])
+            parts.append(line.append(f"  {seconds}"))
+        return Group(*parts)
+
+    def _bar(self) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        total = max(self.expected, len(self._rows))
+        line = Table.grid(padding=(0, 1))
+        seconds = time.monotonic() - self._began
+        line.add_row(
+            Text(f"  {self.done}/{total}"), ProgressBar(total, self.done, width=30), Text(f"{seconds:.1f} s")
+        )
+        return line

@@ -93,7 +93,7 @@ def _planned(run: Run, experiment: Experiment) -> Plan:
         return build_plan(experiment.spec, run.expander.target(experiment.spec, run.context))
     except PlanError as error:
         handover.write_problems(error)
-        raise pulumi.RunError(str(error)) from None
+        raise pulumi.RunError(error.report()) from None
     except SymphonyError as error:
         raise pulumi.RunError(str(error)) from None
 
@@ -109,7 +109,7 @@ def _refuse_second(run: Run) -> None:
     )
     error = PlanError(run.context.launched_as, [problem])
     handover.write_problems(error)
-    raise pulumi.RunError(str(error))
+    raise pulumi.RunError(error.report())
 
 
 def _root() -> Any:
@@ -158,15 +158,10 @@ def _context() -> Context:
     return Context(
         project=project,
         stack=stack,
-        owner=owner_of(project, stack),
+        owner=paths.owner_of(project, stack),
         launched_as=config.get("namespace") or launched_name(stack),
         world=world_named(config.get("backend"), where="symphony:backend"),
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
         setting=config.get,
     )
-
-
-def owner_of(project: str, stack: str) -> str:
-    """What tells a stack from every other stack of the user, as it is written on what it owns."""
-    return f"{project}/{stack}#{paths.store_id()}"

@@ -49,14 +49,20 @@ class PlanError(UserError):
         files = [place.short_file for problem in self.problems for place in problem.where if place.file]
         return max(files, key=files.count) if files else ""
 
-    def heading(self) -> str:
+    def __str__(self) -> str:
         return f"{self.what} in {self.file}" if self.file else self.what
 
-    def __str__(self) -> str:
+    @property
+    def details(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """One line a problem in columns, and what was not done."""
         rows = [(p.what, p.lines(self.file), p.remedy) for p in self.problems]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
-        return "\n".join([self.heading(), *body, "Nothing was started."])
+        return (*body, "Nothing was started.")
+
+    def report(self) -> str:
+        """All of it, for those who print one text."""
+        return "\n".join([str(self), *self.details])
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -1,0 +1,117 @@
+"""What a world must offer to be observed, and the values it answers with; operations ask."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, cast
+
+from symphony.plan.worlds import WORLDS
+
+State = Literal["running", "completed", "failed", "lost", "waiting", "stopped", "unknown"]
+
+
+class Resource(Protocol):
+    """One resource of a stack's state, as the engine room reads it."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> Mapping[str, Any]: ...
+    @property
+    def outputs(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the state of one stack says of an experiment in this world.
+
+    processes: path -> the recorded inputs and outputs of the process.
+    host:      the machine it was started on, where that matters.
+    """
+
+    owner: str
+    launched_as: str
+    processes: Mapping[str, Mapping[str, Any]]
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """How one process is now.
+
+    why:   what a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
+    since: when the state began, in seconds since the epoch.
+    last:  how the attempt before this one ended.
+    """
+
+    path: str
+    state: State
+    ready: bool
+    restarts: int = 0
+    why: str = ""
+    since: float | None = None
+    last: str = ""
+    pid: int | None = None
+
+    @property
+    def group(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of a process's output; `ended` lines are symphony's own word that the process ended."""
+
+    path: str
+    text: str
+    time: float | None = None
+    ended: bool = False
+
+
+class Observer(Protocol):
+    """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi."""
+
+    def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
+        """What the state records in this world; None when it records nothing here."""
+        ...
+
+    def statuses(self, recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
+        """How the processes of some experiments are, with one listing for all of them."""
+        ...
+
+    def broken(self, recorded: Recorded) -> dict[str, str]:
+        """path -> why the next `up` starts this process again although its settings did not change."""
+        ...
+
+    def differing(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+        """The settings for which a running process is started again."""
+        ...
+
+    def logs(
+        self,
+        recorded: Recorded,
+        paths: Sequence[str],
+        *,
+        follow: bool = False,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """The output of some processes, merged by time; `since` in seconds since the epoch."""
+        ...
+
+    def reap(self, owner: str, launched_as: str) -> int:
+        """Take down what an interrupted run left that no state knows; how many processes that were."""
+        ...
+
+
+def observer_of(world: str) -> Observer:
+    """The observer of a world; its libraries load only now."""
+    return cast("Observer", importlib.import_module(f"{WORLDS[world]}.observe"))

@@ -1,0 +1,1 @@
+"""Experiments as pods and services: expansion, observation and client, in files of their own."""

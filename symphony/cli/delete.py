@@ -1,0 +1,47 @@
+"""`symphony delete`: an experiment and everything it started goes; the command table loads it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from symphony.cli import choose, screen
+from symphony.cli.progress import Board
+from symphony.errors import UserError
+from symphony.operations.delete import Deleted, delete
+from symphony.operations.up import Progress
+from symphony.plan.problems import count
+
+
+def command(
+    name: Annotated[str | None, typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Stop an experiment and everything it started; its logs go with it."""
+    stack = choose.experiment(name)
+    total = len(stack.recorded.processes) if stack.recorded else 0
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+        if not choose.confirmed(
+            f"Stop {stack.shown}, {count(total, 'process', 'processes')}, and delete its logs?"
+        ):
+            print("Nothing was changed.")
+            return 1
+    with Board(total) as board:
+        for event in delete(stack):
+            match event:
+                case Progress():
+                    board.tell(event)
+                case Deleted():
+                    board.end()
+                    _ended(event)
+    return 0
+
+
+def _ended(deleted: Deleted) -> None:
+    strays = f", and {deleted.strays} that no state knew of" if deleted.strays else ""
+    gone = count(deleted.processes, "process", "processes")
+    print(screen.clean(f"{deleted.stack} is deleted: {gone} stopped{strays}, in {deleted.seconds:.1f} s."))

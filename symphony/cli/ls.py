@@ -1,0 +1,31 @@
+"""`symphony ls`: the experiments and how they are; the command table loads it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import screen
+from symphony.cli.times import ago
+from symphony.operations.ls import ls
+
+HEAD = ("name", "on", "ready", "state", "age", "")
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+) -> None:
+    """List the experiments: every stack of the store on which something was started."""
+    listed = ls()
+    if as_json:
+        screen.show_json([each.to_json() for each in listed])
+        return
+    if not listed:
+        print("No experiments. Start one with `symphony up NAME`.")
+        return
+    rows = [
+        (each.name, each.world, f"{each.ready}/{each.total}", each.state, ago(each.since), each.hint)
+        for each in listed
+    ]
+    screen.show_table(HEAD, rows, styles=("bold",), right=(2,))

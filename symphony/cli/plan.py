@@ -1,0 +1,22 @@
+"""`symphony plan`: what `up` would do; the command table loads it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import plan_table, screen
+from symphony.operations.plan import plan
+
+
+def command(
+    stack: Annotated[str | None, typer.Argument(help="The stack; its program is stacks/<name>.py.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+) -> None:
+    """Show what `up` would start, restart and stop, and why; nothing is changed."""
+    planned = plan(stack)
+    if as_json:
+        screen.show_json(planned.to_json())
+    else:
+        plan_table.show(planned)

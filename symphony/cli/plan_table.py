@@ -1,0 +1,89 @@
+"""The plan on the screen: what is new, changed, gone and why; the commands plan and up print it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from symphony.cli import screen
+from symphony.operations.plan import Planned
+from symphony.plan.changes import Change
+from symphony.plan.problems import count
+
+HEAD = ("", "process", "change", "why", "binds", "connects")
+_MARKS = {"start": "+", "restart": "~", "stop": "-", "keep": ""}
+_STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
+_ORDER = ("restart", "start", "stop", "keep")
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+_Row = tuple[str, ...]
+
+
+def show(planned: Planned) -> None:
+    """Print the plan, and below it what it comes to."""
+    now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
+    print(f"{planned.stack} on {planned.world}   {now}")
+    rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
+    screen.show_table(HEAD, rows, row_styles=[_STYLES[row[2]] for row in rows])
+    print(" ".join([_total(planned), *_not_used(planned)]))
+
+
+def _total(planned: Planned) -> str:
+    parts = [
+        f"{planned.count(kind)} {word}"
+        for kind, word in (("restart", "restart"), ("start", "start"), ("stop", "stop"))
+        if planned.count(kind)
+    ]
+    kept = planned.count("keep")
+    if not parts:
+        return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are."
+    stay = f", {kept} stay as they are" if kept else ""
+    return f"{', '.join(parts)}{stay}."
+
+
+def _not_used(planned: Planned) -> list[str]:
+    return [f"Not used on {planned.world}: {', '.join(planned.unused)}."] if planned.unused else []
+
+
+def _rows(planned: Planned) -> Iterator[_Row]:
+    by_path = {process["path"]: process for process in planned.plan["processes"]}
+    ports = {service["name"]: service["port"] for service in planned.plan["services"]}
+    rows = [_row(change, by_path.get(change.path), ports) for change in planned.changes]
+    for _, same in groupby(rows, key=lambda row: (_stem(row[1]), row[2:])):
+        yield from _folded(list(same))
+
+
+def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
+    served = [*process["binds"], *process["exposes"]] if process else []
+    binds = " ".join(dict.fromkeys(f"{name}:{ports[name]}" for name in served))
+    connects = " ".join(process["connects"]) if process else ""
+    return _MARKS[change.kind], change.path, change.kind, change.why, binds, connects
+
+
+def _stem(path: str) -> str:
+    """What a numbered path has in common with its neighbours; a path without a number is alone."""
+    found = _NUMBERED.fullmatch(path)
+    return found[1] if found else f"{path}\\0"
+
+
+def _folded(rows: Sequence[_Row]) -> Iterator[_Row]:
+    """Rows that say the same of agent-0, agent-1, ... as one row agent-0..7."""
+    run: list[_Row] = []
+    for row in rows:
+        if run and _number(row) != _number(run[-1]) + 1:
+            yield _one(run)
+            run = []
+        run.append(row)
+    if run:
+        yield _one(run)
+
+
+def _number(row: _Row) -> int:
+    found = _NUMBERED.fullmatch(row[1])
+    return int(found[2]) if found else -1
+
+
+def _one(run: Sequence[_Row]) -> _Row:
+    first = run[0]
+    return first if len(run) == 1 else (first[0], f"{first[1]}..{_number(run[-1])}", *first[2:])

@@ -1,0 +1,73 @@
+"""`symphony up`: plan, ask, run, watch; the command table loads it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from symphony.cli import choose, plan_table, screen
+from symphony.cli.plan import command as show_plan
+from symphony.cli.process import state
+from symphony.cli.progress import Board
+from symphony.errors import UserError
+from symphony.operations import targets
+from symphony.operations.plan import Planned, plan
+from symphony.operations.up import Ended, Progress, Remark, up
+
+
+def command(
+    stack: Annotated[str | None, typer.Argument(help="The stack; its program is stacks/<name>.py.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
+) -> int:
+    """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone."""
+    if dry_run:
+        show_plan(stack)
+        return 0
+    target = targets.of(stack)
+    if not yes and not _agreed(stack):
+        return 1
+    with Board() as board:
+        for event in up(target):
+            match event:
+                case Planned() if yes:
+                    board.expected = sum(1 for change in event.changes if change.kind != "keep")
+                    board.above(lambda planned=event: plan_table.show(planned))
+                case Progress():
+                    board.tell(event)
+                case Remark(text=text):
+                    board.say(text)
+                case Ended():
+                    board.end()
+                    return _ended(event)
+                case _:
+                    pass
+    return 1
+
+
+def _agreed(stack: str | None) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+    planned = plan(stack)
+    plan_table.show(planned)
+    if planned.changes_nothing:
+        return True
+    if choose.confirmed("Go on?"):
+        return True
+    print("Nothing was changed.")
+    return False
+
+
+def _ended(ended: Ended) -> int:
+    statuses = ended.statuses
+    running = sum(1 for status in statuses if status.state in ("running", "completed"))
+    failed = [status for status in statuses if status.state not in ("running", "completed")]
+    for status in failed:
+        print(screen.clean(f"  {status.path}   {state(status)}   symphony logs {ended.stack} {status.path}"))
+    of = f"{running} of {len(statuses)} running"
+    print(
+        screen.clean(f"{ended.stack} is up: {of}, in {ended.seconds:.1f} s.   symphony logs {ended.stack} -f")
+    )
+    return 1 if failed else 0

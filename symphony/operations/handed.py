@@ -1,0 +1,64 @@
+"""What the user's program handed over while the engine ran it: the plan, or problems; up reads it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symphony import paths
+from symphony.plan.problems import PlanError, Problem
+from symphony.spec.location import Location
+
+FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
+
+
+@dataclass(frozen=True)
+class Handed:
+    """The plan as plain values, and the inputs of each process as its backend renders them."""
+
+    plan: Mapping[str, Any]
+    inputs: Mapping[str, Mapping[str, Any]]
+    unused: tuple[str, ...]
+
+    @property
+    def world(self) -> str:
+        return str(self.plan["world"])
+
+
+class Inbox:
+    """Where one run of the program puts its plan."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.environment = {FILE_VARIABLE: str(file)}
+
+    def take_new(self) -> Handed | None:
+        """What was handed over, as soon as it is there; None before."""
+        return self.take() if self.file.exists() else None
+
+    def take(self) -> Handed | None:
+        """What was handed over; None when nothing was. PlanError: the program has problems."""
+        try:
+            data = json.loads(self.file.read_text())
+        except FileNotFoundError:
+            return None
+        if "problems" in data:
+            raise PlanError(data["experiment"], [_problem(each) for each in data["problems"]])
+        return Handed(data["plan"], data["inputs"], tuple(data["unused"]))
+
+
+@contextmanager
+def inbox() -> Generator[Inbox]:
+    """A private place for the plan, gone afterwards: it holds the values of environment variables."""
+    with tempfile.TemporaryDirectory(prefix="plan-", dir=paths.private_folder(paths.home())) as folder:
+        yield Inbox(Path(folder) / "plan.json")
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    places = tuple(Location(place["file"], place["line"]) for place in data["where"])
+    return Problem(data["what"], data["remedy"], places)

@@ -1,0 +1,57 @@
+"""The output of the processes of one experiment, of some or merged; cli/logs.py and Cluster call it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from symphony.backends.interface import LogLine
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.matching import match
+from symphony.plan.names import shown
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+
+
+def logs(
+    stack: stacks.Stack,
+    said: Sequence[str] = (),
+    *,
+    follow: bool = False,
+    since: str | None = None,
+    tail: int | None = None,
+) -> Iterator[LogLine]:
+    """Lines in the order of time; said names processes (`name`, `group/name`) or groups, none means all."""
+    stacks.refuse_other_host(stack)
+    if stack.recorded is None:
+        raise UserError(f"{stack.shown} has no logs", remedy=f"Start it with `symphony up {stack.shown}`")
+    paths = chosen(list(stack.recorded.processes), said)
+    moment = time.time() - seconds(since) if since else None
+    return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
+
+
+def chosen(paths: Sequence[str], said: Sequence[str]) -> list[str]:
+    """The processes that are meant, in the experiment's order. UserError: a name matches nothing."""
+    if not said:
+        return list(paths)
+    groups = {path.partition("/")[0] for path in paths if "/" in path}
+    found: set[str] = set()
+    for name in said:
+        if name.rstrip("/") in groups and name not in paths:
+            found.update(path for path in paths if path.startswith(f"{name.rstrip('/')}/"))
+        else:
+            found.add(match(name, paths, "process"))
+    return [path for path in paths if path in found]
+
+
+def seconds(said: str) -> float:
+    """How long `90s`, `5m`, `1h30m` or `2d` is. UserError: none of these."""
+    parts = _DURATION.findall(said)
+    if not parts or "".join(number + unit for number, unit in parts) != said:
+        if said.replace(".", "", 1).isdigit():
+            return float(said)
+        raise UserError(f"{shown(said)} is no length of time", remedy="Write it as 90s, 5m, 1h30m or 2d")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -1,0 +1,96 @@
+"""The experiments there are and how they are, read from state and from their worlds; cli/ls.py prints it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from symphony.backends.interface import ProcessStatus, observer_of
+from symphony.operations import stacks
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One experiment; `since` is when it was first started, in seconds since the epoch."""
+
+    name: str
+    project: str
+    world: str
+    ready: int
+    total: int
+    state: str
+    since: float | None
+    hint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def ls() -> list[Listed]:
+    """Every experiment that something is recorded of, with one look at each world."""
+    every = stacks.every()
+    labels = stacks.labels([stack.name for stack in every])
+    by_world: dict[str, list[stacks.Stack]] = defaultdict(list)
+    for stack in every:
+        if stack.recorded is not None and stack.world is not None:
+            by_world[stack.world].append(stack)
+    found: dict[str, Listed] = {}
+    for world, members in by_world.items():
+        recorded = [stack.recorded for stack in members if stack.recorded is not None]
+        for stack, statuses in zip(members, observer_of(world).statuses(recorded), strict=True):
+            found[labels[stack.name]] = _listed(labels[stack.name], stack, statuses)
+    for stack in every:
+        if stack.trouble:
+            label = labels[stack.name]
+            found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
+    return [found[label] for label in sorted(found)]
+
+
+def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) -> Listed:
+    state, hint = summary(stack.shown, statuses)
+    if not stacks.is_here(stack):
+        state, hint = f"on {stack.recorded.host if stack.recorded else '?'}", ""
+    return Listed(
+        name=label,
+        project=stack.name.project,
+        world=stack.world or "",
+        ready=sum(1 for status in statuses if status.ready),
+        total=len(statuses),
+        state=state,
+        since=_began(stack),
+        hint=hint,
+    )
+
+
+def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:
+    """The state of a whole experiment in a few words, and what to do about it."""
+    of = defaultdict[str, list[ProcessStatus]](list)
+    for status in statuses:
+        of[status.state].append(status)
+    if of["lost"]:
+        why = next((status.why for status in of["lost"] if status.why), "")
+        return _words("lost", of["lost"], statuses, why), f"symphony up {name} restarts it"
+    if of["failed"]:
+        first = of["failed"][0]
+        return _words("failed", of["failed"], statuses, first.why), f"symphony logs {name} {first.path}"
+    if of["waiting"]:
+        return f"{len(of['waiting'])} waiting: {of['waiting'][0].why}", ""
+    for state in ("unknown", "stopped", "running"):
+        if of[state]:
+            return _words(state, of[state], statuses, of[state][0].why if state != "running" else ""), ""
+    return ("completed" if statuses else "empty"), ""
+
+
+def _words(state: str, these: Sequence[ProcessStatus], all_: Sequence[ProcessStatus], why: str) -> str:
+    few = len(these) < len(all_) and state != "running"
+    who = these[0].path if len(these) == 1 else str(len(these))
+    return (f"{who} {state}" if few else state) + (f": {why}" if why else "")
+
+
+def _began(stack: stacks.Stack) -> float | None:
+    times = (
+        [resource.created for resource in stack.state.resources if resource.created] if stack.state else []
+    )
+    return min(times) if times else None

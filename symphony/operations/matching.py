@@ -1,0 +1,37 @@
+"""Which name a person meant: exactly, then by beginning, end or part; operations and the CLI ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from symphony.errors import UserError
+from symphony.plan.names import nearest, shown
+
+
+class AmbiguousError(UserError):
+    """Several names match; the command line asks on a terminal, and prints the candidates elsewhere."""
+
+    def __init__(self, kind: str, said: str, candidates: Sequence[str]) -> None:
+        self.candidates = tuple(candidates)
+        super().__init__(
+            f"{shown(said)} could be {', '.join(self.candidates)}", remedy=f"Say which {kind} you mean"
+        )
+
+
+def match(said: str, names: Iterable[str], kind: str) -> str:
+    """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
+    known = list(names)
+    tests = (str.__eq__, str.startswith, str.endswith, str.__contains__)
+    for test in tests:
+        found = [name for name in known if test(name, said)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise AmbiguousError(kind, said, found)
+    near = nearest(said, known)
+    listed = (
+        f"There are: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else "There is none"
+    )
+    raise UserError(
+        f"there is no {kind} {shown(said)}", remedy=f"Did you mean {shown(near)}?" if near else listed
+    )

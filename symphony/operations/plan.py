@@ -1,0 +1,86 @@
+"""What an `up` would do: an engine preview, the program's plan against the state; `plan` and `up` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.backends.interface import observer_of
+from symphony.engine import errors, workspace
+from symphony.engine.events import Diagnostic
+from symphony.engine.run import Run
+from symphony.errors import SymphonyError
+from symphony.operations import stacks, targets
+from symphony.operations.handed import Handed, inbox
+from symphony.plan.changes import Change, changes
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a stack and what it changes; `others` counts resources that are not processes of ours."""
+
+    stack: str
+    project: str
+    plan: Mapping[str, Any]
+    changes: tuple[Change, ...]
+    unused: tuple[str, ...]
+    now: int
+
+    @property
+    def world(self) -> str:
+        return str(self.plan["world"])
+
+    def count(self, kind: str) -> int:
+        return sum(1 for change in self.changes if change.kind == kind)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(change.kind == "keep" for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stack": self.stack,
+            "project": self.project,
+            "plan": self.plan,
+            "changes": [change.to_json() for change in self.changes],
+            "unused": list(self.unused),
+        }
+
+
+def plan(said: str | None) -> Planned:
+    """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
+    target = targets.of(said)
+    before = stacks.read(target.name)
+    stacks.refuse_other_host(before)
+    with targets.existing(target), inbox() as box:
+        with Run("preview", target.workspace, str(target.name), extra=box.environment) as run:
+            for _ in run:
+                pass
+        handed = box.take()
+        errors.check(run.outcome)
+    if handed is None:
+        raise no_experiment(target.name.stack, run.outcome.diagnostics)
+    return compared(target.name.stack, target.workspace, before, handed)
+
+
+def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, handed: Handed) -> Planned:
+    """The program's plan against what the state records and what lives."""
+    observer = observer_of(handed.world)
+    recorded = before.recorded if before.world == handed.world else None
+    rows = changes(
+        recorded.processes if recorded else {},
+        handed.inputs,
+        observer.differing,
+        observer.broken(recorded) if recorded else {},
+    )
+    now = len(recorded.processes) if recorded else 0
+    return Planned(stack, place.project, handed.plan, rows, handed.unused, now)
+
+
+def no_experiment(stack: str, diagnostics: tuple[Diagnostic, ...]) -> SymphonyError:
+    """The program ran to its end and launched nothing of ours."""
+    return SymphonyError(
+        f"the program of {stack} launches no experiment",
+        remedy='Declare one in it: "with Experiment(...) as experiment:"',
+    )

@@ -1,0 +1,18 @@
+"""The processes of one experiment and how each is; cli/process.py and Cluster call it."""
+
+from __future__ import annotations
+
+from symphony.backends.interface import ProcessStatus
+from symphony.errors import UserError
+from symphony.operations import stacks
+
+
+def processes(stack: stacks.Stack) -> list[ProcessStatus]:
+    """Every process of the experiment. UserError: nothing was ever started, or it runs on another host."""
+    stacks.refuse_other_host(stack)
+    if stack.recorded is None:
+        raise UserError(
+            f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
+        )
+    (statuses,) = stack.observer().statuses([stack.recorded])
+    return statuses

@@ -1,0 +1,121 @@
+"""The experiments there are: every stack with what its state records; operations begin here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from symphony import paths
+from symphony.backends.interface import Observer, Recorded, observer_of
+from symphony.engine import store, workspace
+from symphony.errors import SymphonyError, UserError
+from symphony.operations.matching import match
+from symphony.plan.worlds import WORLDS
+
+_EXPERIMENT = "symphony:index:Experiment"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One stack and what is recorded of its experiment; trouble is why its state cannot be read."""
+
+    name: store.StackName
+    state: store.StackState | None
+    world: str | None
+    recorded: Recorded | None
+    trouble: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.name.stack
+
+    @property
+    def owner(self) -> str:
+        return paths.owner_of(self.name.project, self.name.stack)
+
+    def observer(self) -> Observer:
+        assert self.world is not None
+        return observer_of(self.world)
+
+
+def every() -> list[Stack]:
+    """All stacks of the store, in order; a state that cannot be read is a stack with trouble."""
+    return [_read(name) for name in store.names()]
+
+
+def one(said: str | None) -> Stack:
+    """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
+
+    Without a name, the only experiment there is. UserError: none or several.
+    """
+    names = store.names()
+    if said is None:
+        return _only(names)
+    here = workspace.find()
+    exact = [name for name in names if said in (name.stack, f"{name.project}/{name.stack}", str(name))]
+    own = [name for name in exact if here is not None and name.project == here.project]
+    if len(own or exact) == 1:
+        return _checked(_read((own or exact)[0]))
+    by_label = {label: name for name, label in labels(names).items()}
+    return _checked(_read(by_label[match(said, by_label, "experiment")]))
+
+
+def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
+    """How each stack is shown: its name, with its project where two projects have one of that name."""
+    known = list(names)
+    stacks = [name.stack for name in known]
+    return {
+        name: name.stack if stacks.count(name.stack) == 1 else f"{name.project}/{name.stack}"
+        for name in known
+    }
+
+
+def refuse_other_host(stack: Stack) -> None:
+    """What runs on another machine can be listed here, nothing else."""
+    if not is_here(stack) and stack.recorded is not None:
+        host = stack.recorded.host
+        raise UserError(
+            f"{stack.shown} was started on {host}, this is {paths.host()}", remedy=f"Run this on {host}"
+        )
+
+
+def is_here(stack: Stack) -> bool:
+    """Whether what the stack records is on this machine, or on none in particular."""
+    return stack.recorded is None or stack.recorded.host in ("", paths.host())
+
+
+def read(name: store.StackName) -> Stack:
+    """One stack; a stack that does not exist yet records nothing. SymphonyError: its state is damaged."""
+    return _checked(_read(name))
+
+
+def _only(names: list[store.StackName]) -> Stack:
+    live = [stack for stack in map(_read, names) if stack.recorded is not None]
+    if len(live) == 1:
+        return _checked(live[0])
+    if not live:
+        raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
+    listed = ", ".join(stack.shown for stack in live)
+    raise UserError("there are several experiments", remedy=f"Name one of: {listed}")
+
+
+def _checked(stack: Stack) -> Stack:
+    if stack.trouble:
+        raise SymphonyError(stack.trouble)
+    return stack
+
+
+def _read(name: store.StackName) -> Stack:
+    try:
+        state = store.read(name)
+    except SymphonyError as error:
+        return Stack(name, None, None, None, str(error))
+    except KeyError:
+        return Stack(name, None, None, None)
+    experiment = next((each for each in state.resources if each.type == _EXPERIMENT), None)
+    said = experiment.outputs.get("backend") if experiment else None
+    for world in [str(said)] if said in WORLDS else []:
+        recorded = observer_of(world).recorded(paths.owner_of(name.project, name.stack), state.resources)
+        if recorded is not None:
+            return Stack(name, state, world, recorded)
+    return Stack(name, state, None, None)

@@ -1,0 +1,64 @@
+"""Which stack of which project an `up` is for, and making it when it is missing; plan and up call it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from symphony.engine import store, workspace
+from symphony.errors import UserError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A stack and the project folder whose program it runs."""
+
+    name: store.StackName
+    workspace: workspace.Workspace
+
+
+def of(said: str | None) -> Target:
+    """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
+    place = workspace.require()
+    said = said or os.environ.get("PULUMI_STACK") or _only(place)
+    name = workspace.stack_name(said, place)
+    if name.project != place.project:
+        raise UserError(
+            f"{name.stack} is of project {name.project}, this is project {place.project}",
+            where=str(place.folder),
+            remedy=f"Go to the folder of {name.project}",
+        )
+    return Target(name, place)
+
+
+@contextmanager
+def existing(target: Target) -> Generator[None]:
+    """The stack, made when it is missing; one made here goes again when nothing came of it."""
+    created = workspace.create_stack(target.workspace, str(target.name))
+    try:
+        yield
+    except BaseException:
+        if created:
+            _remove(target)
+        raise
+
+
+def _remove(target: Target) -> None:
+    if store.is_files() and store.exists(target.name) and store.read(target.name).resources:
+        return
+    workspace.pulumi(target.workspace, ["stack", "rm", f"--stack={target.name}", "--yes"])
+
+
+def _only(place: workspace.Workspace) -> str:
+    """The one stack of the project, else its one program."""
+    known = (
+        {name.stack for name in store.names() if name.project == place.project} if store.is_files() else set()
+    )
+    programs = {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}
+    for candidates in (known, programs):
+        if len(candidates) == 1:
+            return candidates.pop()
+    listed = ", ".join(sorted(known | programs))
+    raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")

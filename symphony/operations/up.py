@@ -1,0 +1,111 @@
+"""Brings an experiment up: one engine run, told as what happens to each process; cli and Cluster call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from symphony.backends.interface import ProcessStatus, observer_of
+from symphony.engine import errors
+from symphony.engine.events import Diagnostic, Failed, Finished, Note, Started, Step
+from symphony.engine.run import Outcome, Run
+from symphony.operations import stacks, targets
+from symphony.operations.handed import Handed, Inbox, inbox
+from symphony.operations.plan import Planned, compared, no_experiment
+from symphony.operations.targets import Target
+
+_PROCESS = "symphony:index:Process::"
+_DONE = {"create": "started", "update": "restarted", "delete": "stopped", "replace": "restarted"}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One process changes: state is `starting`, then `started`, `restarted`, `stopped` or `failed`."""
+
+    path: str
+    state: Literal["working", "started", "restarted", "stopped", "failed"]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something to tell in one line on the way."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it ended: every process as it is now."""
+
+    stack: str
+    statuses: tuple[ProcessStatus, ...]
+    seconds: float
+
+
+UpEvent = Planned | Progress | Remark | Ended
+MakeRun = Callable[[Target, Inbox], Run]
+
+
+def _project_run(target: Target, box: Inbox) -> Run:
+    return Run("up", target.workspace, str(target.name), extra=box.environment)
+
+
+def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
+    """Run the program and change the world; yields the plan first, then progress, then how it ended.
+
+    PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
+    """
+    before = stacks.read(target.name)
+    stacks.refuse_other_host(before)
+    with targets.existing(target), inbox() as box:
+        handed: Handed | None = None
+        with make_run(target, box) as run:
+            for event in run:
+                if handed is None and (handed := box.take_new()) is not None:
+                    yield compared(target.name.stack, target.workspace, before, handed)
+                if (told := _told(event)) is not None:
+                    yield told
+        handed = handed or box.take()
+        check(run.outcome, handed)
+    if handed is None:
+        raise no_experiment(target.name.stack, run.outcome.diagnostics)
+    yield Ended(target.name.stack, statuses_of(target), run.outcome.seconds)
+
+
+def check(outcome: Outcome, handed: Handed | None) -> None:
+    """Raise the one line that says why the run did not do what it was asked."""
+    errors.check(outcome)
+
+
+def statuses_of(target: Target) -> tuple[ProcessStatus, ...]:
+    """Every process of a stack as it is now."""
+    stack = stacks.read(target.name)
+    if stack.recorded is None or stack.world is None:
+        return ()
+    (statuses,) = observer_of(stack.world).statuses([stack.recorded])
+    return tuple(statuses)
+
+
+def _told(event: object) -> Progress | Remark | None:
+    match event:
+        case Started(step=step, preview=False) if path := path_of(step):
+            return Progress(path, "working") if step.op in _DONE else None
+        case Finished(step=step, seconds=seconds, preview=False) if path := path_of(step):
+            state = _DONE.get(step.op)
+            return Progress(path, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
+        case Failed(step=step, seconds=seconds) if path := path_of(step):
+            return Progress(path, "failed", seconds)
+        case Note(text=text):
+            return Remark(text)
+        case Diagnostic(severity="warning", message=message):
+            return Remark(message.strip())
+        case _:
+            return None
+
+
+def path_of(step: Step) -> str:
+    """The path of the process that a resource belongs to: it hangs under the process's component."""
+    _, found, path = step.parent.rpartition(_PROCESS)
+    return path if found else ""
