@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+import numbers
+import os
 import shlex
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar, cast
 
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
@@ -20,6 +21,7 @@ from symphony.spec.mounts import (
     SecretMount,
     SharedMemoryMount,
 )
+from symphony.spec.plain import DEEPEST
 from symphony.spec.pod import Toleration
 from symphony.spec.process import ProcessSpec
 
@@ -38,23 +40,75 @@ def words(said: Any) -> Any:
 
 
 def listed(said: Any) -> Any:
-    """A list as a tuple, numbers in it as text, one text as a tuple of one; None is nothing."""
+    """A list as a tuple, numbers and paths in it as text, one text as a tuple of one; None is nothing."""
     if said is None:
         return ()
-    if isinstance(said, str):
-        return (said,)
+    if isinstance(said, (str, os.PathLike)):
+        return (text(said),)
     if isinstance(said, (list, tuple)):
-        return tuple(str(each) if type(each) in (int, float) else each for each in said)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return tuple(text(each) for each in cast("list[Any]", said))
     return said
+
+
+def text(said: Any) -> Any:
+    """A number or a path as text; everything else as it is."""
+    if isinstance(said, numbers.Real) and not isinstance(said, bool):
+        return str(said)
+    return path(said)
+
+
+def path(said: Any) -> Any:
+    """A path as text; everything else as it is."""
+    return os.fspath(said) if isinstance(said, os.PathLike) else said  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def variables(said: Any) -> Any:
-    """A mapping of variables with numbers as text."""
+    """A mapping of variables with numbers and paths as text."""
     if said is None:
         return {}
     if isinstance(said, Mapping):
-        return {k: str(v) if type(v) in (int, float, bool) else v for k, v in said.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        items = cast("Mapping[Any, Any]", said).items()
+        return {name: str(value) if isinstance(value, bool) else text(value) for name, value in items}
     return said
+
+
+def merged(before: Any, added: Any) -> Any:
+    """Two mappings as one, the later value wins; what is no mapping stays, for the plan to refuse."""
+    if not isinstance(before, Mapping):
+        return before
+    return {**before, **added} if isinstance(added, Mapping) else added
+
+
+def names(said: Any) -> tuple[Any, ...]:
+    """The names in a mapping; none in what is no mapping."""
+    return tuple(cast("Mapping[Any, Any]", said)) if isinstance(said, Mapping) else ()
+
+
+def one(name: Any, value: Any) -> dict[Any, Any]:
+    """A mapping of one item, whatever the name is; the plan refuses one that is no text."""
+    try:
+        return {name: value}
+    except TypeError:
+        return {(type(name).__name__,): value}
+
+
+def ports(said: Any) -> Any:
+    """The first and the last port, where they can be told."""
+    if isinstance(said, range):
+        return (min(said), max(said)) if said else ()
+    return tuple(cast("list[Any]", said)) if isinstance(said, list) else said
+
+
+def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """The value with lists and dicts of its own; what holds itself is left for the plan to refuse."""
+    if id(value) in within or len(within) > DEEPEST:
+        return value
+    inside = (*within, id(value))
+    if isinstance(value, Mapping):
+        return {name: copied(each, inside) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [copied(each, inside) for each in cast("list[Any]", value)]
+    return value
 
 
 class Declared(Generic[AnySpec]):
@@ -67,8 +121,10 @@ class Declared(Generic[AnySpec]):
         """What was said, as a frozen value."""
         return self._spec
 
-    def _say(self, setting: str, **changes: Any) -> None:
-        said = {**self._spec.said, setting: caller()}
+    def _say(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
+        """Make a setting; parts are the names or numbers within it that this line is about."""
+        where = caller()
+        said = {**self._spec.said, setting: where, **{f"{setting} {part}": where for part in parts}}
         self._spec = dataclasses.replace(self._spec, said=said, **changes)
 
 
@@ -83,17 +139,17 @@ class DeclaredMember(Declared[MemberSpec]):
     @property
     def spec(self) -> MemberSpec:
         """What was said, as a frozen value."""
-        pod = dataclasses.replace(self._spec.pod, pod_yml=copy.deepcopy(self.pod_yml))
+        pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
         return dataclasses.replace(self._spec, pod=pod)
 
     def set_env(self, name: str, value: Any) -> None:
         """Set one environment variable."""
-        self.set_envs({name: value})
+        self.set_envs(one(name, value))
 
     def set_envs(self, env: Mapping[str, Any]) -> None:
         """Set environment variables; a later value wins."""
         given = variables(env)
-        self._say("env", env={**self._spec.env, **given} if isinstance(given, dict) else given)
+        self._say("env", names(given), env=merged(self._spec.env, given))
 
     def image_pull_policy(self, policy: str) -> None:
         """When Kubernetes pulls the image: Always, IfNotPresent or Never."""
@@ -103,7 +159,8 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def node_selector(self, key: str, value: str) -> None:
         """Run only on nodes with this label."""
-        self._pod("node_selector", node_selector={**self._spec.pod.node_selector, key: value})
+        given = one(key, text(value))
+        self._pod("node_selector", given, node_selector=merged(self._spec.pod.node_selector, given))
 
     def add_toleration(
         self,
@@ -113,23 +170,25 @@ class DeclaredMember(Declared[MemberSpec]):
         effect: str | None = None,
     ) -> None:
         """May run on nodes with this taint."""
+        before = self._spec.pod.tolerations
         added = Toleration(key, operator, value, effect)
-        self._pod("tolerations", tolerations=(*self._spec.pod.tolerations, added))
+        self._pod("tolerations", [len(before)], tolerations=(*before, added))
 
     def restart_policy(self, policy: str) -> None:
         """What Kubernetes does when a container ends: Always, OnFailure or Never."""
-        self._pod("restart_policy", restart_policy=policy)
+        self._pod("restart_policy", (), restart_policy=policy)
 
     def add_label(self, key: str, value: str) -> None:
         """Label the pod."""
-        self.add_labels({key: value})
+        self.add_labels(one(key, value))
 
     def add_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> None:
         """Label the pod, by a mapping or by keywords."""
-        self._pod("labels", labels={**self._spec.pod.labels, **(labels or {}), **more})
+        given = merged(variables(labels), variables(more))
+        self._pod("labels", names(given), labels=merged(self._spec.pod.labels, given))
 
-    def _pod(self, setting: str, **changes: Any) -> None:
-        self._say(setting, pod=dataclasses.replace(self._spec.pod, **changes))
+    def _pod(self, setting: str, parts: Iterable[Any], **changes: Any) -> None:
+        self._say(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))
 
     # mounts
 

@@ -11,9 +11,10 @@ from typing import Any, Self
 import pulumi
 
 from symphony.components import run
-from symphony.components.declared import Declared, listed, variables
+from symphony.components.declared import Declared, listed, path, ports, variables
+from symphony.components.misuse import told_in_one_line
 from symphony.components.process import Process
-from symphony.components.process_group import ProcessGroup, find
+from symphony.components.process_group import ProcessGroup, expect, find
 from symphony.plan.plan import Plan
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentSpec
@@ -61,12 +62,12 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
         self._spec = ExperimentSpec(
             name=run.program_name() if name is None else name,
             preamble_cmds=listed(preamble_cmds),
-            start_dir=start_dir,
+            start_dir=path(start_dir),
             env=variables(env),
             image=image,
             inherit=listed(inherit),
             secrets=listed(secrets),
-            port_range=port_range,
+            port_range=ports(port_range),
             unknown=tuple(unknown),
             where=caller(),
         )
@@ -98,6 +99,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
 
     def add_process(self, process: Process) -> Process:
         """Put a process into the experiment, in no group."""
+        expect(process, Process, "Process(...)")
         self._processes.append(process)
         return process
 
@@ -108,6 +110,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
 
     def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
         """Put a process group into the experiment."""
+        expect(group, ProcessGroup, "ProcessGroup(...)")
         self._groups.append(group)
         return group
 
@@ -139,31 +142,37 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
     # saving
 
     def dump_dict(self) -> dict[str, Any]:
-        """The declaration as plain values."""
-        return serialize.dump_dict(self.spec)
+        """The declaration as plain values. UserError: a value of it cannot be saved."""
+        with told_in_one_line():
+            return serialize.dump_dict(self.spec)
 
     def dump_json(self, file: str | Path) -> None:
-        """Save the declaration as JSON."""
-        Path(file).write_text(serialize.dump_json(self.spec))
+        """Save the declaration as JSON. UserError: a value of it, or the file, does not let it."""
+        with told_in_one_line():
+            Path(file).write_text(serialize.dump_json(self.spec), encoding="utf-8")
 
     def dump_yaml(self, file: str | Path) -> None:
-        """Save the declaration as YAML."""
-        Path(file).write_text(serialize.dump_yaml(self.spec))
+        """Save the declaration as YAML. UserError: a value of it, or the file, does not let it."""
+        with told_in_one_line():
+            Path(file).write_text(serialize.dump_yaml(self.spec), encoding="utf-8")
 
     @classmethod
     def load_dict(cls, data: Mapping[str, Any]) -> Experiment:
         """An experiment that declares what a saved one declared. UserError: not a saved experiment."""
-        return cls.from_spec(serialize.load_dict(data))
+        with told_in_one_line():
+            return cls.from_spec(serialize.load_dict(data, caller()))
 
     @classmethod
     def load_json(cls, file: str | Path) -> Experiment:
         """The experiment saved in a JSON file. UserError: not a saved experiment."""
-        return cls.from_spec(serialize.load_json(Path(file).read_text()))
+        with told_in_one_line():
+            return cls.from_spec(serialize.load_json(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def load_yaml(cls, file: str | Path) -> Experiment:
         """The experiment saved in a YAML file. UserError: not a saved experiment."""
-        return cls.from_spec(serialize.load_yaml(Path(file).read_text()))
+        with told_in_one_line():
+            return cls.from_spec(serialize.load_yaml(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def from_spec(cls, spec: ExperimentSpec) -> Experiment:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 
-from symphony.components.declared import DeclaredMember, listed, variables, words
+from symphony.components.declared import DeclaredMember, copied, listed, path, variables, words
 from symphony.plan.plan import Plan
 from symphony.spec.location import caller
 from symphony.spec.process import ProcessSpec, Resources
@@ -42,12 +41,13 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
         start_dir: str | None = None,
         **unknown: Any,
     ) -> None:
+        image = container_image if image is None else image
         given = {
             "cmds": cmds,
             "command": command,
             "args": args,
             "env": env,
-            "image": image or container_image,
+            "image": image,
             "preamble_cmds": preamble_cmds,
             "start_dir": start_dir,
         }
@@ -60,9 +60,9 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
             command=None if command is None else words(command),
             args=listed(args),
             env=variables(env),
-            image=image or container_image,
+            image=image,
             preamble_cmds=listed(preamble_cmds),
-            start_dir=start_dir,
+            start_dir=path(start_dir),
             unknown=tuple(unknown),
             where=where,
             said={setting: where for setting, value in given.items() if value is not None},
@@ -72,15 +72,20 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
     def from_spec(cls, spec: ProcessSpec) -> Process:
         """A process that says what a loaded spec says."""
         process = cls(spec.name)
-        process.pod_yml = dict(spec.pod.pod_yml)
-        process.container_yml = dict(spec.container_yml)
+        process.pod_yml = copied(spec.pod.pod_yml)
+        process.container_yml = copied(spec.container_yml)
         process._spec = spec
         return process
 
     @property
+    def name(self) -> str:
+        """The name it was declared with."""
+        return self._spec.name
+
+    @property
     def spec(self) -> ProcessSpec:
         """What was said, as a frozen value."""
-        return dataclasses.replace(super().spec, container_yml=copy.deepcopy(self.container_yml))
+        return dataclasses.replace(super().spec, container_yml=copied(self.container_yml))
 
     def binds(self, *services: Any) -> None:
         """Serve these services to the other processes: names, lists of names, or {name: port}."""
@@ -111,7 +116,7 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
     def _claim(self, setting: str, **amounts: Any) -> None:
         given = {kind: amount for kind, amount in amounts.items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
-        self._say(setting, **{setting: dataclasses.replace(before, **given)})
+        self._say(setting, given, **{setting: dataclasses.replace(before, **given)})
 
     def register(self, path: str, plan: Plan, parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""

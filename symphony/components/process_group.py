@@ -8,9 +8,9 @@ from typing import Any
 
 import pulumi
 
-from symphony.components.declared import DeclaredMember, listed, variables
+from symphony.components.declared import DeclaredMember, copied, listed, path, variables
+from symphony.components.misuse import misuse
 from symphony.components.process import Process
-from symphony.errors import UserError
 from symphony.plan.names import nearest, shown
 from symphony.plan.plan import Plan
 from symphony.spec.group import ProcessGroupSpec
@@ -42,7 +42,7 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
             env=variables(env),
             image=image,
             preamble_cmds=listed(preamble_cmds),
-            start_dir=start_dir,
+            start_dir=path(start_dir),
             unknown=tuple(unknown),
             where=caller(),
         )
@@ -51,10 +51,15 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
         """A group that says what a loaded spec says."""
         group = cls(spec.name)
-        group.pod_yml = dict(spec.pod.pod_yml)
+        group.pod_yml = copied(spec.pod.pod_yml)
         group._processes = [Process.from_spec(each) for each in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
         return group
+
+    @property
+    def name(self) -> str:
+        """The name it was declared with."""
+        return self._spec.name
 
     @property
     def spec(self) -> ProcessGroupSpec:
@@ -67,6 +72,7 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
 
     def add_process(self, process: Process) -> Process:
         """Put a process into this group."""
+        expect(process, Process, "Process(...)")
         self._processes.append(process)
         return process
 
@@ -96,11 +102,22 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
 
 def find(things: Iterable[Any], name: str, within: str) -> Any:
     """The declared thing of that name, else a UserError with the near one."""
-    by_name = {each.spec.name: each for each in things}
-    if name in by_name:
-        return by_name[name]
-    near = nearest(str(name), map(str, by_name))
-    remedy = (
-        f"Did you mean {shown(near)}?" if near else f"It has: {', '.join(map(str, by_name)) or 'nothing'}"
+    known: list[str] = []
+    for each in things:
+        if each.name == name:
+            return each
+        known.append(str(each.name))
+    near = nearest(str(name), known)
+    listed_names = ", ".join(map(shown, known)) or "nothing"
+    raise misuse(
+        f"{within} has no {shown(name)}", f"Did you mean {shown(near)}" if near else f"It has: {listed_names}"
     )
-    raise UserError(f"{within} has no {shown(name)}", where=str(caller()), remedy=remedy.rstrip("."))
+
+
+def expect(thing: object, kind: type[Any], made_by: str) -> None:
+    """UserError: the thing is of another kind."""
+    if not isinstance(thing, kind):
+        raise misuse(
+            f"a {type(thing).__name__} is added where a {kind.__name__} belongs",
+            f"Add what {made_by} returns",
+        )

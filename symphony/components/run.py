@@ -72,12 +72,13 @@ def declared(experiment: Experiment) -> None:
 def launch(experiment: Experiment) -> None:
     """Plan an experiment and register its components; its resources follow when the program has ended."""
     root = _root()
-    run: Run | None = getattr(root, _ATTRIBUTE, None) if root is not None else None
-    if run is None:
+    if root is None:
         raise pulumi.RunError(
             f"{experiment.name} can only be launched inside a Pulumi program."
             f' Run it with "symphony up" or "pulumi up", or launch it with Cluster.new("tmux").launch(...).'
         )
+    # An experiment of a plain script was declared before the program began.
+    run: Run = getattr(root, _ATTRIBUTE, None) or _begin(root)
     if not any(each is experiment for each in run.experiments):
         run.experiments.append(experiment)
     _refuse_second(run)

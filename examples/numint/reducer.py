@@ -1,0 +1,108 @@
+"""Hands out pieces of an integral, adds up what comes back; the process `reducer` of stacks/numint.py.
+
+A piece that is not answered in time is handed out again: a worker that dies loses nothing.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+
+import zmq
+from functions import FUNCTIONS
+
+PATIENCE = 10.0
+GOODBYE = 2.0
+
+
+class Pieces:
+    """Which pieces are open, which are out since when, and what is known of the others."""
+
+    def __init__(self, count: int, steps: int) -> None:
+        self.count, self.steps = count, steps
+        self.open = list(range(count))[::-1]
+        self.out: dict[int, float] = {}
+        self.values: dict[int, float] = {}
+
+    def hand_out(self) -> int | None:
+        """The next piece to do; one that is out for too long counts as open again."""
+        late = [number for number, since in self.out.items() if time.monotonic() - since > PATIENCE]
+        number = self.open.pop() if self.open else min(late, default=None)
+        if number is not None:
+            self.out[number] = time.monotonic()
+        return number
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """The points of a piece: first, and one after the last."""
+        return number * self.steps // self.count, (number + 1) * self.steps // self.count
+
+    def done(self, number: int, value: float) -> bool:
+        """Note an answer; False when the piece was answered before, by a worker that was thought dead."""
+        self.out.pop(number, None)
+        return self.values.setdefault(number, value) is value
+
+
+def main() -> int:
+    arguments = read_arguments()
+    _, expected = FUNCTIONS[arguments.function]
+    pieces = Pieces(arguments.pieces, arguments.steps)
+    socket = zmq.Context().socket(zmq.REP)
+    socket.bind(f"tcp://{os.environ['SYMPH_PIECES_BIND']}:{os.environ['SYMPH_PIECES_PORT']}")
+    print(f"integrating {arguments.function}: {arguments.steps:,} points in {arguments.pieces} pieces")
+
+    began, told, workers = time.monotonic(), 0, set[str]()
+    while len(pieces.values) < pieces.count:
+        answer(socket, pieces, arguments.function, workers)
+        percent = 100 * len(pieces.values) // pieces.count
+        if percent >= told + 10:
+            told = percent - percent % 10
+            print(f"{told:3}%   {len(pieces.values)}/{pieces.count} pieces from {len(workers)} workers")
+
+    value = math.fsum(pieces.values.values())
+    seconds, error = time.monotonic() - began, abs(value - expected)
+    right = error < 1e-9
+    verdict = "right" if right else "WRONG"
+    print(f"{arguments.function} = {value:.12f}, off by {error:.1e}, in {seconds:.1f} s: {verdict}")
+    say_goodbye(socket, len(workers))
+    return 0 if right else 1
+
+
+def answer(socket: zmq.Socket, pieces: Pieces, function: str, workers: set[str]) -> None:
+    """Take one message of a worker, with a result in it or not, and give it the next piece."""
+    if not socket.poll(1000):
+        return
+    message = json.loads(socket.recv())
+    workers.add(message["worker"])
+    if "value" in message:
+        pieces.done(message["piece"], message["value"])
+    number = pieces.hand_out() if len(pieces.values) < pieces.count else None
+    if number is not None:
+        first, last = pieces.bounds(number)
+        work = {"piece": number, "first": first, "last": last, "steps": pieces.steps, "function": function}
+    else:
+        work = {"done": True} if len(pieces.values) == pieces.count else {"wait": 0.2}
+    socket.send(json.dumps(work).encode())
+
+
+def say_goodbye(socket: zmq.Socket, workers: int) -> None:
+    """Tell every worker that asks for more that there is none."""
+    until = time.monotonic() + GOODBYE
+    while workers > 1 and time.monotonic() < until:
+        if socket.poll(200):
+            socket.recv()
+            socket.send(json.dumps({"done": True}).encode())
+            workers -= 1
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--function", choices=sorted(FUNCTIONS), default="pi")
+    parser.add_argument("--steps", type=int, default=200_000_000)
+    parser.add_argument("--pieces", type=int, default=100)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The names of the original Symphony, one thin face over our own objects; plain scripts import them."""

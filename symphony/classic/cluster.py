@@ -1,0 +1,219 @@
+"""Cluster: launch, list and delete experiments from a plain Python script, outside any Pulumi program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from symphony.backends.interface import LogLine, ProcessStatus
+from symphony.classic.config import SymphonyConfig
+from symphony.components.experiment import Experiment
+from symphony.engine import inline, store, workspace
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import delete as deletion
+from symphony.operations import logs as output
+from symphony.operations import matching, stacks
+from symphony.operations import ls as listing
+from symphony.operations.handed import Inbox
+from symphony.operations.plan import Planned, planned_from
+from symphony.operations.process import processes
+from symphony.operations.targets import Target
+from symphony.operations.up import Ended, up
+from symphony.plan.worlds import DEFAULT, world_named
+
+
+class Cluster:
+    """One world to launch experiments in.
+
+    cluster = Cluster.new("tmux")
+    experiment = cluster.new_experiment("rl")
+    experiment.new_process("learner", command="python", args=["learner.py"])
+    cluster.launch(experiment)
+
+    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see it, change it, delete it.
+    """
+
+    world = DEFAULT
+
+    def __init__(
+        self, *, server_name: str | None = None, preamble_cmds: Any = None, start_dir: str | None = None
+    ) -> None:
+        self._server = server_name
+        self._defaults = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
+
+    @staticmethod
+    def new(backend: str = DEFAULT, **options: Any) -> Cluster:
+        """A cluster of a backend: tmux, kubernetes. UserError: no such backend, with those there are."""
+        cluster = Cluster(**options)
+        cluster.world = world_named(backend)
+        return cluster
+
+    def new_experiment(self, name: str, **settings: Any) -> Experiment:
+        """Declare an experiment; it takes what Experiment takes."""
+        given = {key: value for key, value in self._defaults.items() if value is not None}
+        return Experiment(SymphonyConfig().prefixed(name), **{**given, **settings})
+
+    def launch(self, experiment: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned:
+        """Start it; with dry_run only say what would start.
+
+        UserError: one of that name exists (force=True changes it to this one), or it cannot run (PlanError).
+        """
+        target = self._target(experiment.name)
+        folder = self._refuse_second(target, force)
+        with _own_environment():
+            if dry_run:
+                return planned_from(target, lambda t, box: self._run("preview", t, box, experiment))
+            *_, ended = up(target, lambda t, box: self._run("up", t, box, experiment))
+        if not isinstance(ended, Ended):
+            raise SymphonyError(f"{experiment.name} did not come up")
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            experiment.dump_yaml(folder / "experiment.yaml")
+        return ended
+
+    def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
+        """Start several, one after the other."""
+        return [self.launch(experiment, force=force) for experiment in experiments]
+
+    def delete(self, name: str, dry_run: bool = False) -> None:
+        """Stop an experiment and everything it started. UserError: there is none of that name."""
+        stack = self._stack(name)
+        if not dry_run:
+            for _ in deletion.delete(stack):
+                pass
+
+    def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
+        """Stop several experiments."""
+        for name in names:
+            self.delete(name, dry_run=dry_run)
+
+    def list_experiments(self) -> list[str]:
+        """The names of the experiments there are."""
+        return [each.name for each in listing.ls()]
+
+    def describe_experiment(self, name: str) -> dict[str | None, dict[str, dict[str, Any]]]:
+        """{group or None: {process: {column: value}}}."""
+        described: dict[str | None, dict[str, dict[str, Any]]] = {}
+        for status in processes(self._stack(name)):
+            described.setdefault(status.group or None, {})[status.name] = _columns(status)
+        return described
+
+    def describe_process_group(self, name: str, process_group: str) -> dict[str, dict[str, Any]]:
+        """{process: {column: value}} of one group. UserError: no such group."""
+        groups = self.describe_experiment(name)
+        known = [group for group in groups if group]
+        return groups[matching.match(process_group, known, "process group")]
+
+    def describe_process(self, name: str, process: str, process_group: str | None = None) -> dict[str, Any]:
+        """{column: value} of one process. UserError: no such process."""
+        statuses = {status.path: status for status in processes(self._stack(name))}
+        return _columns(statuses[matching.match(_path(process, process_group), statuses, "process")])
+
+    def get_log(
+        self,
+        name: str,
+        process: str,
+        process_group: str | None = None,
+        follow: bool = False,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> Iterator[str]:
+        """The lines a process prints; with follow, those to come as well."""
+        lines: Iterator[LogLine] = output.logs(
+            self._stack(name), [_path(process, process_group)], follow=follow, since=since, tail=tail
+        )
+        return (line.text for line in lines)
+
+    def external_url(self, name: str, service: str) -> str:
+        """Where a service can be reached from outside, as host:port. UserError: no such service."""
+        addresses = stacks.addresses(self._stack(name))
+        return addresses[matching.match(service, addresses, "service")]
+
+    def fuzzy_match_experiment(self, name: str) -> str:
+        """The full name of the experiment that is meant. UserError: none or several."""
+        return self._stack(name).shown
+
+    def fuzzy_match_process(self, name: str, process: str) -> str:
+        """The path of the process that is meant. UserError: none or several."""
+        recorded = self._stack(name).recorded
+        return matching.match(process, recorded.processes if recorded else (), "process")
+
+    def _stack(self, name: str) -> stacks.Stack:
+        prefixed = SymphonyConfig().prefixed(name)
+        known = {stack.stack for stack in store.names()}
+        return stacks.one(prefixed if prefixed in known else name)
+
+    def _target(self, name: str) -> Target:
+        place = inline.workspace_for(name)
+        return Target(workspace.stack_name(name, place), place)
+
+    def _refuse_second(self, target: Target, force: bool) -> Any:
+        before = stacks.read(target.name) if store.exists(target.name) else None
+        if before is not None and before.recorded is not None and not force:
+            raise UserError(
+                f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"
+            )
+        home = SymphonyConfig().experiment_folder
+        folder = home / target.name.stack if home is not None else None
+        if folder is not None and folder.exists() and not force:
+            raise UserError(
+                f"experiment {target.name.stack} was saved before",
+                where=str(folder),
+                remedy="Give it another name, or launch with force=True",
+            )
+        return folder
+
+    def _run(self, verb: Any, target: Target, box: Inbox, experiment: Experiment) -> inline.InlineRun:
+        os.environ.update(box.environment)
+        return inline.InlineRun(
+            verb,
+            target.workspace,
+            str(target.name),
+            program=experiment.launch,
+            extra=box.environment,
+            options=self._options(target),
+        )
+
+    def _options(self, target: Target) -> Sequence[str]:
+        """The settings of this cluster, kept with the stack so that the other doors see them."""
+        known = workspace.stack_config(target.workspace, target.name.stack)
+        wanted = {"symphony:backend": self.world, "symphony:server": self._server}
+        defaults = {"symphony:backend": DEFAULT, "symphony:server": "default"}
+        return [
+            f"--config={key}={value}"
+            for key, value in wanted.items()
+            if value is not None and known.get(key, defaults[key]) != value
+        ]
+
+
+class TmuxCluster(Cluster):
+    """A Cluster of tmux, under the name the original gave it."""
+
+
+@contextmanager
+def _own_environment() -> Any:
+    """The program runs in this process and reads where to hand its plan over from the environment."""
+    from symphony.operations.handed import FILE_VARIABLE
+
+    try:
+        yield
+    finally:
+        os.environ.pop(FILE_VARIABLE, None)
+
+
+def _path(process: str, group: str | None) -> str:
+    return f"{group}/{process}" if group else process
+
+
+def _columns(status: ProcessStatus) -> dict[str, Any]:
+    from symphony.operations.process import state
+
+    return {
+        "Group": status.group,
+        "Name": status.name,
+        "Ready": int(status.ready),
+        "Restarts": status.restarts,
+        "State": state(status),
+    }

@@ -1,0 +1,35 @@
+"""A mistake found while the program declares: it ends a Pulumi program with one line; components raise it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pulumi
+
+from symphony.errors import UserError
+from symphony.spec.location import caller
+
+
+class MisuseError(UserError, pulumi.RunError):
+    """A UserError that Pulumi shows without a traceback, in whichever project the program lives."""
+
+
+def misuse(what: str, remedy: str) -> MisuseError:
+    """The error for the line of the user's program that is running now."""
+    return MisuseError(what, where=str(caller()), remedy=remedy)
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """Turn a UserError of the rooms below, and a file that cannot be used, into a MisuseError."""
+    try:
+        yield
+    except UserError as error:
+        raise MisuseError(error.what, where=error.where or str(caller()), remedy=error.remedy) from error
+    except OSError as error:
+        raise misuse(
+            f"{error.filename}: {(error.strerror or str(error)).lower()}", "Check the path"
+        ) from error
+    except UnicodeError as error:
+        raise misuse(f"the file is no UTF-8 text: {error.reason}", "Save the experiment again") from error
