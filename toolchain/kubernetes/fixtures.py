@@ -41,7 +41,9 @@ def cluster() -> Iterator[Access]:
         yield Access(existing)
         return
     if os.geteuid() != 0 or sys.platform != "linux":
-        _unavailable("the one-machine cluster needs root on Linux; set SYMPHONY_TEST_KUBECONFIG to use another")
+        _unavailable(
+            "the one-machine cluster needs root on Linux; set SYMPHONY_TEST_KUBECONFIG to use another"
+        )
     try:
         with in_use(Layout.default()) as access:
             yield access

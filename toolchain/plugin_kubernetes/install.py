@@ -1,0 +1,30 @@
+"""Puts the stand-in where the engine looks for plugins: `python -m toolchain.plugin_kubernetes.install`.
+
+`symphony setup` and the test fixtures call `install()`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from toolchain.plugin_kubernetes import real
+from toolchain.plugin_kubernetes.provider import version
+
+
+def install() -> Path:
+    """Link it into PULUMI_HOME's plugin folder, unless a real plugin is there; returns what the engine will run."""
+    found = real.find()
+    if found is not None:
+        return found
+    folder = real.plugins_folder() / f"resource-kubernetes-v{version()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / real.PROGRAM
+    if not link.is_symlink() or link.resolve() != real.OWN.resolve():
+        link.unlink(missing_ok=True)
+        link.symlink_to(real.OWN.resolve())
+    return link
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{install()}\n")

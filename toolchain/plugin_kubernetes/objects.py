@@ -1,0 +1,176 @@
+"""Creates, changes, reads and deletes objects of one cluster by server-side apply; the provider's RPCs call it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any
+
+from toolchain.plugin_kubernetes import readiness, state
+from toolchain.plugin_kubernetes.access import Access
+from toolchain.plugin_kubernetes.connection import Answer, Connection
+from toolchain.plugin_kubernetes.failures import Canceled, Failure, NotLive, Refused
+from toolchain.plugin_kubernetes.kinds import Kind, Kinds, UnknownKind
+from toolchain.plugin_kubernetes.naming import annotation, identity, make_id, parse_id
+from toolchain.plugin_kubernetes.settings import Settings
+from toolchain.plugin_kubernetes.values import plain
+from toolchain.plugin_kubernetes.waiting import DEFAULT_TIMEOUT, Waiting
+
+# No object ever has the first revision of the store: an apply that names it only succeeds as a create.
+_NEVER = "1"
+_APPLY = "apply-patch+yaml"
+
+Body = dict[str, Any]
+
+
+class Objects:
+    """The objects of one cluster as one provider resource describes them."""
+
+    def __init__(self, access: Access, settings: Settings, canceled: threading.Event) -> None:
+        self._connection = Connection(access, canceled)
+        self._kinds = Kinds(self._connection)
+        self._waiting = Waiting(self._connection, canceled)
+        self._settings = settings
+
+    def namespaced(self, inputs: Body) -> bool:
+        return self._kind(inputs).namespaced
+
+    def rehearse_create(self, inputs: Body) -> None:
+        """Have the server judge the object without making it; what a preview cannot tell is no objection."""
+        body = plain(inputs)
+        try:
+            collection = self._kind(body).collection(identity(body)[0])
+            self._connection.request("POST", collection, {"dryRun": "All", "fieldManager": "preview"}, body)
+        except Refused as refused:
+            # Forbidden, namespace or definition not there yet, an older object of the name still there.
+            if refused.status not in (403, 404, 409):
+                raise
+
+    def create(self, inputs: Body, timeout: float) -> tuple[str, Body]:
+        """Make it; an object of that name that is there already is an error unless the provider may take it over."""
+        body = plain(inputs)
+        manager = (
+            annotation(body, "pulumi.com/patchFieldManager") or f"pulumi-kubernetes-{secrets.token_hex(4)}"
+        )
+        live = self._made(self._kind(body), body, manager)
+        return self._settled(live, inputs, manager, timeout)
+
+    def update(self, id: str, old: Body, inputs: Body, timeout: float, *, preview: bool) -> tuple[str, Body]:
+        """Bring the object to the new inputs; never an object that only has the same name."""
+        body = plain(inputs)
+        manager = old.get(state.FIELD_MANAGER) or "pulumi-kubernetes"
+        uid = old.get("metadata", {}).get("uid")
+        exact = {**body, "metadata": {**body["metadata"], **({"uid": uid} if uid else {})}}
+        query = self._query(body, manager) | ({"dryRun": "All"} if preview else {})
+        try:
+            live = self._connection.request("PATCH", self._path(body), query, exact, _APPLY).body
+        except Refused as refused:
+            if preview and refused.status == 403:
+                return id, state.expected(inputs)
+            raise self._explained(refused, id) from refused
+        if preview:
+            return id, state.outputs(live, inputs, manager)
+        return self._settled(live, inputs, manager, timeout)
+
+    def read(
+        self, id: str, api_version: str, kind: str, old: Body, inputs: Body
+    ) -> tuple[str, Body, Body] | None:
+        """Identity, outputs and inputs as they are now; None when it is gone."""
+        namespace, name = parse_id(id)
+        try:
+            live = self._connection.request(
+                "GET", self._kinds.find(api_version, kind).path(namespace, name)
+            ).body
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+        live = {"apiVersion": api_version, "kind": kind, **live}
+        now = state.inputs_of(live, inputs)
+        manager = old.get(state.FIELD_MANAGER) or f"pulumi-kubernetes-{secrets.token_hex(4)}"
+        return id, state.outputs(live, now, manager), now
+
+    def delete(self, id: str, old: Body, inputs: Body, timeout: float) -> None:
+        """Delete it and wait until it is gone; what is gone already is no error."""
+        namespace, name = parse_id(id)
+        wanted = annotation(inputs or old, "pulumi.com/deletionPropagationPolicy").lower()
+        policy = {"orphan": "Orphan", "background": "Background"}.get(wanted, "Foreground")
+        try:
+            path = self._kind(old or inputs).path(namespace, name)
+            answer = self._connection.request("DELETE", path, body={"propagationPolicy": policy})
+        except UnknownKind:
+            return
+        except Refused as refused:
+            if refused.status == 404:
+                return
+            raise
+        skipped = annotation(inputs or old, readiness.SKIP).lower() == "true"
+        if answer.body.get("kind") != "Status" and not skipped:
+            uid = answer.body["metadata"].get("uid", "")
+            self._waiting.until_gone(path, uid, _timeout(inputs or old, timeout))
+
+    def _made(self, kind: Kind, body: Body, manager: str) -> Body:
+        namespace, name = identity(body)
+        if not name:  # metadata.generateName: only the server knows the name
+            return self._connection.request(
+                "POST", kind.collection(namespace), {"fieldManager": manager}, body
+            ).body
+        sent = body
+        if not self._settings.upsert:
+            sent = {**body, "metadata": {**body["metadata"], "resourceVersion": _NEVER}}
+        path = kind.path(namespace, name)
+        try:
+            return self._connection.request("PATCH", path, self._query(body, manager), sent, _APPLY).body
+        except Refused as refused:
+            exists = refused.status == 409 and "object has been modified" in refused.message
+            if not exists:
+                raise
+            return self._ours(self._connection.request("GET", path), manager, make_id(body))
+
+    def _ours(self, found: Answer, manager: str, id: str) -> Body:
+        """The object, if an earlier attempt of this very create made it and its answer was lost."""
+        managers = {each.get("manager") for each in found.body["metadata"].get("managedFields") or []}
+        if manager not in managers:
+            raise Failure(f"resource {id} already exists, and was not created by this stack")
+        return found.body
+
+    def _settled(self, live: Body, inputs: Body, manager: str, timeout: float) -> tuple[str, Body]:
+        """Wait for the object; from here on it exists, so every failure carries it."""
+        id = make_id(live)
+        try:
+            check = readiness.check_for(inputs)
+            if check is not None:
+                seconds = _timeout(inputs, timeout)
+                self._waiting.until_ready(self._path(live), live, check, seconds)
+                if readiness.needs_endpoints(inputs, live):
+                    endpoints = self._waiting.endpoints(*identity(live))
+                    self._waiting.until_ready(self._path(live), live, endpoints, seconds)
+        except Failure as failure:
+            why = "canceled" if isinstance(failure, Canceled) else str(failure)
+            raise NotLive(id, state.outputs(live, inputs, manager), inputs, why) from failure
+        return id, state.outputs(live, inputs, manager)
+
+    def _query(self, body: Body, manager: str) -> dict[str, str]:
+        force = self._settings.patch_force or annotation(body, "pulumi.com/patchForce").lower() == "true"
+        return {"fieldManager": manager, "force": "true" if force else "false"}
+
+    def _explained(self, refused: Refused, id: str) -> Failure:
+        if refused.status == 409 and "uid mismatch" in refused.message or "metadata.uid" in refused.message:
+            return Failure(
+                f"{id} is not the object that this stack made; it was deleted outside: run `pulumi refresh`"
+            )
+        return refused
+
+    def _kind(self, body: Body) -> Kind:
+        return self._kinds.find(body["apiVersion"], body["kind"])
+
+    def _path(self, body: Body) -> str:
+        return self._kind(body).path(*identity(body))
+
+
+def _timeout(inputs: Body, asked: float) -> float:
+    """The resource option, else the annotation, else ten minutes."""
+    if asked:
+        return asked
+    written = annotation(inputs, readiness.TIMEOUT)
+    return float(written) if written.isdecimal() else DEFAULT_TIMEOUT

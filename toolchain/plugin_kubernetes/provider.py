@@ -1,0 +1,211 @@
+"""The provider protocol: each RPC reads its request, calls one function of the other modules and writes the answer."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from importlib import metadata
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from toolchain.plugin_kubernetes import access, differences, immutable, naming, settings, state
+from toolchain.plugin_kubernetes.failures import Failure, Unreachable, abort
+from toolchain.plugin_kubernetes.objects import Objects
+from toolchain.plugin_kubernetes.values import UNKNOWN, from_struct, has_unknown, plain, to_struct
+
+NOTICE = "this is symphony's stand-in for the Kubernetes plugin, not Pulumi's own"
+_CHANGE = provider_pb2.PropertyDiff
+_KINDS = {
+    ("ADD", False): _CHANGE.ADD,
+    ("ADD", True): _CHANGE.ADD_REPLACE,
+    ("DELETE", False): _CHANGE.DELETE,
+    ("DELETE", True): _CHANGE.DELETE_REPLACE,
+    ("UPDATE", False): _CHANGE.UPDATE,
+    ("UPDATE", True): _CHANGE.UPDATE_REPLACE,
+}
+
+
+def _guarded(rpc: Callable[..., Any]) -> Callable[..., Any]:
+    """Failures end the RPC with one line; anything else is a bug and keeps its traceback."""
+
+    @wraps(rpc)
+    def call(self: Provider, request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return rpc(self, request, context)
+        except Failure as failure:
+            return abort(context, failure)
+
+    return call
+
+
+class Provider(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves one provider resource; the engine calls from many threads."""
+
+    def __init__(self, engine_address: str = "") -> None:
+        self._engine_address = engine_address
+        self._settings = settings.Settings()
+        self._objects: Objects | None = None
+        self._namespace = "default"
+        self._canceled = threading.Event()
+
+    def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
+        self._engine_address = request.engine_address
+        return provider_pb2.ProviderHandshakeResponse(
+            accept_secrets=True, supports_autonaming_configuration=True
+        )
+
+    def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=version())
+
+    def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
+        self._canceled.set()
+        return empty_pb2.Empty()
+
+    @_guarded
+    def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        settings.read(plain(from_struct(request.news)))
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    @_guarded
+    def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        old, new = plain(from_struct(request.old_inputs or request.olds)), plain(from_struct(request.news))
+        changed = sorted({str(each.path[0]) for each in differences.changes(old, new, ())})
+        replaces = ["kubeconfig"] if changed and settings.names_another_cluster(old, new) else []
+        return provider_pb2.DiffResponse(
+            changes=provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE,
+            diffs=changed,
+            replaces=replaces,
+        )
+
+    @_guarded
+    def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        self._announce()
+        self._settings = read = settings.read(plain(from_struct(request.args)))
+        if read.known:
+            reached = access.load(read.kubeconfig, read.context, read.cluster)
+            self._namespace = read.namespace or reached.namespace or "default"
+            self._objects = Objects(reached, read, self._canceled)
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
+        )
+
+    @_guarded
+    def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
+        inputs = {**_type_of(request.urn), **from_struct(request.news)}
+        old = from_struct(request.olds)
+        autonaming = request.autonaming if request.HasField("autonaming") else None
+        inputs = naming.named(inputs, old, _resource_of(request.urn), request.randomSeed, autonaming)
+        if self._objects is not None and self._in_namespace(inputs):
+            inputs = naming.in_namespace(inputs, self._namespace)
+        return provider_pb2.CheckResponse(inputs=to_struct(state.clean(inputs)))
+
+    @_guarded
+    def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        old, new = from_struct(request.old_inputs), from_struct(request.news)
+        old_plain, new_plain = plain(old), plain(new)
+        guarded = immutable.fields(new_plain["apiVersion"], new_plain["kind"], self._settings.mutable)
+        changes = differences.changes(old_plain, new_plain, guarded)
+        replaces = [each for each in changes if each.replaces]
+        same_name = naming.identity(old_plain) == naming.identity(new_plain) and naming.identity(new_plain)[1]
+        answer = provider_pb2.DiffResponse(
+            changes=provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE,
+            diffs=sorted({str(each.path[0]) for each in changes}),
+            replaces=[each.written() for each in replaces],
+            deleteBeforeReplace=bool(replaces) and bool(same_name) and not naming.autonamed(new),
+            hasDetailedDiff=True,
+        )
+        for each in changes:
+            kind = _KINDS[each.kind, each.replaces]
+            answer.detailedDiff[each.written()].CopyFrom(_CHANGE(kind=kind, inputDiff=True))
+        return answer
+
+    @_guarded
+    def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
+        inputs = from_struct(request.properties)
+        if request.preview:
+            if self._objects is not None and not has_unknown(inputs):
+                self._objects.rehearse_create(inputs)
+            return provider_pb2.CreateResponse(properties=to_struct(state.expected(inputs)))
+        id, outputs = self._reached().create(inputs, request.timeout)
+        return provider_pb2.CreateResponse(id=id, properties=to_struct(outputs))
+
+    @_guarded
+    def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
+        inputs = from_struct(request.news)
+        if request.preview and (self._objects is None or has_unknown(inputs)):
+            return provider_pb2.UpdateResponse(properties=to_struct(state.expected(inputs)))
+        old = plain(from_struct(request.olds))
+        _, outputs = self._reached().update(request.id, old, inputs, request.timeout, preview=request.preview)
+        return provider_pb2.UpdateResponse(properties=to_struct(outputs))
+
+    @_guarded
+    def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
+        old, inputs = from_struct(request.properties), from_struct(request.inputs)
+        known = plain(inputs) or plain(old) or {}
+        type_ = _type_of(request.urn)
+        api_version, kind = known.get("apiVersion", type_["apiVersion"]), known.get("kind", type_["kind"])
+        try:
+            found = self._reached().read(request.id, api_version, kind, plain(old), inputs)
+        except Unreachable:
+            if not self._settings.delete_unreachable:
+                raise
+            found = None
+        if found is None:
+            return provider_pb2.ReadResponse()
+        id, outputs, now = found
+        return provider_pb2.ReadResponse(id=id, properties=to_struct(outputs), inputs=to_struct(now))
+
+    @_guarded
+    def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
+        old, inputs = plain(from_struct(request.properties)), plain(from_struct(request.old_inputs))
+        try:
+            self._reached().delete(request.id, old, inputs, request.timeout)
+        except Unreachable:
+            if not self._settings.delete_unreachable:
+                raise
+        return empty_pb2.Empty()
+
+    def _reached(self) -> Objects:
+        if self._objects is None:
+            raise Failure("the provider's kubeconfig is not known yet")
+        return self._objects
+
+    def _in_namespace(self, inputs: dict[str, Any]) -> bool:
+        if UNKNOWN in (inputs["apiVersion"], inputs["kind"]):
+            return False
+        try:
+            return self._reached().namespaced(plain(inputs))
+        except Failure:  # the definition may come with this very run, the server may be away
+            return False
+
+    def _announce(self) -> None:
+        """Nobody must take the stand-in for the real plugin without knowing."""
+        sys.stderr.write(f"{NOTICE}\n")
+        if self._engine_address:
+            with grpc.insecure_channel(self._engine_address) as channel:
+                engine = engine_pb2_grpc.EngineStub(channel)
+                engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=NOTICE), timeout=5)
+
+
+def version() -> str:
+    """That of the package programs import, because the engine asks for the plugin of that version."""
+    try:
+        return metadata.version("pulumi_kubernetes")
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def _type_of(urn: str) -> dict[str, str]:
+    """`kubernetes:apps/v1:Deployment` at the end of the URN's type chain."""
+    token = urn.split("::")[2].rsplit("$", 1)[-1]
+    _, module, kind = token.split(":", 2)
+    return {"apiVersion": module.removeprefix("core/"), "kind": kind}
+
+
+def _resource_of(urn: str) -> str:
+    return urn.split("::", 3)[3]

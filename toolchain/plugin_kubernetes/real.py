@@ -1,0 +1,33 @@
+"""Finds Pulumi's own Kubernetes plugin; where there is one the stand-in steps aside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+PROGRAM = "pulumi-resource-kubernetes"
+OWN = Path(__file__).parent / "bin" / PROGRAM
+
+
+def find() -> Path | None:
+    """The newest real plugin in PULUMI_HOME, else one on PATH."""
+    installed = sorted(plugins_folder().glob(f"resource-kubernetes-v*/{PROGRAM}"), key=_version)
+    on_path = [shutil.which(PROGRAM, path=folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    candidates = [*reversed(installed), *(Path(each) for each in on_path if each)]
+    return next((each for each in candidates if not is_stand_in(each)), None)
+
+
+def plugins_folder() -> Path:
+    home = os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi"
+    return Path(home) / "plugins"
+
+
+def is_stand_in(program: Path) -> bool:
+    """Every way to the stand-in is a link to its one program."""
+    return program.resolve() == OWN.resolve() or not program.exists()
+
+
+def _version(program: Path) -> tuple[int, ...]:
+    text = program.parent.name.rpartition("-v")[2].partition("-")[0].partition("+")[0]
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
