@@ -54,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     try:
         code = _guarded(words, debug)
-        sys.stdout.flush()
+        # There is no standard output when the caller closed it.
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
+            sys.stdout.flush()
     except OSError as error:
         # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not complain again.
         _silence_output()
@@ -79,7 +81,8 @@ def _guarded(words: list[str], debug: bool) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError) or debug:
             raise
-        _complain(f"{error}. Run it again with --debug to see where")
+        reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
+        _complain(f"{reason}. Run it again with --debug to see where.")
         return 1
     except Exception as error:
         if debug:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -49,14 +50,19 @@ def show_table(
 ) -> None:
     """A table whose columns line up, those in `right` to the right.
 
-    On a terminal the head is dim, and the last column is cut to fit.
+    On a terminal the head is dim, columns and rows have their styles, and the last column is cut to fit.
     """
-    cells = [[clean(cell) for cell in row] for row in rows]
-    if is_terminal():
-        _rich_table(head, cells, styles, right, row_styles)
+    lines = plain_table(head, [[clean(cell) for cell in row] for row in rows], right)
+    if not is_terminal():
+        print(*("".join(cells).rstrip() for cells in lines), sep="\n")
         return
-    for line in plain_table(head, cells, right):
-        print(line)
+    paint = painter()
+    columns = shutil.get_terminal_size().columns
+    for number, cells in enumerate(lines):
+        row_style = "dim" if number == 0 else row_styles[number - 1] if row_styles else ""
+        cells[-1] = cut(cells[-1], columns - sum(map(width, cells[:-1])))
+        own = [*styles, *[""] * len(cells)] if number else [""] * len(cells)
+        print("".join(paint(cell, own[i] or row_style) for i, cell in enumerate(cells)))
 
 
 def painter() -> Callable[[str, str], str]:
@@ -68,14 +74,28 @@ def painter() -> Callable[[str, str], str]:
     return lambda text, style: Style.parse(style).render(text) if text and style else text
 
 
-def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """The same as lines of text, without colour or boxes."""
+def plain_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()
+) -> list[list[str]]:
+    """Head and rows with each cell padded to the width of its column, and nothing at the end of a line."""
     table = [list(head), *map(list, rows)]
     widths = [max(width(row[i]) for row in table) for i in range(len(head))]
+    last = len(head) - 1
     return [
-        "  ".join(_padded(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip()
+        [_padded(cell, widths[i], i in right) + "  " * (i != last) for i, cell in enumerate(row[:-1])]
+        + [_padded(row[-1], widths[last], right=True) if last in right else row[-1]]
         for row in table
     ]
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of a text as fits, with an ellipsis where it goes on."""
+    if width(text) <= columns:
+        return text
+    kept = text[: max(0, columns - 1)]
+    while width(kept) > columns - 1 and kept:
+        kept = kept[:-1]
+    return f"{kept}\u2026"
 
 
 def width(text: str) -> int:
@@ -94,30 +114,3 @@ def _columns(character: str) -> int:
 def _padded(text: str, to: int, right: bool) -> str:
     space = " " * (to - width(text))
     return space + text if right else text + space
-
-
-def _rich_table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    styles: Sequence[str],
-    right: Sequence[int],
-    row_styles: Sequence[str],
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for index, title in enumerate(head):
-        last = index == len(head) - 1
-        table.add_column(
-            title,
-            no_wrap=True,
-            overflow="ellipsis" if last else "fold",
-            min_width=width(title),
-            justify="right" if index in right else "left",
-        )
-    for number, row in enumerate(rows):
-        cells = [Text(cell, style=styles[i] if i < len(styles) else "") for i, cell in enumerate(row)]
-        table.add_row(*cells, style=row_styles[number] if row_styles else None)
-    Console(highlight=False).print(table)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import screen
-from symphony.cli.progress import ProgressLines
+from symphony.cli.work_lines import WorkLines
 from symphony.operations.setup import get_everything
 
 
@@ -18,7 +18,7 @@ def command(
     if as_json:
         screen.show_json([vars_of(ready) for ready in get_everything(lambda progress: None)])
         return
-    with ProgressLines() as lines:
+    with WorkLines() as lines:
         found = get_everything(lines.report)
     for ready in found:
         print(f"{ready.name} {screen.clean(ready.version)}  {screen.clean(ready.place)}".rstrip())

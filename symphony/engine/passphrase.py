@@ -9,12 +9,12 @@ from pathlib import Path
 from symphony import paths
 from symphony.errors import SymphonyError
 
-_BY_USER = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+BY_USER = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 
 
 def variables(url: str) -> dict[str, str]:
     """The variable that names our passphrase file; none if the user set one or the store is not ours."""
-    if any(name in os.environ for name in _BY_USER) or url != own_store():
+    if any(name in os.environ for name in BY_USER) or url != own_store():
         return {}
     return {"PULUMI_CONFIG_PASSPHRASE_FILE": str(ensure())}
 

@@ -1,0 +1,35 @@
+# Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
+.DEFAULT_GOAL := help
+.PHONY: help setup python demo test check bench clean
+
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+SOURCES := symphony providers caraml toolchain tests stacks examples
+PYTEST_ARGS ?=
+
+help: ## show this
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: python ## get all that is needed: Python packages, tmux, the Pulumi engine
+	@$(BIN)/symphony setup
+
+python:
+	@toolchain/python.sh
+
+demo: setup ## numerical integration over worker processes, one of them killed on the way
+	@$(BIN)/python examples/numint/demo.py
+
+test: setup check ## all tests, with the real engine and the real tmux
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: python ## lint, format, types and the direction of imports: the fast half of `make test`
+	$(BIN)/ruff check $(wildcard $(SOURCES))
+	$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/basedpyright
+
+bench: setup ## the benchmark table
+	@toolchain/bench.sh
+
+clean: ## forget what was set up in this folder; the engine stays in the user's cache
+	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .import_linter_cache
