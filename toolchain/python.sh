@@ -16,10 +16,10 @@ main() {
     fi
     make_venv
     if [ "$(stamp locked)" != "$locked" ]; then
-        pip_says install --require-hashes -r requirements.txt
+        pip_says "$packages locked packages" install --require-hashes -r requirements.txt
         echo "$locked" >"$venv/.locked"
     fi
-    pip_says install --no-deps --no-build-isolation -e .
+    pip_says "this checkout" install --no-deps --no-build-isolation -e .
     echo "$ours" >"$venv/.ours"
 }
 
@@ -57,9 +57,9 @@ find_python() {
 
 # pip's own output is long; what counts is how many of the packages it has come to.
 pip_says() {
-    local began=$SECONDS log count=0 line
+    local what=$1 began=$SECONDS log count=0 line
+    shift
     log=$(mktemp)
-    trap 'rm -f "$log"' RETURN
     { "$venv/bin/python" -m pip --disable-pip-version-check --no-input "$@" 2>&1 || echo "pip failed"; } |
         while IFS= read -r line; do
             echo "$line" >>"$log"
@@ -75,11 +75,14 @@ pip_says() {
             esac
         done
     [ -t 1 ] && printf '\r\033[2K'
-    if [ "$(tail -n 1 "$log")" = "pip failed" ]; then
+    line=$(tail -n 1 "$log")
+    if [ "$line" = "pip failed" ]; then
         tail -n 15 "$log" >&2
+        rm -f "$log"
         fail "pip could not install the packages" "look at its last lines above, then run it again"
     fi
-    echo "  python: pip $1 done  $((SECONDS - began)) s"
+    rm -f "$log"
+    echo "  python: $what  $((SECONDS - began)) s"
 }
 
 fail() {
