@@ -99,7 +99,7 @@ def _msgpack(decode: Decode) -> Decode:
     def decode_small(frame: Any, rest: Sequence[Buffer]) -> Any:
         if not rest and len(frame) < _SMALL:
             return decode(frame.bytes, rest)
-        return decode(frame, rest)
+        return decode(frame.buffer, rest)
 
     return decode_small
 

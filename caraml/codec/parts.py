@@ -1,5 +1,6 @@
 """The parts of one message and the marks that tell kinds of messages apart; the codecs and sockets share them."""
 
+import builtins
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,3 +30,26 @@ def view(part: Buffer) -> memoryview:
 def size(part: Buffer) -> int:
     """Bytes in a part."""
     return part.nbytes if isinstance(part, (np.ndarray, memoryview)) else len(part)
+
+
+class Inline:
+    """A message that came inside another frame, with the two properties of a zmq.Frame that decoders use."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @property
+    def bytes(self) -> builtins.bytes:
+        """A copy, or the bytes themselves."""
+        data = self._data
+        return data if isinstance(data, builtins.bytes) else data.tobytes()
+
+    @property
+    def buffer(self) -> memoryview:
+        """A view."""
+        return memoryview(self._data)

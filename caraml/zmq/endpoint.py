@@ -49,15 +49,20 @@ class Endpoint:
     ) -> None:
         self.rejected = 0
         self.last_rejection: MalformedMessageError | None = None
-        self.socket = ZmqSocket(socket_mode=mode, bind=bind, **options)
+        self._mode, self._bind, self._callback, self._options = mode, bind, callback, options
+        self._open(timeout)
+
+    def _open(self, timeout: float) -> None:
+        """Make the socket and bind or connect it; a client does so again after a timeout."""
+        self.socket = ZmqSocket(socket_mode=self._mode, bind=self._bind, **self._options)
         self._wire = Wire(self.socket, timeout)
-        self._prepare()
         try:
-            if callback is not None:
-                callback(self.socket)
+            self._prepare()
+            if self._callback is not None:
+                self._callback(self.socket)
             self.socket.establish()
         except BaseException:
-            self.socket.close(0)
+            self._wire.close(0)
             raise
 
     def _prepare(self) -> None:

@@ -23,7 +23,7 @@ import msgspec
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import BATCH, Parts
+from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.sent import Sent
@@ -121,10 +121,10 @@ class ZmqPuller(Endpoint):
 
     def _decode(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         if len(rest) == 1 and len(frame) == len(BATCH) and frame.bytes == BATCH:
-            return self._open(rest[0])
+            return self._open_batch(rest[0])
         return self._decode_one(frame, rest)
 
-    def _open(self, packed: zmq.Frame) -> Any:
+    def _open_batch(self, packed: zmq.Frame) -> Any:
         try:
             items = _unpack(packed.buffer)
         except msgspec.MsgspecError as error:
@@ -134,18 +134,7 @@ class ZmqPuller(Endpoint):
         if self._decode_one is serializers.decode_bytes:
             decoded: list[Any] = items
         else:
-            decoded = [self._decode_one(_Item(item), ()) for item in items]
+            decoded = [self._decode_one(Inline(item), ()) for item in items]
         self._batch.extend(decoded[1:])
         return decoded[0]
 
-
-class _Item:
-    """One message out of a batch, as the frame that the decoders take."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self, data: bytes) -> None:
-        self.bytes = data
-
-    def __len__(self) -> int:
-        return len(self.bytes)

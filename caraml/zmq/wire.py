@@ -10,13 +10,14 @@ from typing import Any
 import zmq
 
 from caraml import process
-from caraml.codec.parts import Buffer, Parts
+from caraml.codec.parts import Buffer, Parts, size
 from caraml.errors import (
     ClosedError,
     ConcurrentUseError,
     ForkedError,
     MalformedMessageError,
     MessageTooLargeError,
+    PeerLostError,
     SocketError,
     ZmqTimeoutError,
 )
@@ -46,6 +47,8 @@ class Wire:
         "_wait_in",
         "_wait_out",
         "link",
+        "lost_before",
+        "slice_ms",
         "socket",
         "timeout",
     )
@@ -55,6 +58,8 @@ class Wire:
         self.socket = socket
         self.link = socket.link
         self.timeout = timeout
+        self.slice_ms = SLICE_MS
+        self.lost_before: int | None = None
         self._send: Any = super(zmq.Socket, raw).send  # below pyzmq's draft-option layer: a third of a call's time
         self._receive: Any = super(zmq.Socket, raw).recv
         self._wait_in = self._wait_out = SLICE_MS
@@ -102,20 +107,42 @@ class Wire:
         finally:
             self._turns.append(1)
 
+    def try_send(self, message: Any) -> bool:
+        """Send if it can be taken at once; False if not."""
+        self.enter()
+        try:
+            first, *others = message if isinstance(message, Parts) else (message,)
+            try:
+                self._send(first, zmq.NOBLOCK | (_MORE if others else 0))
+            except zmq.Again:
+                return False
+            except zmq.ZMQError as error:
+                raise self.failed(error) from error
+            for index, part in enumerate(others, 1):
+                self.send_part(part, _MORE if index < len(others) else 0, not isinstance(part, bytes), None)
+            return True
+        finally:
+            self.leave()
+
+    def answer(self, message: Parts) -> None:
+        """Send between enter() and leave(), as a decoder does that refuses a request."""
+        for index, part in enumerate(message):
+            self.send_part(part, _MORE if index < len(message) - 1 else 0, True, None)
+
     def _send_large(self, message: Any, timeout: float | None) -> None:
         if isinstance(message, Parts):
             last = len(message) - 1
             for index, part in enumerate(message):
                 self.send_part(part, _MORE if index < last else 0, not isinstance(part, bytes), timeout)
         else:
-            if len(message) > self.socket.limits.message_bytes:
+            if size(message) > self.socket.limits.message_bytes:
                 limit = self.socket.limits.message_bytes
-                raise MessageTooLargeError(f"{len(message)} bytes, over Limits.message_bytes of {limit}")
+                raise MessageTooLargeError(f"{size(message)} bytes, over Limits.message_bytes of {limit}")
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
         """One frame, copied or not. Call between enter() and leave()."""
-        copy = copy or len(part) < ZERO_COPY
+        copy = copy or size(part) < ZERO_COPY
         try:
             self._send(part, flags, copy)
         except zmq.Again:
@@ -133,7 +160,7 @@ class Wire:
             trackers: list[Any] = []
             for index, part in enumerate(parts):
                 flags = _MORE if index < len(parts) - 1 else 0
-                if len(part) < ZERO_COPY:
+                if size(part) < ZERO_COPY:
                     self.send_part(part, flags, True, timeout)
                 else:
                     trackers.append(self.send_tracked(part, flags, timeout))
@@ -178,40 +205,28 @@ class Wire:
         Raises ZmqTimeoutError, AuthenticationError, MalformedMessageError (the message is gone then).
         """
         timeout = self.timeout if timeout is None else timeout
-        if timeout >= 0:
-            frame = self._receive_within(timeout, waiting_for)
-        else:
-            try:
-                frame = self._receive(0, False)
-            except zmq.Again:
-                frame = self._receive_slowly(waiting_for)
-            except zmq.ZMQError as error:
-                raise self.failed(error) from error
+        wait = self.slice_ms
+        if 0 <= timeout < 1 and timeout * 1000 < wait:
+            wait = int(timeout * 1000)
+        if self._wait_in != wait:
+            self.wait_in(wait)
+        try:
+            frame = self._receive(0, False)
+        except zmq.Again:
+            frame = self._receive_slowly(timeout, waiting_for, wait)
+        except zmq.ZMQError as error:
+            raise self.failed(error) from error
         return frame, self.rest() if frame.more else _NO_FRAMES
 
-    def _receive_within(self, timeout: float, waiting_for: str) -> zmq.Frame:
-        milliseconds = int(timeout * 1000)
-        if milliseconds < SLICE_MS:
-            self.wait_in(milliseconds)
-        elif self._wait_in != SLICE_MS:
-            self.wait_in(SLICE_MS)
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                return self._receive(0, False)
-            except zmq.Again:
-                self.check()
-                left = deadline - time.monotonic()
-                if left <= 0.0005:
-                    raise self.late(waiting_for, timeout) from None
-                self.wait_in(min(SLICE_MS, int(left * 1000) + 1))
-            except zmq.ZMQError as error:
-                raise self.failed(error) from error
-
-    def _receive_slowly(self, waiting_for: str) -> zmq.Frame:
-        self.wait_in(SLICE_MS)
+    def _receive_slowly(self, timeout: float, waiting_for: str, waited: int) -> zmq.Frame:
+        """Go on waiting, slice by slice, after `waited` milliseconds."""
+        deadline = time.monotonic() + timeout - waited / 1000
         while True:
             self.check()
+            left = deadline - time.monotonic() if timeout >= 0 else 1.0
+            if left < 0.001:
+                raise self.late(waiting_for, timeout)
+            self.wait_in(min(self.slice_ms, int(left * 1000)))
             try:
                 return self._receive(0, False)
             except zmq.Again:
@@ -248,9 +263,11 @@ class Wire:
         return frames
 
     def check(self) -> None:
-        """What a wait looks at once a slice. Raises AuthenticationError, ClosedError."""
+        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError, ClosedError."""
         if self.link.fault is not None:
             raise self.link.fault
+        if self.lost_before is not None and self.link.lost > self.lost_before:
+            raise PeerLostError(self.socket.address, "an answer, and the connection was lost")
         if process.closing():
             raise ClosedError(f"{self.socket.address}: the interpreter is exiting")
 

@@ -1,0 +1,315 @@
+"""ZmqPub and ZmqSub: every message to every subscriber of its topic.
+
+>>> publisher = ZmqPub(port=0, serializer="msgpack")
+>>> subscriber = ZmqSub(address=publisher.address, topic="loss", deserializer="msgpack")
+>>> publisher.wait_subscribers(1, timeout=5)
+>>> publisher.pub("loss", 0.5)
+>>> subscriber.recv(timeout=5), subscriber.topic
+(0.5, b'loss')
+>>> publisher.close(); subscriber.close()
+
+**Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in order, as
+far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond that, by `policy`:
+
+* `'drop'`: new messages are dropped for the subscribers that are full, and counted in `dropped`; others get them;
+* `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of all its
+  topics: no slow motion behind;
+* `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the pace.
+"""
+
+import logging
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, Unpack
+
+import zmq
+
+from caraml import serializers
+from caraml.codec.joined import join, split
+from caraml.codec.parts import MAGIC, Inline, Parts, size
+from caraml.errors import MalformedMessageError
+from caraml.utils.serializer import str2bytes
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.loop import Loop
+from caraml.zmq.sent import Sent
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import LARGE, ZERO_COPY
+
+log = logging.getLogger("caraml")
+
+Policy: TypeAlias = Literal["drop", "latest", "block"]
+
+BUDGET_BYTES = 64 << 20
+_TRAILER = 4
+_INLINE, _DETACHED, _JOINED = range(3)
+_MOST_QUEUED = 100_000
+_QUEUED_OVERHEAD = 64
+_REMEMBERED = 1024
+_LONGEST_TOPIC = (1 << 16) - 1
+
+
+class ZmqPub(Endpoint):
+    """Publishes; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `serializer`, `callback(socket)`, `policy` and `budget_bytes` (see above; an explicit `hwm` replaces the budget),
+    `timeout` seconds that `pub` may block with policy 'block'.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = True,
+        serializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        policy: Policy = "drop",
+        budget_bytes: int = BUDGET_BYTES,
+        timeout: float = -1,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        if policy not in ("drop", "latest", "block"):
+            raise ValueError(f"policy {policy!r} is none of drop, latest, block")
+        self.policy: Policy = policy
+        self.budget_bytes = budget_bytes
+        self.dropped = 0
+        self._fixed_hwm = options.get("hwm") is not None
+        self._largest = 0
+        self._trailers: dict[str | bytes, tuple[bytes, bytes]] = {}
+        self._subscriptions: Counter[bytes] = Counter()
+        self._unread = 0
+        super().__init__(zmq.XPUB, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+
+    def _prepare(self) -> None:
+        raw = self.socket.unwrap()
+        raw.setsockopt(zmq.XPUB_VERBOSER, 1)
+        raw.setsockopt(zmq.XPUB_NODROP, 1)
+        self._resize(1 << 10)
+
+    def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
+        """Publish; `data` may be changed afterwards.
+
+        Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
+        """
+        message = self._framed(topic, data if self._encode is None else self._encode(data))
+        if self.policy == "block":
+            self._wire.send(message, timeout)
+        elif not self._wire.try_send(message):
+            self.dropped += 1
+            self._send_to_the_others(message)
+        self._unread += 1
+        if self._unread == _REMEMBERED:
+            self._read_subscriptions()
+
+    def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> Sent:
+        """Publish without copying large arrays, as policy 'block': leave them alone until the answer is `done`."""
+        return self._wire.send_uncopied(
+            self._framed(topic, data if self._encode is None else self._encode(data)), timeout
+        )
+
+    def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
+        """Wait until `n` subscriptions (to what `topic` begins with, if given) are in force.
+
+        A subscriber of two topics counts twice. Raises ZmqTimeoutError.
+        """
+        deadline = time.monotonic() + timeout
+        while (found := self.subscribers(topic)) < n:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._wire.late(f"{n} subscribers; there are {found}", timeout)
+            self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
+
+    def subscribers(self, topic: str | bytes | None = None) -> int:
+        """The subscriptions in force now (to what `topic` begins with, if given)."""
+        self._read_subscriptions()
+        if topic is None:
+            return self._subscriptions.total()
+        wanted = str2bytes(topic)
+        return sum(count for prefix, count in self._subscriptions.items() if wanted.startswith(prefix))
+
+    def _framed(self, topic: str | bytes, message: Any) -> Any:
+        """Topic, message and how long the topic is, in one frame: several times faster to filter than two."""
+        known = self._trailers.get(topic)
+        if known is None:
+            known = self._new_topic(topic)
+        name, inline = known
+        if type(message) is bytes and len(message) < ZERO_COPY:
+            framed = b"".join((name, message, inline))
+            if len(framed) > self._largest and not self._fixed_hwm:
+                self._resize(len(framed))
+            return framed
+        return self._framed_large(name, message)
+
+    def _framed_large(self, name: bytes, message: Any) -> Any:
+        parts = message if isinstance(message, Parts) else Parts((message,))
+        nbytes = sum(map(size, parts))
+        if nbytes > self._largest and not self._fixed_hwm:
+            self._resize(nbytes)
+        if self.policy == "latest":
+            return b"".join((name, join(parts), _trailer(_JOINED, len(name))))
+        if isinstance(message, Parts):
+            return Parts((b"".join((name, parts[0], _trailer(_INLINE, len(name)))), *parts[1:]))
+        return Parts((name + _trailer(_DETACHED, len(name)), message))
+
+    def _new_topic(self, topic: str | bytes) -> tuple[bytes, bytes]:
+        name = str2bytes(topic)
+        if len(name) > _LONGEST_TOPIC:
+            raise ValueError(f"a topic of {len(name)} bytes; {_LONGEST_TOPIC} is the most")
+        if len(self._trailers) >= _REMEMBERED:
+            self._trailers.clear()
+        self._trailers[topic] = name, _trailer(_INLINE, len(name))
+        return self._trailers[topic]
+
+    def _resize(self, nbytes: int) -> None:
+        """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes."""
+        self._largest = 1 << (nbytes - 1).bit_length()
+        if not self._fixed_hwm:
+            queued = self.budget_bytes // (self._largest + _QUEUED_OVERHEAD)
+            self.socket.unwrap().sndhwm = max(1, min(_MOST_QUEUED, queued))
+
+    def _send_to_the_others(self, message: Any) -> None:
+        raw = self.socket.unwrap()
+        raw.setsockopt(zmq.XPUB_NODROP, 0)
+        try:
+            self._wire.send(message)
+        finally:
+            raw.setsockopt(zmq.XPUB_NODROP, 1)
+
+    def _read_subscriptions(self) -> None:
+        self._unread = 0
+        self._wire.enter()
+        try:
+            while (frame := self._wire.receive_now()) is not None:
+                change = frame.bytes
+                if frame.more:
+                    self._wire.rest()
+                elif change[:1] == b"\x01":
+                    self._subscriptions[change[1:]] += 1
+                elif change[:1] == b"\x00" and self._subscriptions[change[1:]] > 0:
+                    self._subscriptions[change[1:]] -= 1
+        finally:
+            self._wire.leave()
+
+
+class ZmqSub(Endpoint):
+    """Subscribes; connects unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
+    `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest message.
+    After a `recv`, `topic` is that message's.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = False,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        topic: str | bytes | None = None,
+        timeout: float = -1,
+        policy: Literal["all", "latest"] = "all",
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        if policy not in ("all", "latest"):
+            raise ValueError(f"policy {policy!r} is none of all, latest")
+        self.topic = b""
+        self.handler_failures = 0
+        self._policy = policy
+        self._first_topic = topic
+        self._topics: Counter[bytes] = Counter()
+        self._wanted: set[bytes] = set()
+        self._loop: Loop | None = None
+        super().__init__(zmq.SUB, bind, callback, timeout, options)
+        self._decode_data = serializers.decoder(deserializer, self.socket)
+
+    def _prepare(self) -> None:
+        if self._policy == "latest":
+            self.socket.unwrap().setsockopt(zmq.CONFLATE, 1)
+        if self._first_topic is not None:
+            self.subscribe(self._first_topic)
+
+    def subscribe(self, topic: str | bytes) -> None:
+        """Also receive the topics that begin with this one."""
+        self._topics[str2bytes(topic)] += 1
+        self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, str2bytes(topic))
+
+    def unsubscribe(self, topic: str | bytes) -> None:
+        """Take back one `subscribe`."""
+        self._topics -= Counter((str2bytes(topic),))
+        self._wanted.clear()
+        self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
+        while True:
+            topic, data = self._next(self._decode, timeout, "a message")
+            if topic is not None:
+                self.topic = topic
+                return data
+
+    def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
+        """Call `handler(data)` for every message, here (`blocking`) or in a daemon thread, which is returned.
+
+        A handler that raises is logged and counted in `handler_failures`; the loop goes on.
+        """
+
+        def step(timeout: float) -> None:
+            data = self.recv(timeout)
+            try:
+                handler(data)
+            except Exception:
+                self.handler_failures += 1
+                log.exception("%s: the handler failed", self.address)
+
+        if self._loop is None or not self._loop.running:
+            self._loop = Loop(step)
+        return self._loop.start(blocking)
+
+    def stop(self) -> None:
+        """End the loop, after the message in hand; from any thread."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def close(self, linger: float | None = None) -> None:
+        """Stop the loop and close."""
+        if self._loop is not None:
+            self._loop.join(1.0)
+        super().close(linger)
+
+    def _decode(self, frame: Any, rest: list[zmq.Frame]) -> tuple[bytes | None, Any]:
+        whole = frame.bytes if len(frame) < LARGE else frame.buffer
+        kind, magic, length = _read_trailer(whole[-_TRAILER:]) if len(whole) >= _TRAILER else (0, 0, 0)
+        if magic != MAGIC or length > len(whole) - _TRAILER:
+            if len(rest) == 1:  # what a plain ZeroMQ publisher sends: topic, data
+                return self._chosen(bytes(whole), rest[0], ())
+            raise MalformedMessageError("not a message of a ZmqPub")
+        topic = bytes(whole[:length])
+        if kind == _DETACHED and rest:
+            return self._chosen(topic, rest[0], rest[1:])
+        if kind == _JOINED:
+            first, *others = split(whole[length:-_TRAILER])
+            return self._chosen(topic, Inline(first), others)
+        return self._chosen(topic, Inline(whole[length:-_TRAILER]), rest)
+
+    def _chosen(self, topic: bytes, frame: Any, rest: Any) -> tuple[bytes | None, Any]:
+        """Drop what ZeroMQ let through because topic and data together begin with a subscription."""
+        if topic not in self._wanted:
+            if not any(topic.startswith(prefix) for prefix in self._topics) and self._topics:
+                return None, None
+            if len(self._wanted) >= _REMEMBERED:
+                self._wanted.clear()
+            self._wanted.add(topic)
+        return topic, self._decode_data(frame, rest)
+
+
+_trailer_struct = struct.Struct("<BBH")
+
+
+def _trailer(kind: int, topic_length: int) -> bytes:
+    return _trailer_struct.pack(kind, MAGIC, topic_length)
+
+
+def _read_trailer(data: bytes | memoryview) -> tuple[int, int, int]:
+    return _trailer_struct.unpack(data)

@@ -1,0 +1,214 @@
+"""ZmqClient and ZmqServer: a request and its answer, one at a time, each with a deadline.
+
+>>> server = ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
+>>> _ = server.start_loop(lambda request: request["x"] * 2)
+>>> client = ZmqClient(address=server.address, serializer="msgpack", deserializer="msgpack", timeout=5)
+>>> client.request({"x": 21})
+42
+>>> client.request({})
+Traceback (most recent call last):
+caraml.errors.RemoteError: ...: the server could not answer: KeyError: 'x'
+>>> client.close(); server.close()
+
+**Promise.** `request` gives the answer to this very request, or raises: an answer that comes after its deadline is
+never taken for the next one's. Whether a request that timed out was served is not known; asking again may serve it
+twice. The client can be used again after every error.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import zmq
+
+from caraml import serializers
+from caraml.codec.parts import FAILURE, Parts, size
+from caraml.errors import MalformedMessageError, RemoteError
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.loop import Loop
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import ZERO_COPY
+
+log = logging.getLogger("caraml")
+
+_NOTHING: list[Any] = []
+_LONGEST_REASON = 2000
+
+
+class ZmqClient(Endpoint):
+    """Asks; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+
+    `timeout` seconds to wait for an answer (negative: for ever, or until the server is lost), `serializer` of
+    requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout there is a new
+    socket). With `heartbeat=` seconds, a server that is frozen or gone is noticed within three of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = False,
+        timeout: float = -1,
+        serializer: serializers.Serializer = None,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        self.timeout = timeout
+        self._closed = False
+        super().__init__(zmq.REQ, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+        self._decode = serializers.decoder(deserializer, self.socket)
+
+    def _prepare(self) -> None:
+        raw = self.socket.unwrap()
+        raw.req_relaxed = raw.req_correlate = True
+        raw.linger = 0
+        if self.socket.heartbeat is not None:
+            self._wire.slice_ms = max(10, min(self._wire.slice_ms, int(self.socket.heartbeat * 250)))
+
+    def request(self, msg: Any, timeout: float | None = None) -> Any:
+        """The server's answer. Arrays of `msg` are not copied; they are free again when this returns or raises.
+
+        Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the server's
+        handler raised, AuthenticationError, EncodeError.
+        """
+        if self.socket.unwrap().closed and not self._closed:
+            self._open(self.timeout)
+        wire = self._wire
+        message = msg if self._encode is None else self._encode(msg)
+        timeout = self.timeout if timeout is None else timeout
+        wire.enter()
+        trackers = _NOTHING
+        answered = False
+        try:
+            wire.lost_before = wire.link.lost
+            if type(message) is bytes and len(message) < ZERO_COPY and wire.link.fault is None:
+                wire.send_part(message, 0, True, timeout)
+            else:
+                trackers = self._send_large(message, timeout)
+            frame, rest = wire.receive(timeout, "an answer")
+            answered = True
+            if rest and len(frame) == len(FAILURE) and frame.bytes == FAILURE:
+                reason = rest[0].bytes.decode("utf-8", "replace")
+                raise RemoteError(f"{self.address}: the server could not answer: {reason}")
+            return self._decode(frame, rest)
+        except MalformedMessageError as error:
+            answered = True
+            self._reject(error)
+            raise
+        finally:
+            wire.leave()
+            if not answered:
+                self._give_up(trackers)
+
+    def _send_large(self, message: Any, timeout: float) -> list[Any]:
+        if self._wire.link.fault is not None:
+            raise self._wire.link.fault
+        parts = message if isinstance(message, Parts) else Parts((message,))
+        trackers: list[Any] = []
+        for index, part in enumerate(parts):
+            flags = zmq.SNDMORE if index < len(parts) - 1 else 0
+            if size(part) < ZERO_COPY:
+                self._wire.send_part(part, flags, True, timeout)
+            else:
+                trackers.append(self._wire.send_tracked(part, flags, timeout))
+        return trackers
+
+    def _give_up(self, trackers: list[Any]) -> None:
+        """Drop the socket, and with it the request, the answer that may still come, and the hold on the arrays."""
+        self._wire.close(0)
+        for tracker in trackers:
+            with contextlib.suppress(zmq.NotDone):
+                tracker.wait(1.0)
+
+    def close(self, linger: float | None = None) -> None:
+        """Close for good; after it `request` raises ClosedError."""
+        self._closed = True
+        super().close(linger)
+
+
+class ZmqServer(Endpoint):
+    """Answers; binds unless `bind=False`. Keywords as ZmqClient's.
+
+    Either call `recv` and `send` strictly in turn, or start a loop. A request that cannot be decoded, and a handler
+    that raises, are answered with the reason: the client's `request` raises RemoteError and the server goes on.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = True,
+        serializer: serializers.Serializer = None,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        timeout: float = -1,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        super().__init__(zmq.REP, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+        self._decode = serializers.decoder(deserializer, self.socket)
+        self._may_send = False
+        self._loop: Loop | None = None
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""
+        if self._may_send:
+            raise ValueError("recv() and send() must be paired: send() the answer to the last request first")
+        data = self._next(self._decode_request, timeout, "a request")
+        self._may_send = True
+        return data
+
+    def send(self, msg: Any) -> None:
+        """Answer the last request; `msg` may be changed afterwards. Raises ValueError when there is none."""
+        if not self._may_send:
+            raise ValueError("recv() and send() must be paired: recv() a request first")
+        self._wire.send(msg if self._encode is None else self._encode(msg))
+        self._may_send = False
+
+    def send_error(self, reason: str) -> None:
+        """Answer the last request with an error: the client's `request` raises RemoteError with this reason."""
+        if not self._may_send:
+            raise ValueError("recv() and send() must be paired: recv() a request first")
+        self._wire.send(Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace"))))
+        self._may_send = False
+
+    def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
+        """Answer every request with `handler(request)`, here (`blocking`) or in a thread, which is returned.
+
+        The thread is a daemon: join it for a program that does nothing but serve. Raises RuntimeError when it runs.
+        """
+
+        def step(timeout: float) -> None:
+            request = self.recv(timeout)
+            try:
+                self.send(handler(request))
+            except Exception as error:
+                log.exception("%s: the handler failed", self.address)
+                if self._may_send:
+                    self.send_error(f"{type(error).__name__}: {error}")
+
+        if self._loop is None or not self._loop.running:
+            self._loop = Loop(step)
+        return self._loop.start(blocking)
+
+    def stop(self) -> None:
+        """End the loop, after the request in hand; from any thread, the handler's included."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def close(self, linger: float | None = None) -> None:
+        """Stop the loop and close."""
+        if self._loop is not None:
+            self._loop.join(1.0)
+        super().close(linger)
+
+    def _decode_request(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        try:
+            return self._decode(frame, rest)
+        except Exception as error:
+            self._wire.answer(Parts((FAILURE, f"the request cannot be read: {error}"[:_LONGEST_REASON].encode())))
+            if isinstance(error, MalformedMessageError):
+                raise
+            raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
