@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections.abc import Iterable
@@ -140,3 +141,7 @@ def _by_psutil(pid: int) -> Process | None:
     except (psutil.Error, OSError):
         marker = ""
     return Process(pid, start, parent, session, status == psutil.STATUS_STOPPED, marker)
+
+
+def short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]

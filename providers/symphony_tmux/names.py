@@ -1,4 +1,4 @@
-"""What may be named how in tmux, on disk and in the environment marker; every module of the provider asks here."""
+"""What may be named how in tmux, on disk and in the environment marker; all modules of the provider ask here."""
 
 from __future__ import annotations
 

@@ -5,7 +5,30 @@ Module path and class names lie in the state of every user: never move or rename
 
 from __future__ import annotations
 
-from pulumi.dynamic import ResourceProvider
+from collections.abc import Mapping
+from typing import Any
+
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    ResourceProvider,
+    UpdateResult,
+)
+from pulumi.runtime import rpc
+
+from symphony_tmux import inputs, servicer, sessions, windows
+from symphony_tmux.inputs import Problem
+from symphony_tmux.world import World
+
+# Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
+REASON = "repair"
+STRAYS = "strays"
+Props = dict[str, Any]
+_run = World()
 
 
 class SessionProvider(ResourceProvider):
@@ -13,8 +36,96 @@ class SessionProvider(ResourceProvider):
 
     serialize_as_secret_always = False
 
+    def configure(self, req: ConfigureRequest) -> None:
+        del req
+        servicer.adapt()
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        news = _without(news, REASON, STRAYS)
+        problems = [] if _is_unknown(news) else inputs.session_problems(news)
+        if not problems and not _is_unknown(news) and _is_same(_olds, news, sessions.REPLACED):
+            news |= _said(REASON, sessions.reason(_olds, _run)) | _said(
+                STRAYS, sessions.strays(news, _olds, _run)
+            )
+        return _checked(news, problems)
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        found = sessions.diff(_olds, _news, _run)
+        return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(*sessions.create(props, _run))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        found = sessions.read(props, _run)
+        return ReadResult(None, {}) if found is None else ReadResult(id_, found)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(sessions.update(_olds, _news, _run))
+
+    def delete(self, _id: str, _props: Props) -> None:
+        sessions.delete(_props, _run)
+
 
 class WindowProvider(ResourceProvider):
     """CRUD of a Window resource."""
 
     serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:
+        del req
+        servicer.adapt()
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        news = _without(news, REASON)
+        problems = [] if _is_unknown(news) else inputs.window_problems(news)
+        if (
+            not problems
+            and not _is_unknown(news)
+            and _is_same(_olds, news, ("server", "session", "owner", "path"))
+        ):
+            news |= _said(REASON, windows.reason(_olds, _run))
+        return _checked(news, problems)
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        found = windows.diff(_olds, _news, _run)
+        return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(*windows.create(props, _run))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        found = windows.read(props, _run)
+        return ReadResult(None, {}) if found is None else ReadResult(id_, found)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(windows.update(_olds, _news, _run))
+
+    def delete(self, _id: str, _props: Props) -> None:
+        windows.delete(_props, _run)
+
+
+def _checked(news: Props, problems: list[Problem]) -> CheckResult:
+    return CheckResult(news, [CheckFailure(one.field, one.reason) for one in problems])
+
+
+def _said(name: str, value: str | list[str]) -> Props:
+    return {name: value} if value else {}
+
+
+def _without(props: Props, *named: str) -> Props:
+    return {name: value for name, value in props.items() if name not in named}
+
+
+def _is_same(olds: Mapping[str, Any], news: Mapping[str, Any], identity: tuple[str, ...]) -> bool:
+    """There is a resource in state, and the program means that one."""
+    return bool(olds) and all(olds.get(name) == news.get(name) for name in identity)
+
+
+def _is_unknown(value: object) -> bool:
+    """Some value in it is only known when the resources before it are made."""
+    if isinstance(value, dict):
+        return any(map(_is_unknown, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if isinstance(value, list):
+        return any(map(_is_unknown, value))  # pyright: ignore[reportUnknownArgumentType]
+    return value == rpc.UNKNOWN

@@ -1,0 +1,229 @@
+"""Everything that is said to tmux, with a deadline and one line of error; the only module that runs the tmux command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+DEADLINE = 8.0
+OLDEST = (3, 2)
+# Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
+FIELDS = (
+    "session_id",
+    "window_id",
+    "pane_id",
+    "window_index",
+    "pane_pid",
+    "pane_dead",
+    "pane_dead_status",
+    "pane_dead_signal",
+    "pane_dead_time",
+    "session_created",
+    "pid",
+    "@symphony_session",
+    "@symphony_owner",
+    "@symphony_process",
+)
+FORMAT = "|".join(f"#{{{field}}}" for field in FIELDS)
+NOT_THERE = re.compile(
+    r"no server running|error connecting to .*(No such file|refused)|lost server|server exited"
+)
+# Given to the server for good, so nothing but what a shell opened in it by hand needs.
+CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
+PREPARE = 'ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; ulimit -S -c 0 2>/dev/null; umask 077; exec "$0" "$@"'
+
+
+class TmuxError(SymphonyError):
+    """tmux refused, is missing, or does not answer."""
+
+
+class NoServer(TmuxError):
+    """No tmux server listens on the socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane as tmux knows it; owner and what follows are empty for panes that are not a process of ours."""
+
+    session_id: str
+    window_id: str
+    pane_id: str
+    index: int
+    pid: int
+    dead: bool
+    exit_code: int | None
+    signal: int | None
+    ended: int
+    owner: str = ""
+    path: str = ""
+    attempt: int = 0
+    launched: float = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session of ours."""
+
+    session_id: str
+    name: str
+    owner: str
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that runs in one server; server_pid is 0 when there is none."""
+
+    server_pid: int = 0
+    panes: tuple[Pane, ...] = ()
+    sessions: tuple[Session, ...] = ()
+
+    def session(self, name: str) -> Session | None:
+        return next((one for one in self.sessions if one.name == name), None)
+
+
+def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
+    """One client call, the commands in it separated by ";" items; prepare raises the limits of a server it starts."""
+    command = [tmux(), "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
+    if prepare:
+        command = ["/bin/sh", "-c", PREPARE, *command]
+    try:
+        # Its own session: the end of the engine must not take a client down in the middle.
+        done = subprocess.run(
+            command,
+            cwd=paths.home(),
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TmuxError(
+            f"the tmux server {server!r} does not answer within {DEADLINE:.0f} s",
+            where=str(paths.tmux_socket(server)),
+            remedy="it may be stopped or out of file descriptors; look at it, or end it",
+        ) from None
+    except OSError as error:
+        raise TmuxError(f"tmux cannot be run: {error}") from None
+    if done.returncode:
+        raise _failure(server, done.stderr or done.stdout)
+    return done.stdout.decode(errors="replace")
+
+
+def list_panes(server: str) -> Listing:
+    """What runs in the server now; an empty listing when there is no server."""
+    if not paths.tmux_socket(server).exists():
+        return Listing()
+    try:
+        return parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
+    except NoServer:
+        return Listing()
+
+
+def parse(text: str) -> Listing:
+    """The listing in the answer of tmux; what does not look like one of its lines is left out."""
+    rows = [
+        dict(zip(FIELDS, line.split("|"), strict=True)) for line in text.splitlines() if line.count("|") >= 13
+    ]
+    sessions = {
+        row["session_id"]: Session(
+            row["session_id"], row["@symphony_session"], row["@symphony_owner"], _int(row["session_created"])
+        )
+        for row in rows
+        if row["@symphony_session"]
+    }
+    server_pid = _int(rows[0]["pid"]) if rows else 0
+    return Listing(server_pid, tuple(map(_pane, rows)), tuple(sessions.values()))
+
+
+@lru_cache(maxsize=1)
+def tmux() -> str:
+    """The tmux command, new enough."""
+    found = shutil.which("tmux")
+    if found is None:
+        raise TmuxError("tmux is not installed", remedy="install it (apt install tmux, brew install tmux)")
+    try:
+        said = subprocess.run(
+            [found, "-V"], capture_output=True, timeout=DEADLINE, check=False
+        ).stdout.decode()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TmuxError(f"tmux cannot be run: {error}", where=found) from None
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version and (int(version[1]), int(version[2])) < OLDEST:
+        raise TmuxError(f"{said.strip()} is too old: symphony needs {OLDEST[0]}.{OLDEST[1]}", where=found)
+    return found
+
+
+def clean_environment() -> dict[str, str]:
+    found = {name: os.environ[name] for name in CLEAN if name in os.environ}
+    return {"PATH": os.defpath, "HOME": str(Path("/")), **found}
+
+
+def _failure(server: str, said: bytes) -> TmuxError:
+    text = " ".join(said.decode(errors="replace").split())
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
+    kind = NoServer if NOT_THERE.search(clean) else TmuxError
+    return kind(f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)))
+
+
+def _pane(row: dict[str, str]) -> Pane:
+    dead = row["pane_dead"] == "1"
+    pane = Pane(
+        session_id=row["session_id"],
+        window_id=row["window_id"],
+        pane_id=row["pane_id"],
+        index=_int(row["window_index"]),
+        pid=_int(row["pane_pid"]),
+        dead=dead,
+        exit_code=_int(row["pane_dead_status"]) if dead and row["pane_dead_status"] else None,
+        signal=_signal(row["pane_dead_signal"]) if dead else None,
+        ended=_int(row["pane_dead_time"]),
+    )
+    return _marked(pane, row["@symphony_process"])
+
+
+def _marked(pane: Pane, mark: str) -> Pane:
+    parts = mark.split(" ")
+    if len(parts) != 5:
+        return pane
+    owner, path, attempt, launched, digest = parts
+    return Pane(
+        *(getattr(pane, name) for name in Pane.__slots__[:9]),
+        owner,
+        path,
+        _int(attempt),
+        _float(launched),
+        digest,
+    )
+
+
+def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
+    """The value of the pane option by which `parse` knows a process of ours."""
+    return f"{owner} {path} {attempt} {launched:.3f} {digest}"
+
+
+def _signal(text: str) -> int | None:
+    return _int(text) or None
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0

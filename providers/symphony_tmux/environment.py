@@ -1,0 +1,107 @@
+"""The exact environment of a process: what it declares and the little the caller passes on; launch asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+INHERITED = (
+    "PATH",
+    "HOME",
+    "USER",
+    "SHELL",
+    "LANG",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "VIRTUAL_ENV",
+    "CONDA_*",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_*",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+)
+# Shells set these themselves and fail on, or change, what they are told.
+SHELLS_OWN = frozenset(
+    [
+        "_",
+        "BASHOPTS",
+        "BASHPID",
+        "BASH_VERSINFO",
+        "DIRSTACK",
+        "EUID",
+        "FUNCNAME",
+        "GROUPS",
+        "LINENO",
+        "OLDPWD",
+        "OPTIND",
+        "PPID",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SHELLOPTS",
+        "SHLVL",
+        "UID",
+        "EPOCHSECONDS",
+        "EPOCHREALTIME",
+        "SRANDOM",
+        "HISTCMD",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who starts the process: its environment as bytes, and the virtual environment of its Python, if any."""
+
+    environ: Mapping[bytes, bytes]
+    virtual_env: str = ""
+
+
+def environment(
+    caller: Caller,
+    inherit: Iterable[str],
+    services: Mapping[str, str],
+    declared: Mapping[str, str],
+    marker: str,
+) -> dict[bytes, bytes]:
+    """Inherited, under the service variables, under the declared ones; the marker is nobody's to set."""
+    found = inherited(caller.environ, (*INHERITED, *inherit))
+    _activate(found, caller.virtual_env)
+    for layer in (services, declared, {"SYMPHONY_ID": marker}):
+        found.update({_bytes(name): _bytes(value) for name, value in layer.items()})
+    return found
+
+
+def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[bytes, bytes]:
+    """The variables that match a name, or a pattern with a trailing star."""
+    allowed = [_bytes(pattern) for pattern in patterns]
+    exact = {one for one in allowed if not one.endswith(b"*")}
+    heads = tuple(one[:-1] for one in allowed if one.endswith(b"*"))
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in exact or name.startswith(heads)) and _can_be_set(name)
+    }
+
+
+def _activate(found: dict[bytes, bytes], virtual_env: str) -> None:
+    """`python` in the process is the Python of the program, unless the caller chose an environment."""
+    if not virtual_env or b"VIRTUAL_ENV" in found or b"CONDA_PREFIX" in found:
+        return
+    found[b"VIRTUAL_ENV"] = _bytes(virtual_env)
+    first = _bytes(virtual_env) + b"/bin"
+    others = [
+        part for part in found.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").split(b":") if part != first
+    ]
+    found[b"PATH"] = b":".join([first, *others])
+
+
+def _can_be_set(name: bytes) -> bool:
+    text = name.decode("ascii", "replace")
+    return text.isidentifier() and text.isascii() and text not in SHELLS_OWN and text != "SYMPHONY_ID"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

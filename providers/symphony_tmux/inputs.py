@@ -1,0 +1,187 @@
+"""The inputs of a Session and a Window as typed values, and every fault in them; the CRUD modules read these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.errors import UserError
+from symphony_tmux import names
+from symphony_tmux.environment import SHELLS_OWN
+
+SESSION_INPUTS = ("name", "owner", "server", "processes", "grace")
+WINDOW_INPUTS = (
+    "session",
+    "server",
+    "owner",
+    "path",
+    "argv",
+    "script",
+    "preamble",
+    "cwd",
+    "env",
+    "services",
+    "uses",
+    "inherit",
+    "grace",
+)
+LISTS = ("argv", "script", "preamble", "uses", "inherit", "processes")
+MAPPINGS = ("env", "services")
+NO_NAME = "use small letters, digits and inner hyphens, 63 at most"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault: the input it is in and what is wrong, on one line."""
+
+    field: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInputs:
+    """One experiment as the program declares it."""
+
+    name: str
+    owner: str
+    server: str
+    processes: tuple[str, ...]
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowInputs:
+    """One process as the program declares it."""
+
+    session: str
+    server: str
+    owner: str
+    path: str
+    argv: tuple[str, ...]
+    script: tuple[str, ...]
+    preamble: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    services: dict[str, str]
+    uses: tuple[str, ...]
+    inherit: tuple[str, ...]
+    grace: float
+
+
+def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
+    """Raises the first fault: names become parts of commands and paths, so nothing is done with bad ones."""
+    _refuse(session_problems(props), str(props.get("name", "")))
+    processes = tuple(props["processes"])
+    return SessionInputs(
+        props["name"], props["owner"], _server(props), processes, float(props.get("grace", 5))
+    )
+
+
+def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
+    """Raises the first fault, as session_inputs does."""
+    _refuse(window_problems(props), str(props.get("path", "")))
+    lists = {name: tuple(props.get(name) or ()) for name in ("argv", "script", "preamble", "uses", "inherit")}
+    mappings = {name: dict(props.get(name) or {}) for name in MAPPINGS}
+    return WindowInputs(
+        session=props["session"],
+        server=_server(props),
+        owner=props["owner"],
+        path=props["path"],
+        cwd=props.get("cwd") or "",
+        grace=float(props.get("grace", 5)),
+        **lists,
+        **mappings,
+    )
+
+
+def session_problems(props: Mapping[str, Any]) -> list[Problem]:
+    found = [*_shapes(props), *_words(props, "name", names.is_name), *_common(props)]
+    if not found:
+        found += [
+            Problem("processes", f"{path!r} is no process: {NO_NAME}")
+            for path in props["processes"]
+            if not names.is_path(path)
+        ]
+    return found
+
+
+def window_problems(props: Mapping[str, Any]) -> list[Problem]:
+    found = [*_shapes(props), *_words(props, "session", names.is_name), *_words(props, "path", names.is_path)]
+    found += _common(props)
+    if found:
+        return found
+    if bool(props.get("argv")) == bool(props.get("script")):
+        found.append(Problem("argv", "give either argv or script, and not an empty one"))
+    found += _texts(props)
+    cwd = props.get("cwd") or ""
+    if cwd and not cwd.startswith("/"):
+        found.append(Problem("cwd", f"{cwd!r} is not an absolute path"))
+    return [*found, *_variables(props)]
+
+
+def _shapes(props: Mapping[str, Any]) -> list[Problem]:
+    found = [
+        Problem(name, "must be a list of strings") for name in LISTS if not _is_texts(props.get(name) or [])
+    ]
+    for name in MAPPINGS:
+        value = props.get(name) or {}
+        if not isinstance(value, Mapping) or not _is_texts([*value, *value.values()]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            found.append(Problem(name, "must map strings to strings"))
+    if "processes" not in props and "path" not in props:
+        found.append(Problem("processes", "is missing"))
+    return found
+
+
+def _common(props: Mapping[str, Any]) -> list[Problem]:
+    found = _words({**props, "server": _server(props)}, "server", names.is_name)
+    owner: object = props.get("owner")
+    if not isinstance(owner, str) or not names.is_owner(owner):
+        found.append(Problem("owner", f"{owner!r} is not <project>/<stack>#<store>"))
+    grace: object = props.get("grace", 5)
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not 0 <= grace <= 3600:
+        found.append(Problem("grace", f"{grace!r} is not a number of seconds between 0 and 3600"))
+    return found
+
+
+def _words(props: Mapping[str, Any], name: str, fits: Callable[[str], bool]) -> list[Problem]:
+    value: object = props.get(name)
+    return (
+        [] if isinstance(value, str) and fits(value) else [Problem(name, f"{value!r} is no name: {NO_NAME}")]
+    )
+
+
+def _texts(props: Mapping[str, Any]) -> list[Problem]:
+    texts = {name: [*(props.get(name) or [])] for name in LISTS} | {"cwd": [props.get("cwd") or ""]}
+    texts |= {name: [*(props.get(name) or {}).values()] for name in MAPPINGS}
+    return [
+        Problem(name, "holds a NUL byte")
+        for name, values in texts.items()
+        if any("\0" in one for one in values)
+    ]
+
+
+def _variables(props: Mapping[str, Any]) -> list[Problem]:
+    found: list[Problem] = []
+    for field in MAPPINGS:
+        for name in props.get(field) or {}:
+            if not names.is_variable(name):
+                found.append(Problem(field, f"{name!r} is no name of a variable"))
+            elif name in SHELLS_OWN or name == names.MARKER:
+                found.append(
+                    Problem(field, f"{name} cannot be declared, it is set by the shell or by symphony")
+                )
+    return found
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _server(props: Mapping[str, Any]) -> str:
+    return props.get("server") or "default"
+
+
+def _refuse(problems: list[Problem], where: str) -> None:
+    if problems:
+        raise UserError(f"{problems[0].field}: {problems[0].reason}", where=where)

@@ -1,0 +1,161 @@
+"""Reads what processes printed, with the time of each part; the tmux backend's `logs` and status ask here.
+
+The supervisor writes beside each log an index of "<time> <offset> [event]" lines, at most four a second; a full
+log is moved to log.1 with its index. Offsets are those of the file they lie beside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|more|exit|signal) (\d+))?")
+# Parts of the index are this far apart, so what came at a time can lie in the part before.
+RESOLUTION = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One line of an index: from this offset on the log was written at this time or later."""
+
+    time: float
+    offset: int
+    event: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes that came at this time (0: not known) in this attempt (0: not known)."""
+
+    time: float
+    attempt: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader is: the file it reads, by inode, and the offset in it."""
+
+    inode: int = 0
+    offset: int = 0
+
+
+def marks(log: Path | str) -> list[Mark]:
+    """The index of one log file; a line that a full disk cut off is left out."""
+    index = Path(log).with_name(Path(log).name.replace("log", "index", 1))
+    try:
+        lines = index.read_bytes().splitlines()
+    except OSError:
+        return []
+    return [_mark(match) for line in lines if (match := LINE.fullmatch(line))]
+
+
+def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
+    """Every attempt the index still knows: number, when it began, and the mark of its end when it has ended."""
+    found: list[tuple[int, float, Mark | None]] = []
+    for mark in [*marks(Path(f"{log}.1")), *marks(log)]:
+        if mark.event == "start":
+            found.append((mark.number, mark.time, None))
+        elif mark.event in ("exit", "signal") and found:
+            found[-1] = (*found[-1][:2], mark)
+    return found
+
+
+def read(log: Path | str, *, since: float = 0, tail: int | None = None) -> list[Part]:
+    """All parts, oldest first, of both files; of those since then, and of the last lines only."""
+    parts = [part for file in (Path(f"{log}.1"), Path(log)) for part in _parts(file)]
+    if since:
+        parts = [part for part in parts if part.time + RESOLUTION > since]
+    return parts if tail is None else _tail(parts, tail)
+
+
+def end(log: Path | str) -> Position:
+    """Where a reader that has read everything stands."""
+    try:
+        facts = os.stat(log)  # noqa: PTH116
+    except OSError:
+        return Position()
+    return Position(facts.st_ino, facts.st_size)
+
+
+def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
+    """What is appended from there on, over rotations; None whenever there is nothing new, after a short pause."""
+    at = position or Position()
+    while True:
+        data, at = _read_on(Path(log), at)
+        if data:
+            yield Part(time.time(), 0, data)
+        else:
+            yield None
+            time.sleep(pause)
+
+
+def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
+    for file in (log.with_name(log.name + ".1"), log):
+        try:
+            with file.open("rb") as opened:
+                inode = os.fstat(opened.fileno()).st_ino
+                if at.inode not in (0, inode):
+                    continue
+                opened.seek(at.offset)
+                data = opened.read(1 << 20)
+        except OSError:
+            continue
+        if data or file == log:
+            return data, Position(inode, at.offset + len(data))
+        # The moved file is read to its end: go on with the beginning of the new one.
+        at = Position()
+        if file != log:
+            return _read_file(log)
+    return (b"", at) if not log.exists() or at.inode == 0 else _read_file(log)
+
+
+def _read_file(log: Path) -> tuple[bytes, Position]:
+    try:
+        with log.open("rb") as opened:
+            data = opened.read(1 << 20)
+            return data, Position(os.fstat(opened.fileno()).st_ino, len(data))
+    except OSError:
+        return b"", Position()
+
+
+def _parts(file: Path) -> Iterator[Part]:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return
+    known = marks(file)
+    first = known[0].offset if known else len(data)
+    if first:
+        yield Part(0, 0, data[:first])
+    attempt = 0
+    for mark, following in zip(known, [*known[1:], None], strict=True):
+        attempt = mark.number if mark.event in ("start", "more") else attempt
+        part = data[mark.offset : following.offset if following else len(data)]
+        if part:
+            yield Part(mark.time, attempt, part)
+
+
+def _tail(parts: list[Part], lines: int) -> list[Part]:
+    found: list[Part] = []
+    for part in reversed(parts):
+        if lines <= 0:
+            break
+        rows = part.data.splitlines(keepends=True)
+        # A row that goes on in the next part was counted there.
+        whole = len(rows) - (1 if found and not part.data.endswith((b"\n", b"\r")) else 0)
+        if whole > lines:
+            rows = rows[len(rows) - lines - (len(rows) - whole) :]
+        lines -= whole
+        found.append(replace(part, data=b"".join(rows)))
+    return found[::-1]
+
+
+def _mark(match: re.Match[bytes]) -> Mark:
+    moment, offset, event, number = match.groups()
+    return Mark(float(moment), int(offset), (event or b"").decode(), int(number or 0))

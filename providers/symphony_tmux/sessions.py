@@ -1,0 +1,136 @@
+"""Create, diff, read, update and delete of one experiment, over plain dicts; the provider is a thin face on it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony import paths
+from symphony_tmux import inputs, machine, observe, ports, record, server, start, stop, trees, turn, windows
+from symphony_tmux.inputs import SESSION_INPUTS, SessionInputs
+from symphony_tmux.machine import Identity
+from symphony_tmux.world import World
+
+Props = Mapping[str, Any]
+REPLACED = ("name", "owner", "server")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """changed: what to do something for; replaced: the fields that need another session."""
+
+    changed: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+
+def reason(old_inputs: Props, world: World) -> str:
+    """Why the session that state believes there must be made again, told before the outputs are known."""
+    return observe.session_reason(old_inputs, world.listing(old_inputs.get("server") or "default"))
+
+
+def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
+    """Processes of the experiment that run and that neither the program nor the state knows."""
+    known = {*declared["processes"], *(old_inputs.get("processes") or [])}
+    return sorted(world.paths(declared.get("server") or "default", declared["owner"]) - known)
+
+
+def create(props: Props, world: World) -> tuple[str, dict[str, Any]]:
+    """Make or adopt the session; of what an interrupted run left only the declared processes stay."""
+    wanted = inputs.session_inputs(props)
+    turn.take(wanted.server, wanted.name)
+    return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), world)
+
+
+def diff(olds: Props, news: Props, world: World) -> Difference:
+    """A session that is gone is made again in place; a process more or less does not change it."""
+    windows.refuse_other_host(olds, f"experiment {olds['name']}")
+    if replaced := tuple(name for name in REPLACED if olds.get(name) != news.get(name)):
+        return Difference(replaced, replaced)
+    changed: list[str] = []
+    if olds.get("grace") != news.get("grace"):
+        changed.append("grace")
+    if observe.session_reason(olds, world.listing(olds["server"])):
+        changed.append("session_id")
+    if news.get("strays"):
+        changed.append("strays")
+    return Difference(tuple(changed))
+
+
+def read(props: Props, world: World) -> dict[str, Any] | None:
+    """The outputs; None when the session is gone."""
+    windows.refuse_other_host(props, f"experiment {props['name']}")
+    if observe.session_reason(props, world.listing(props["server"])):
+        return None
+    return {**props, "server_pid": int(props["server_pid"])}
+
+
+def update(olds: Props, news: Props, world: World) -> dict[str, Any]:
+    """Make it again if it is gone and end what is not declared."""
+    windows.refuse_other_host(olds, f"experiment {olds['name']}")
+    wanted = inputs.session_inputs(news)
+    turn.take(wanted.server, wanted.name)
+    there = not observe.session_reason(olds, world.listing(wanted.server))
+    return _made(
+        wanted, float(olds["created"]) if there else time.time(), world, set(olds.get("processes") or [])
+    )
+
+
+def delete(props: Props, world: World) -> None:
+    """Every tree in one go, the session, the files, the port leases; what is gone already is no error."""
+    windows.refuse_other_host(props, f"experiment {props['name']}")
+    name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
+    turn.take(on, name)
+    world.forget(on)
+    listing = world.listing(on)
+    roots = {
+        Identity(one.pid, machine.start_of(one.pid))
+        for one in listing.panes
+        if one.owner == owner and not one.dead
+    }
+    roots |= {
+        Identity(int(one["pid"]), int(one["start_time"]))
+        for one in record.of_owner(owner)
+        if one["boot_id"] == machine.boot_id()
+    }
+    stop.take_down({one for one in roots if one.start}, trees.marked(owner), float(props.get("grace", 5)))
+    session = listing.session(name)
+    if session is not None and session.owner == owner:
+        server.kill_session(on, session.session_id)
+    _remove_files(name, owner)
+    ports.release(owner)
+    turn.give_back(on, name)
+    world.forget(on)
+
+
+def _made(
+    wanted: SessionInputs, created: float, world: World, known: set[str] | None = None
+) -> dict[str, Any]:
+    session = server.ensure_session(wanted.server, wanted.name, wanted.owner, world)
+    for path in sorted(world.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
+        windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, world)
+    return {
+        **{name: getattr(wanted, name) for name in SESSION_INPUTS},
+        "processes": list(wanted.processes),
+        "session_id": session.session_id,
+        "socket": str(paths.tmux_socket(wanted.server)),
+        "server_pid": world.listing(wanted.server).server_pid,
+        "host": machine.host(),
+        "boot_id": machine.boot_id(),
+        "created": created,
+    }
+
+
+def _remove_files(name: str, owner: str) -> None:
+    """Of a folder that another owner took over meanwhile nothing is ours."""
+    folder = paths.experiment_folder(name)
+    try:
+        holder = (folder / "owner").read_text()
+    except OSError:
+        holder = owner
+    if holder == owner:
+        for pipe in folder.glob("*/pipe"):
+            start.let_go(pipe.parent)
+        shutil.rmtree(folder, ignore_errors=True)

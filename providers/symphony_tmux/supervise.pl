@@ -1,0 +1,120 @@
+# Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
+# tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes.
+use strict;
+use warnings;
+use Fcntl;
+
+my ($folder, $attempt, $shell, $cap) = @ARGV;
+my $hires = eval { require Time::HiRes; 1 };
+my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
+
+# What stops the process must not stop its supervisor: it ends when the process has.
+$SIG{$_} = 'IGNORE' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2);
+umask 077;
+sysopen(my $pipe, "$folder/pipe", O_RDWR | O_NONBLOCK) or die "$folder/pipe: $!\n";
+open_log();
+pipe(my $wake, my $bell) or die "pipe: $!\n";
+fcntl($_, F_SETFL, O_NONBLOCK) for $wake, $bell;
+$SIG{CHLD} = sub { syswrite $bell, 'x' };
+mark("start $attempt");
+my $child = fork() // die "fork: $!\n";
+if (!$child) {
+    $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
+    exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
+}
+
+# The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
+my ($cat, $held, $end, $status, $deadline) = (0, '', '', 0, 0);
+while (1) {
+    my $ready = '';
+    vec($ready, fileno($pipe), 1) = 1;
+    vec($ready, fileno($wake), 1) = 1 unless $end;
+    select($ready, undef, undef, $end ? 0.05 : undef);
+    sysread($wake, my $rung, 16);
+    my $got = sysread($pipe, my $data, 65536);
+    if ($got) {
+        $held .= $data;
+        next if !$cat && $held !~ /\n/;
+        $cat = $1 if !$cat && $held =~ s/^(\d+)\n//;
+        my $found = $end ? index($held, $end) : -1;
+        if ($found >= 0) { put(substr($held, 0, $found)); last }
+        # What may be the beginning of the end mark waits for the rest.
+        my $keep = $end ? overlap($held, $end) : 0;
+        put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
+    }
+    if (!$end && waitpid($child, 1) == $child) {
+        $status = $?;
+        $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
+        # Through the terminal, behind all that the process wrote: when it comes back the log is complete.
+        $deadline = now() + (say_end($end) ? 2 : 0.1);
+    }
+    if ($end && now() > $deadline) { put($held); last }
+}
+mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
+print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
+kill 'TERM', $cat if $cat;
+if (my $signal = $status & 127) {
+    $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG;
+    kill $signal, $$;
+    sleep 1;
+    exit 128 + $signal;
+}
+exit($status >> 8);
+
+sub now { return $hires ? Time::HiRes::time() : time() }
+
+sub say_end {
+    sysopen(my $terminal, '/dev/tty', O_WRONLY | O_NONBLOCK | O_NOCTTY) or return 0;
+    return syswrite($terminal, $_[0]);
+}
+
+sub open_log {
+    sysopen($log, "$folder/log", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $log = undef;
+    sysopen($index, "$folder/index", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $index = undef;
+    $size = $log ? -s $log : 0;
+}
+
+sub mark {
+    my ($what) = @_;
+    my $now = now();
+    syswrite($index, sprintf("%.3f %d%s\n", $now, $size, $what ? " $what" : '')) if $index;
+    $noted = $now;
+}
+
+sub rotate {
+    close $log;
+    close $index if $index;
+    rename "$folder/log", "$folder/log.1";
+    rename "$folder/index", "$folder/index.1";
+    open_log();
+    mark("more $attempt");
+}
+
+# A full disk must not stop the process: what does not fit is counted and dropped.
+sub put {
+    my ($data) = @_;
+    return if $data eq '';
+    rotate() if $log && $size > 0 && $size + length($data) > $cap;
+    if ($lost && $log) {
+        my $note = "\n[symphony: $lost bytes of output lost: $why]\n";
+        my $wrote = syswrite($log, $note);
+        $size += $wrote if $wrote;
+        $lost = 0 if $wrote && $wrote == length $note;
+    }
+    mark('') if now() - $noted >= 0.25;
+    while (length $data) {
+        my $wrote = $log && !$lost ? syswrite($log, $data) : undef;
+        if (!$wrote) { $why = "$!" || 'no log' unless $lost; $lost += length $data; return }
+        $size += $wrote;
+        substr($data, 0, $wrote, '');
+    }
+}
+
+sub overlap {
+    my ($text, $mark) = @_;
+    for my $length (reverse 1 .. length($mark) - 1) {
+        return $length if length($text) >= $length && substr($text, -$length) eq substr($mark, 0, $length);
+    }
+    return 0;
+}
