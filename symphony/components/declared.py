@@ -52,9 +52,9 @@ def listed(said: Any) -> Any:
 
 def text(said: Any) -> Any:
     """A number or a path as text; everything else as it is."""
-    if isinstance(said, numbers.Real) and not isinstance(said, bool):
-        return str(said)
-    return path(said)
+    return (
+        str(said) if isinstance(said, numbers.Real) and said is not True and said is not False else path(said)
+    )
 
 
 def path(said: Any) -> Any:
@@ -76,7 +76,9 @@ def merged(before: Any, added: Any) -> Any:
     """Two mappings as one, the later value wins; what is no mapping stays, for the plan to refuse."""
     if not isinstance(before, Mapping):
         return before
-    return {**before, **added} if isinstance(added, Mapping) else added
+    if not isinstance(added, Mapping):
+        return added
+    return {**cast("Mapping[Any, Any]", before), **cast("Mapping[Any, Any]", added)}
 
 
 def names(said: Any) -> tuple[Any, ...]:

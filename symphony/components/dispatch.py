@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -9,7 +10,12 @@ from pathlib import Path
 
 import pulumi
 
+from symphony.errors import SymphonyError
 from symphony.plan.names import nearest
+
+_NOT_THE_USERS = tuple(
+    f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (pulumi, sys.modules["symphony"])
+)
 
 
 def run_program(folder: str | Path = "stacks") -> None:
@@ -28,16 +34,30 @@ def run_program(folder: str | Path = "stacks") -> None:
         runpy.run_path(str(file), run_name="__main__")
     except pulumi.RunError:
         raise
+    except SymphonyError as error:
+        raise pulumi.RunError(str(error)) from None
     except Exception as error:
         raise pulumi.RunError(_own_traceback(error, file)) from None
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:
-    """The traceback from the program's own first line on: what called the program helps nobody."""
-    trace = error.__traceback__
-    while trace is not None and not _is_file(trace.tb_frame.f_code.co_filename, file):
-        trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    """The traceback of the user's own lines: what called the program, and where in symphony it ended, helps
+    nobody.
+    """
+    report = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = report
+    while part is not None:
+        first = next((i for i, frame in enumerate(part.stack) if _is_file(frame.filename, file)), None)
+        part.stack = traceback.StackSummary.from_list(_shown(part.stack, first))
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(report.format()).rstrip()
+
+
+def _shown(stack: traceback.StackSummary, first: int | None) -> list[traceback.FrameSummary]:
+    own = [frame for frame in stack[first or 0 :] if first is not None]
+    while own and own[-1].filename.startswith(_NOT_THE_USERS):
+        own.pop()
+    return own
 
 
 def _is_file(name: str, file: Path) -> bool:

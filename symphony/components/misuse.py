@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pulumi
@@ -21,15 +21,14 @@ def misuse(what: str, remedy: str) -> MisuseError:
 
 
 @contextmanager
-def told_in_one_line() -> Iterator[None]:
+def told_in_one_line() -> Generator[None]:
     """Turn a UserError of the rooms below, and a file that cannot be used, into a MisuseError."""
     try:
         yield
     except UserError as error:
         raise MisuseError(error.what, where=error.where or str(caller()), remedy=error.remedy) from error
     except OSError as error:
-        raise misuse(
-            f"{error.filename}: {(error.strerror or str(error)).lower()}", "Check the path"
-        ) from error
+        reason = (error.strerror or str(error)).lower()
+        raise misuse(f"{error.filename}: {reason}", "Check the path") from error
     except UnicodeError as error:
-        raise misuse(f"the file is no UTF-8 text: {error.reason}", "Save the experiment again") from error
+        raise misuse(f"the file is no UTF-8 text: {error}", "Save the experiment again") from error

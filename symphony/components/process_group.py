@@ -108,16 +108,14 @@ def find(things: Iterable[Any], name: str, within: str) -> Any:
             return each
         known.append(str(each.name))
     near = nearest(str(name), known)
-    listed_names = ", ".join(map(shown, known)) or "nothing"
-    raise misuse(
-        f"{within} has no {shown(name)}", f"Did you mean {shown(near)}" if near else f"It has: {listed_names}"
+    remedy = (
+        f"The nearest is {shown(near)}" if near else f"It has: {', '.join(map(shown, known)) or 'nothing'}"
     )
+    raise misuse(f"{within} has no {shown(name)}", remedy)
 
 
 def expect(thing: object, kind: type[Any], made_by: str) -> None:
     """UserError: the thing is of another kind."""
     if not isinstance(thing, kind):
-        raise misuse(
-            f"a {type(thing).__name__} is added where a {kind.__name__} belongs",
-            f"Add what {made_by} returns",
-        )
+        what = f"a {type(thing).__name__} is added where a {kind.__name__} belongs"
+        raise misuse(what, f"Add what {made_by} returns")

@@ -19,6 +19,7 @@ from symphony.plan.names import launched_name
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.worlds import world_named
+from symphony.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
@@ -50,7 +51,7 @@ class Run:
     context: Context
     expander: Expander
     experiments: list[Experiment] = field(default_factory=list["Experiment"])
-    launched: dict[int, tuple[Experiment, Plan]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
+    launched: dict[int, tuple[Experiment, Plan, ExperimentSpec]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
 
 
 def program_name() -> str:
@@ -84,14 +85,15 @@ def launch(experiment: Experiment) -> None:
     _refuse_second(run)
     if id(experiment) in run.launched:
         return
-    plan = _planned(run, experiment)
+    spec = experiment.spec
+    plan = _planned(run, spec)
     experiment.register(plan)
-    run.launched[id(experiment)] = (experiment, plan)
+    run.launched[id(experiment)] = (experiment, plan, spec)
 
 
-def _planned(run: Run, experiment: Experiment) -> Plan:
+def _planned(run: Run, spec: ExperimentSpec) -> Plan:
     try:
-        return build_plan(experiment.spec, run.expander.target(experiment.spec, run.context))
+        return build_plan(spec, run.expander.target(spec, run.context))
     except PlanError as error:
         handover.write_problems(error)
         raise pulumi.RunError(error.report()) from None
@@ -145,7 +147,12 @@ def _expand(run: Run) -> None:
                 f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
                 ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
             )
-    for experiment, plan in run.launched.values():
+    for experiment, plan, spec in run.launched.values():
+        if experiment.spec != spec:
+            raise pulumi.RunError(
+                f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
+                " Say everything inside its with block, or before launch()."
+            )
         try:
             rendered = run.expander.expand(plan, run.context, experiment)
         except SymphonyError as error:

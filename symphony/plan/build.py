@@ -16,9 +16,7 @@ from symphony.spec.process import ProcessSpec
 
 def problems(spec: ExperimentSpec, target: Target) -> tuple[Problem, ...]:
     """Everything that keeps the experiment from running there, each once, in the order of the program."""
-    clean, wrong_types = checked(spec)
-    found = dict.fromkeys((*wrong_types, *broken(clean, target)))
-    return tuple(sorted(found, key=lambda problem: problem.where[:1]))
+    return _judged(spec, target)[1]
 
 
 def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
@@ -26,9 +24,9 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
 
     Pure: equal arguments give equal plans.
     """
-    if found := problems(spec, target):
+    clean, found = _judged(spec, target)
+    if found:
         raise PlanError(target.launched_as, found)
-    clean, _ = checked(spec)
     services = resolve(clean, target)
     shared = variables(services)
     members = tuple(_planned(clean, group, process, shared, target) for group, process in clean.members())
@@ -43,6 +41,12 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
         secrets=clean.secrets,
         unused=not_used(clean, target),
     )
+
+
+def _judged(spec: ExperimentSpec, target: Target) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
+    clean, wrong_types = checked(spec)
+    found = dict.fromkeys((*wrong_types, *broken(clean, target)))
+    return clean, tuple(sorted(found, key=lambda problem: problem.where[:1]))
 
 
 def _planned(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
+from symphony.plan.names import printable
+
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
 
@@ -55,11 +57,11 @@ def _change(
 
 def _why(setting: str, old: Inputs, new: Inputs) -> str:
     before, after = old.get(setting), new.get(setting)
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        names = _differing_names(cast("Inputs", before), cast("Inputs", after))
-        return f"{setting}: {', '.join(names)}"
-    if isinstance(before, list) and isinstance(after, list):
-        return f"{setting}: {_lists(cast('list[Any]', before), cast('list[Any]', after))}"
+    if isinstance(before or after, Mapping):
+        names = _differing_names(cast("Inputs", before or {}), cast("Inputs", after or {}))
+        return f"{setting}: {', '.join(map(_text, names))}"
+    if isinstance(before or [], list) and isinstance(after or [], list):
+        return f"{setting}: {_lists(cast('list[Any]', before or []), cast('list[Any]', after or []))}"
     return f"{setting}: {_text(before)} -> {_text(after)}"
 
 
@@ -75,11 +77,10 @@ def _lists(before: list[Any], after: list[Any]) -> str:
     end = 0
     while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
         end += 1
-    context = f"{before[start - 1]} " if start else ""
+    context = f"{_text(before[start - 1])} " if start else ""
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     return f"{context}{_text(' '.join(map(str, old)))} -> {_text(' '.join(map(str, new)))}"
 
 
 def _text(value: Any) -> str:
-    text = "nothing" if value in (None, "") else str(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return "nothing" if value in (None, "") else printable(str(value), 60)

@@ -8,12 +8,18 @@ from collections.abc import Iterable
 
 MAX_NAME = 63
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_label(name: str) -> bool:
     """Lower-case letters, digits and inner dashes, at most 63: a DNS label, and safe as a tmux name."""
     return _LABEL.fullmatch(name) is not None
+
+
+def is_experiment(name: str) -> bool:
+    """What Pulumi accepts for a stack: letters, digits, dashes, underscores and dots, at most 63."""
+    return _EXPERIMENT.fullmatch(name) is not None
 
 
 def is_variable(name: str) -> bool:
@@ -49,6 +55,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def shown(name: object, limit: int = 60) -> str:
     """A name as it may stand in a message: quoted, escaped, not longer than limit."""
-    text = name if isinstance(name, str) else repr(name)
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f'"{escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"}"'
+    return f'"{printable(name if isinstance(name, str) else repr(name), limit)}"'
+
+
+def printable(text: str, limit: int = 0) -> str:
+    """A text on one line, without a character that a terminal would act on, not longer than a limit."""
+    escaped = text if text.isprintable() else "".join(map(_escaped, text[: limit or None]))
+    return escaped if not limit or len(escaped) <= limit else escaped[: limit - 1] + "…"
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()

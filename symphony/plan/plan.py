@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from symphony.plan.names import printable
 from symphony.plan.problems import count
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import Resources
+from symphony.spec.serialize import dump_mount
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,18 @@ class Plan:
         return {service.name: service.address for service in self.services if service.path == path}
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Plain values; a mount says its kind."""
+        plain = asdict(self)
+        for process, values in zip(self.processes, plain["processes"], strict=True):
+            values["mounts"] = [dump_mount(mount) for mount in process.mounts]
+        return plain
 
     def to_json(self) -> str:
         """The whole plan as JSON; equal plans give equal text."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:
-        rows = [(p.path, " ".join(p.command) or "; ".join(p.cmds) or p.image or "") for p in self.processes]
+        rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
         width = max((len(path) for path, _ in rows), default=0)
         lines = [f"{self.launched_as} on {self.world}: {count(len(rows), 'process', 'processes')}"]
         lines += [f"  {path:{width}}  {what}" for path, what in rows]
@@ -124,3 +130,8 @@ class Plan:
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
         ]
         return "\n".join(lines)
+
+
+def _started(process: PlannedProcess) -> str:
+    """What a process runs, in short; cmds, made for tmux, come before a command as they do there."""
+    return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or process.image or ""

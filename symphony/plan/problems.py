@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.errors import UserError
+from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
+
+LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,11 @@ class Problem:
     what: str
     remedy: str
     where: tuple[Location, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Paths in the text are made of the user's names, which may hold anything.
+        object.__setattr__(self, "what", printable(self.what, LONGEST))
+        object.__setattr__(self, "remedy", printable(self.remedy, LONGEST))
 
     def lines(self, file: str) -> str:
         """Its places, as `line 14` for those in `file` and file:line for the others."""

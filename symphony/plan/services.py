@@ -25,6 +25,7 @@ def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
     """Every service with its address in the target's world, in the order of declaration."""
+    fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     chosen: dict[str, PlannedService] = {}
     for group, process in spec.members():
@@ -32,16 +33,11 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
             chosen[use.name] = PlannedService(
                 name=use.name,
                 host=target.host_of.format(service=use.name),
-                port=_port(use.name, target, spec),
+                port=fixed[use.name] if use.name in fixed else target.ports[use.name],
                 path=path_of(group, process),
                 exposed=use.name in exposed,
             )
     return tuple(chosen.values())
-
-
-def _port(service: str, target: Target, spec: ExperimentSpec) -> int:
-    fixed = [use.port for _, use in served(spec)[service] if use.port is not None]
-    return fixed[0] if fixed else target.ports[service]
 
 
 def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:

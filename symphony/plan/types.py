@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from symphony.plan.problems import Problem
@@ -11,27 +14,51 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.mounts import Mount
+from symphony.spec.plain import NotPlainError, plain
 from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.services import ServiceUse
 
-_Spec = TypeVar("_Spec", ExperimentSpec, ProcessGroupSpec, ProcessSpec)
+AnySpec = TypeVar("AnySpec", ExperimentSpec, ProcessGroupSpec, ProcessSpec)
+AnyPart = TypeVar(
+    "AnyPart",
+    ExperimentSpec,
+    ProcessGroupSpec,
+    ProcessSpec,
+    Resources,
+    PodSettings,
+    Toleration,
+    ServiceUse,
+    Mount,
+)
 
 
 class _WrongTypeError(Exception):
-    """A value is not of the type its setting takes; the text says what it takes."""
+    """A value is not of the type its setting takes: what it takes, and which part of the value is wrong.
+
+    name is the part's own, where the value is a mapping.
+    """
+
+    def __init__(self, takes: str, part: str = "", kind: str = "", name: str = "") -> None:
+        super().__init__(takes, part, kind, name)
+        self.takes = takes
+        self.part = part
+        self.kind = kind
+        self.name = name
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _WrongTypeError("text")
-    return value
+    return str.__str__(value)
 
 
 def _number_or_text(value: Any) -> str | int | float:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, str)):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if not isinstance(value, str):
         raise _WrongTypeError("a number or text")
-    return value
+    return str.__str__(value)
 
 
 def _as_text(value: Any) -> str:
@@ -39,9 +66,9 @@ def _as_text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise _WrongTypeError("a whole number")
-    return value
+    return int(value)
 
 
 def _flag(value: Any) -> bool:
@@ -52,42 +79,59 @@ def _flag(value: Any) -> bool:
 
 def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        raise _WrongTypeError("a list of texts (or text with balanced quotes)")
+        raise _WrongTypeError("a list of texts, or one text with balanced quotes")
     if not isinstance(value, (list, tuple)):
         raise _WrongTypeError("a list of texts")
-    try:
-        return tuple(_as_text(each) for each in cast("list[Any]", value))
-    except _WrongTypeError:
-        raise _WrongTypeError("a list of texts and numbers") from None
+    return tuple(_within(f"[{i}]", _as_text, each) for i, each in enumerate(cast("list[Any]", value)))
 
 
 def _variables(value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise _WrongTypeError("a mapping from names to texts")
-    items = cast("Mapping[Any, Any]", value).items()
+    return {_name(name): _within(f"[{name!r:.60}]", _value, each, name) for name, each in _items(value)}
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise _WrongTypeError("names that are text", f" with the name {name!r:.60}", type(name).__name__)
+    return str.__str__(name)
+
+
+def _value(value: Any) -> str:
+    return str(value) if isinstance(value, bool) else _as_text(value)
+
+
+def _within(part: str, check: Callable[[Any], Any], value: Any, name: str = "") -> Any:
+    """Check a part of a value; the error names the part."""
     try:
-        return {_text(name): str(each) if isinstance(each, bool) else _as_text(each) for name, each in items}
-    except _WrongTypeError:
-        raise _WrongTypeError("a mapping from names to texts and numbers") from None
+        return check(value)
+    except _WrongTypeError as error:
+        raise _WrongTypeError(f"{error.takes} there", part, _kind(value), name) from None
 
 
 def _plain_mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise _WrongTypeError("a mapping")
-    return cast("Mapping[str, Any]", value)
+    try:
+        return plain(value)
+    except NotPlainError as error:
+        raise _WrongTypeError(f"{error.takes} there", error.part, error.kind) from None
 
 
 def _port_range(value: Any) -> tuple[int, int]:
-    pair = tuple(cast("list[Any]", value)) if isinstance(value, (list, tuple, range)) else ()
-    if isinstance(value, range) or len(pair) > 2:
-        pair = (min(pair), max(pair)) if pair else ()
-    if (
-        len(pair) != 2
-        or not all(type(each) is int and 1 <= each <= 65535 for each in pair)
-        or pair[0] > pair[1]
-    ):
-        raise _WrongTypeError("two ports, the first and the last")
-    return pair
+    pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
+    ports = [int(each) for each in pair if isinstance(each, numbers.Integral) and 1 <= int(each) <= 65535]
+    if not len(pair) == len(ports) == 2 or ports[0] > ports[1]:
+        raise _WrongTypeError("the first and the last port, such as (7000, 7999)")
+    return ports[0], ports[1]
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    return cast("Mapping[Any, Any]", value).items()
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def _optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -102,6 +146,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "preamble_cmds": _texts,
     "inherit": _texts,
     "secrets": _texts,
+    "unknown": _texts,
     "start_dir": _optional(_text),
     "image": _optional(_text),
     "image_pull_policy": _optional(_text),
@@ -131,11 +176,12 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "hostpath_type": _text,
     "use_memory": _flag,
 }
+_OF_MAPPINGS = (_variables, _plain_mapping)
 
 
 def checked(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
     """The spec with every wrongly typed value replaced by a harmless one, and a Problem for each of them."""
-    checker = _Checker()
+    checker = _Checker(spec)
     clean = checker.fields(spec, "the experiment")
     processes = tuple(checker.process(each, i, "") for i, each in enumerate(spec.processes))
     groups = tuple(checker.group(each, i) for i, each in enumerate(spec.groups))
@@ -145,98 +191,124 @@ def checked(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
 class _Checker:
     """Walks a spec once and gathers what is wrong with its types."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: ExperimentSpec) -> None:
         self.problems: list[Problem] = []
+        things = [*spec.processes, *spec.groups, *(each for group in spec.groups for each in group.processes)]
+        self.names = {each.name for each in things if isinstance(each.name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    def name_of(self, thing: ProcessSpec | ProcessGroupSpec, stand_in: str) -> str:
+        """Its name, or one that no other rule finds fault with."""
+        if isinstance(thing.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return thing.name
+        while stand_in in self.names:
+            stand_in += "-x"
+        self.names.add(stand_in)
+        return stand_in
 
     def group(self, group: ProcessGroupSpec, index: int) -> ProcessGroupSpec:
-        name = group.name if isinstance(group.name, str) else f"group-{index}"  # pyright: ignore[reportUnnecessaryIsInstance]
+        name = self.name_of(group, f"group-{index}")
         who = f"process group {name}"
         clean = self.fields(group, who, fallback=name)
-        return dataclasses.replace(
+        return _with(
             clean,
             processes=tuple(self.process(each, i, f"{name}/") for i, each in enumerate(group.processes)),
             mounts=self.mounts(group.mounts, who),
-            pod=self.pod(group.pod, who, group.at("pod")),
+            pod=self.pod(group.pod, who, group.at),
         )
 
     def process(self, process: ProcessSpec, index: int, prefix: str) -> ProcessSpec:
-        name = process.name if isinstance(process.name, str) else f"process-{index}"  # pyright: ignore[reportUnnecessaryIsInstance]
+        name = self.name_of(process, f"process-{index}")
         who = f"{prefix}{name}"
         clean = self.fields(process, who, fallback=name)
-        return dataclasses.replace(
+        return _with(
             clean,
-            **{
-                verb: self.services(getattr(process, verb), who, verb)
-                for verb in ("binds", "connects", "exposes")
-            },
-            resource_request=self.part(process.resource_request, who, process.at("resource_request")),
-            resource_limit=self.part(process.resource_limit, who, process.at("resource_limit")),
+            binds=self.services(process.binds, who, "binds"),
+            connects=self.services(process.connects, who, "connects"),
+            exposes=self.services(process.exposes, who, "exposes"),
+            resource_request=self.part(process.resource_request, who, process.at, "resource_request "),
+            resource_limit=self.part(process.resource_limit, who, process.at, "resource_limit "),
             mounts=self.mounts(process.mounts, who),
-            pod=self.pod(process.pod, who, process.at("pod")),
+            pod=self.pod(process.pod, who, process.at),
         )
 
-    def fields(self, spec: _Spec, who: str, fallback: str = "experiment") -> _Spec:
-        changed = dict(self._checked(spec, who, spec.at, {"name": fallback}))
-        return dataclasses.replace(spec, **changed)
+    def fields(self, spec: AnySpec, who: str, fallback: str = "experiment") -> AnySpec:
+        # What is to be started has a stand-in, so that a wrong type is not reported as missing too.
+        stand_ins = {"name": fallback, "command": ("?",), "cmds": ("?",), "image": "?"}
+        return self._checked(spec, who, spec.at, stand_ins)
 
     def services(self, uses: tuple[ServiceUse, ...], who: str, verb: str) -> tuple[ServiceUse, ...]:
         kept: list[ServiceUse] = []
         for use in uses:
-            if not isinstance(use.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                self._report(who, verb, use.name, "service names, lists of them, or {name: port}", use.where)
-                continue
-            port = dict(
-                self._checked(use, f"{who}, service {use.name},", lambda _, w=use.where: w, {"name": ""})
-            )
-            kept.append(dataclasses.replace(use, **port))
+            if isinstance(use.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                kept.append(self._checked(use, f"{who}, service {use.name},", lambda _, use=use: use.where))
+            else:
+                takes = "service names, lists of them, or {name: port}"
+                self._report(who, verb, _kind(use.name), takes, use.where)
         return tuple(kept)
 
     def mounts(self, mounts: tuple[Mount, ...], who: str) -> tuple[Mount, ...]:
         kept: list[Mount] = []
         for mount in mounts:
             before = len(self.problems)
-            named = {"name": "mount"} if mount.name is not None else {"name": None}
-            fields = dict(self._checked(mount, who, lambda _, w=mount.where: w, named, skip_none="name"))
+            clean = self._checked(mount, f"{who}, mount,", lambda _, mount=mount: mount.where)
             if len(self.problems) == before:
-                kept.append(dataclasses.replace(mount, **fields))
+                kept.append(clean)
         return tuple(kept)
 
-    def pod(self, pod: PodSettings, who: str, where: Location) -> PodSettings:
-        tolerations = tuple(self.part(each, who, where) for each in pod.tolerations)
-        return dataclasses.replace(self.part(pod, who, where), tolerations=tolerations)
+    def pod(self, pod: PodSettings, who: str, at: Callable[[str], Location]) -> PodSettings:
+        tolerations = tuple(
+            self.part(each, f"{who}, toleration,", lambda _, i=i: at(f"tolerations {i}"))
+            for i, each in enumerate(pod.tolerations)
+        )
+        return _with(self.part(pod, who, at), tolerations=tolerations)
 
-    def part(self, part: Any, who: str, where: Location) -> Any:
-        assert isinstance(part, (Resources, PodSettings, Toleration))
-        return dataclasses.replace(part, **dict(self._checked(part, who, lambda _: where, {})))
+    def part(self, part: AnyPart, who: str, at: Callable[[str], Location], within: str = "") -> AnyPart:
+        """The settings of a part; `within` is what stands before their names where their lines were noted."""
+        return self._checked(part, who, lambda name: at(f"{within}{name}"))
 
     def _checked(
         self,
-        spec: Any,
+        spec: AnyPart,
         who: str,
         at: Callable[[str], Location],
-        fallbacks: Mapping[str, Any],
-        skip_none: str = "",
-    ) -> Iterator[tuple[str, Any]]:
-        for field in dataclasses.fields(spec):
-            check = _CHECKS.get(field.name)
-            value = getattr(spec, field.name)
-            if check is None or (field.name == skip_none and value is None):
+        stand_ins: Mapping[str, Any] | None = None,
+    ) -> AnyPart:
+        clean: dict[str, Any] = {}
+        for name, default, check in _table(type(spec)):
+            value = getattr(spec, name)
+            if value is default:
                 continue
             try:
-                yield field.name, check(value)
+                clean[name] = check(value)
             except _WrongTypeError as error:
-                self._report(who, field.name, value, str(error), at(field.name))
-                yield field.name, fallbacks.get(field.name, _default(field))
+                place = at(f"{name} {error.name}") if error.name else at(name)
+                self._report(who, f"{name}{error.part}", error.kind or _kind(value), error.takes, place)
+                clean[name] = (stand_ins or {}).get(name, {} if check in _OF_MAPPINGS else default)
+        return _with(spec, **clean)
 
-    def _report(self, who: str, setting: str, value: Any, takes: str, where: Location) -> None:
-        kind = type(value).__name__ if value is not None else "None"
+    def _report(self, who: str, setting: str, kind: str, takes: str, where: Location) -> None:
         remedy = f"it takes {takes}"
         if kind == "Output":
             remedy += "; a Pulumi Output is not known before the run, so give a plain value"
         self.problems.append(Problem(f"{who} has {setting} of type {kind}", remedy, (where,)))
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
+@cache
+def _table(kind: type[Any]) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
+    """(name, default, check) of the fields that are checked here; no default is a value no setting has."""
+    fields = dataclasses.fields(kind)
+    return tuple((each.name, each.default, _CHECKS[each.name]) for each in fields if each.name in _CHECKS)
+
+
+def _with(spec: AnyPart, **changes: Any) -> AnyPart:
+    """The spec itself where nothing changes: most settings of most processes are not made or right."""
+    differing = {name: value for name, value in changes.items() if not _same(getattr(spec, name), value)}
+    return dataclasses.replace(spec, **differing) if differing else spec
+
+
+def _same(before: Any, after: Any) -> bool:
+    return before is after or (type(before) is tuple and type(after) is tuple and _all_same(before, after))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _all_same(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
+    return len(before) == len(after) and all(map(operator.is_, before, after))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import NOWHERE, Location
+from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.process import ProcessSpec
 
 
@@ -33,8 +33,8 @@ class ExperimentSpec:
     said: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
-        """The line that made a setting, else the line that declared the experiment."""
-        return self.said.get(setting, self.where)
+        """The line that made a setting (or one part of it: `env PATH`), else that of the declaration."""
+        return place_of(setting, self.said, self.where)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
         """Every process with its group, in the order of declaration: groups after the free processes."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_OWN_FOLDER = str(Path(__file__).resolve().parent.parent) + os.sep
+_NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent) + os.sep, "<frozen", contextlib.__file__)
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +40,13 @@ def caller() -> Location:
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_OWN_FOLDER, "<frozen")) and "contextlib" not in file:
-            return Location(file, frame.f_lineno)
+        if not file.startswith(_NOT_THE_USERS):
+            # Absolute, for the problems are shown from another folder than the program runs in.
+            return Location(os.path.abspath(file), frame.f_lineno)  # noqa: PTH100 : hot path
         frame = frame.f_back
     return NOWHERE
+
+
+def place_of(setting: str, said: Mapping[str, Location], otherwise: Location) -> Location:
+    """Where a setting was made: `env PATH` was if that was noted, else where `env` was, else `otherwise`."""
+    return said.get(setting) or said.get(setting.partition(" ")[0], otherwise)

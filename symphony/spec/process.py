@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from symphony.spec.location import NOWHERE, Location
+from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
 from symphony.spec.services import ServiceUse
@@ -54,5 +54,5 @@ class ProcessSpec:
     said: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
-        """The line that made a setting, else the line that declared the process."""
-        return self.said.get(setting, self.where)
+        """The line that made a setting (or one part of it: `env PATH`), else that of the declaration."""
+        return place_of(setting, self.said, self.where)

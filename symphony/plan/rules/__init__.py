@@ -13,6 +13,7 @@ Rule = Callable[[ExperimentSpec, Target], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
     names.launched_name_is_legal,
+    names.experiment_name_is_legal,
     names.experiment_has_processes,
     names.names_are_legal,
     names.names_are_unique,
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     environment.inherit_is_legal,
     commands.something_to_start,
     commands.no_nul_bytes,
+    commands.texts_are_unicode,
     commands.no_text_too_long,
     commands.secrets_are_readable,
     commands.start_dirs_exist,
@@ -37,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     settings.words_are_kubernetes_own,
     settings.quantities_are_legal,
     settings.mounts_are_legal,
+    settings.mounts_do_not_clash,
 )
 
 

@@ -38,7 +38,7 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 def start_dirs_exist(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for who, setting, text, where in _all_texts(spec):
-        if setting == "start_dir" and text in target.unreadable:
+        if setting == "start_dir" and text in target.unreadable and "\0" not in text:
             yield Problem(
                 f"{who} cannot start in {shown(text)}: {target.unreadable[text]}", "check start_dir", (where,)
             )
@@ -59,7 +59,7 @@ def _texts(process: ProcessSpec) -> Iterator[tuple[str, str, Location]]:
         for text in getattr(process, setting) or ():
             yield setting, text, process.at(setting)
     for name, value in process.env.items():
-        yield f"env {name}", f"{name}={value}", process.at("env")
+        yield f"env {name}", f"{name}={value}", process.at(f"env {name}")
     for setting in ("start_dir", "image"):
         if text := getattr(process, setting):
             yield setting, text, process.at(setting)
@@ -69,11 +69,12 @@ def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]
     for owner in (spec, *spec.groups):
         who = "the experiment" if owner is spec else f"process group {owner.name}"
         for name, value in owner.env.items():
-            yield who, f"env {name}", f"{name}={value}", owner.at("env")
+            yield who, f"env {name}", f"{name}={value}", owner.at(f"env {name}")
         for text in owner.preamble_cmds:
             yield who, "preamble_cmds", text, owner.at("preamble_cmds")
-        if owner.start_dir:
-            yield who, "start_dir", owner.start_dir, owner.at("start_dir")
+        for setting in ("start_dir", "image"):
+            if text := getattr(owner, setting):
+                yield who, setting, text, owner.at(setting)
     for group, process in spec.members():
         for setting, text, where in _texts(process):
             yield path_of(group, process), setting, text, where
@@ -81,7 +82,8 @@ def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]
 
 def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for who, setting, text, where in _all_texts(spec):
-        if "\0" in text:
+        # The name of a variable has a rule of its own.
+        if "\0" in (text.partition("=")[2] if setting.startswith("env ") else text):
             yield Problem(
                 f"{setting} of {who} holds a NUL byte: {shown(text, 30)}",
                 "take it out: no program can be given one",
@@ -89,9 +91,19 @@ def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             )
 
 
+def texts_are_unicode(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, setting, text, where in _all_texts(spec):
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            yield Problem(
+                f"{setting} of {who} holds half a character: {shown(text, 30)}",
+                "take it out: it comes from bytes that are no UTF-8 text",
+                (where,),
+            )
+
+
 def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for who, setting, text, where in _all_texts(spec):
-        size = len(text.encode("utf-8", "surrogateescape"))
+        size = len(text.encode("utf-8", "surrogatepass"))
         if setting not in ("cmds", "preamble_cmds") and size > MAX_TEXT:
             yield Problem(
                 f"{setting} of {who} has {size} bytes, more than the {MAX_TEXT} that a program can be given",

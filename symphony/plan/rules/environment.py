@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from caraml import contract
 from symphony.plan.names import is_label, is_variable, shown
@@ -10,7 +10,9 @@ from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import Location
+from symphony.spec.process import ProcessSpec
 
 # Set by symphony itself in every process.
 OWN_VARIABLES = {
@@ -19,28 +21,29 @@ OWN_VARIABLES = {
 }
 
 
-def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, Mapping[str, str], Location]]:
-    yield "the experiment", spec.env, spec.at("env")
-    for group in spec.groups:
-        yield f"process group {group.name}", group.env, group.at("env")
-    for group, process in spec.members():
-        yield path_of(group, process), process.env, process.at("env")
+def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
+    """(who, variable, line) of every variable that is set."""
+    owners: list[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]] = [("the experiment", spec)]
+    owners += [(f"process group {group.name}", group) for group in spec.groups]
+    owners += [(path_of(group, process), process) for group, process in spec.members()]
+    for who, owner in owners:
+        for name in owner.env:
+            yield who, name, owner.at(f"env {name}")
 
 
 def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, env, where in _declared(spec):
-        for name in env:
-            if not is_variable(name):
-                yield Problem(
-                    f"{who} sets the variable {shown(name)}",
-                    'a variable has letters, digits and "_", and does not begin with a digit',
-                    (where,),
-                )
+    for who, name, where in _declared(spec):
+        if not is_variable(name):
+            yield Problem(
+                f"{who} sets the variable {shown(name)}",
+                'a variable has letters, digits and "_", and does not begin with a digit',
+                (where,),
+            )
 
 
 def variables_do_not_collide(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     owners: dict[str, tuple[str, tuple[Location, ...]]] = {
-        name: (f"{name} is {meaning}", ()) for name, meaning in OWN_VARIABLES.items()
+        name: (f"it is {meaning}", ()) for name, meaning in OWN_VARIABLES.items()
     }
     for service, servers in served(spec).items():
         if not is_label(service):
@@ -54,11 +57,10 @@ def variables_do_not_collide(spec: ExperimentSpec, _target: Target) -> Iterator[
                     "rename one of the services",
                     (*places, *where),
                 )
-    for who, env, where in _declared(spec):
-        for name in env:
-            if name in owners:
-                reason, places = owners[name]
-                yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
+    for who, name, where in _declared(spec):
+        if name in owners:
+            reason, places = owners[name]
+            yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
 
 
 def inherit_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

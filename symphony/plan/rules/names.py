@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from symphony.plan.names import is_label, nearest, shown, why_not_label
+from symphony.plan.names import MAX_NAME, is_experiment, is_label, nearest, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
+
+_SHARED = ("env", "image", "preamble_cmds", "start_dir")
+# What may be said when a thing is declared, and what is said by a call afterwards.
+KEYWORDS: Mapping[type[Any], tuple[str, ...]] = {
+    ExperimentSpec: (*_SHARED, "inherit", "port_range", "secrets"),
+    ProcessGroupSpec: _SHARED,
+    ProcessSpec: ("cmds", "command", "args", *_SHARED),
+}
+CALLS = (
+    *("binds", "connects", "exposes", "resource_request", "resource_limit", "image_pull_policy"),
+    *("node_selector", "add_toleration", "restart_policy", "add_label", "add_labels", "set_env", "set_envs"),
+)
 
 
 def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -17,6 +30,15 @@ def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
         yield Problem(
             f"the experiment cannot be called {shown(target.launched_as)} on {target.world}",
             f"{why_not_label(target.launched_as)}; rename the stack or set symphony:namespace",
+            (spec.where,),
+        )
+
+
+def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    if not is_experiment(spec.name):
+        yield Problem(
+            f"the experiment is called {shown(spec.name)}",
+            f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
             (spec.where,),
         )
 
@@ -60,8 +82,10 @@ def _repeated(
         other = first.setdefault(thing.name, thing)
         if other is not thing:
             kind = "process" if isinstance(thing, ProcessSpec) else "process group"
+            same = type(other) is type(thing)
+            mistake = f"is declared twice{within}" if same else "has the name of a process in no group"
             yield Problem(
-                f"{kind} {shown(thing.name)} is declared twice{within}",
+                f"{kind} {shown(thing.name)} {mistake}",
                 "give one of them another name",
                 (other.where, thing.where),
             )
@@ -72,10 +96,16 @@ def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     things += [(f"process group {group.name}", group) for group in spec.groups]
     things += [(path_of(group, process), process) for group, process in spec.members()]
     for who, thing in things:
-        known = sorted(
-            set(type(thing).__dataclass_fields__) - {"where", "said", "unknown", "processes", "groups"}
-        )
         for name in thing.unknown:
-            near = nearest(name, known)
-            remedy = f'did you mean "{near}"?' if near else f"the settings are: {', '.join(known)}"
-            yield Problem(f"{who} is given {shown(name)}, which is no setting", remedy, (thing.where,))
+            yield Problem(
+                f"{who} is given {shown(name)}, which is no setting",
+                _meant(name, KEYWORDS[type(thing)]),
+                (thing.where,),
+            )
+
+
+def _meant(name: str, keywords: tuple[str, ...]) -> str:
+    if name in CALLS or name.startswith("mount_"):
+        return f"it is a call of its own: .{name}(...)"
+    near = nearest(name, keywords)
+    return f'did you mean "{near}"?' if near else f"the settings are: {', '.join(keywords)}"

@@ -102,8 +102,9 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
 
 
 def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    for path, _, use in _said(spec, "binds", "exposes"):
-        if use.port is not None and use.name in target.taken:
+    for name, servers in served(spec).items():
+        path, use = next((each for each in servers if each[1].port is not None), servers[0])
+        if name in target.taken and use.port is not None:
             yield Problem(
                 f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
                 "free that port, choose another, or leave it out to have one chosen",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from symphony.plan.names import shown
+from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import Location
+from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec
 
@@ -22,7 +23,7 @@ _TOLERATION_WORDS = {
     "operator": ("Exists", "Equal"),
     "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
 }
-_QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e\d+)?")
+_QUANTITY = re.compile(r"\d+(\.\d+)?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e\d+)?")
 
 
 def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -52,8 +53,8 @@ def words_are_kubernetes_own(spec: ExperimentSpec, _target: Target) -> Iterator[
 
 def _pod_words(who: str, pod: PodSettings, thing: ProcessSpec | ProcessGroupSpec) -> Iterator[Problem]:
     yield from _word(who, "restart_policy", pod.restart_policy, thing.at("restart_policy"))
-    for toleration in pod.tolerations:
-        yield from _toleration(who, toleration, thing.at("tolerations"))
+    for i, toleration in enumerate(pod.tolerations):
+        yield from _toleration(who, toleration, thing.at(f"tolerations {i}"))
 
 
 def _word(who: str, setting: str, value: str | None, where: Location) -> Iterator[Problem]:
@@ -84,29 +85,42 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                     yield Problem(
                         f"{path_of(group, process)} sets {kind} to {shown(str(quantity))}",
                         "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi",
-                        (process.at(setting),),
+                        (process.at(f"{setting} {kind}"),),
                     )
             if resources.gpu is not None and resources.gpu < 0:
                 yield Problem(
                     f"{path_of(group, process)} asks for {resources.gpu} GPUs",
                     "ask for none or more",
-                    (process.at(setting),),
+                    (process.at(f"{setting} gpu"),),
                 )
 
 
 def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for group, process in spec.members():
-        taken: dict[str, Location] = {}
-        for mount in (*(group.mounts if group else ()), *process.mounts):
-            path = path_of(group, process)
+    for who, thing in _things(spec):
+        for mount in thing.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(
-                    f"{path} mounts at {shown(mount.mount_path)}", "give an absolute path", (mount.where,)
+                    f"{who} mounts at {shown(mount.mount_path)}", "give an absolute path", (mount.where,)
                 )
-            elif mount.mount_path in taken:
-                yield Problem(
-                    f"{path} mounts two things at {mount.mount_path}",
-                    "give one of them another mount_path",
-                    (taken[mount.mount_path], mount.where),
-                )
-            taken.setdefault(mount.mount_path, mount.where)
+            if mount.name is not None and not is_label(mount.name):
+                what = f"{who} mounts a volume called {shown(mount.name)}"
+                yield Problem(what, why_not_label(mount.name), (mount.where,))
+
+
+def mounts_do_not_clash(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group in spec.groups:
+        yield from _clashes(f"process group {group.name}", (), group.mounts)
+    for group, process in spec.members():
+        yield from _clashes(path_of(group, process), group.mounts if group else (), process.mounts)
+
+
+def _clashes(who: str, inherited: tuple[Mount, ...], mounts: tuple[Mount, ...]) -> Iterator[Problem]:
+    taken = {mount.mount_path: mount.where for mount in inherited}
+    for mount in mounts:
+        if mount.mount_path in taken:
+            yield Problem(
+                f"{who} mounts two things at {shown(mount.mount_path)}",
+                "give one of them another mount_path",
+                (taken[mount.mount_path], mount.where),
+            )
+        taken.setdefault(mount.mount_path, mount.where)
