@@ -1,6 +1,6 @@
 """symphony: one Pulumi program runs a distributed experiment in tmux and on Kubernetes.
 
-Everything public is found here and loaded when it is first used: `import symphony` itself loads nothing heavy.
+Everything public is found here and loaded when it is first used: `import symphony` loads nothing heavy.
 """
 
 from __future__ import annotations

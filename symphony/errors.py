@@ -1,4 +1,4 @@
-"""The errors symphony raises on purpose; the command line prints each as one line, everyone else raises them."""
+"""The errors symphony raises on purpose; the command line prints each as one line."""
 
 from __future__ import annotations
 

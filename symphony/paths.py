@@ -13,7 +13,7 @@ SOCKET_PATH_LIMIT = 107
 
 
 def home() -> Path:
-    """The user's symphony folder: $SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
+    """$SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
 
     Not $XDG_RUNTIME_DIR: that one is absent under cron or su, and two folders would mean two servers.
     """

@@ -66,12 +66,25 @@ def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
     return found
 
 
-def read(log: Path | str, *, since: float = 0, tail: int | None = None) -> list[Part]:
-    """All parts, oldest first, of both files; of those since then, and of the last lines only."""
-    parts = [part for file in (Path(f"{log}.1"), Path(log)) for part in _parts(file)]
+def read(
+    log: Path | str, *, since: float = 0, tail: int | None = None, until: Position | None = None
+) -> list[Part]:
+    """All parts, oldest first, of both files; of those since then, and of the last lines only.
+
+    until: where a reader stands that will follow from there, so that nothing is read twice.
+    """
+    parts = [part for file in (Path(f"{log}.1"), Path(log)) for part in _parts(file, until)]
     if since:
         parts = [part for part in parts if part.time + RESOLUTION > since]
     return parts if tail is None else _tail(parts, tail)
+
+
+def index_size(log: Path | str) -> int:
+    """How long the index of a log is; it grows with every mark."""
+    try:
+        return Path(log).with_name("index").stat().st_size
+    except OSError:
+        return 0
 
 
 def end(log: Path | str) -> Position:
@@ -124,9 +137,11 @@ def _read_file(log: Path) -> tuple[bytes, Position]:
         return b"", Position()
 
 
-def _parts(file: Path) -> Iterator[Part]:
+def _parts(file: Path, until: Position | None) -> Iterator[Part]:
     try:
-        data = file.read_bytes()
+        with file.open("rb") as opened:
+            is_last = until is not None and os.fstat(opened.fileno()).st_ino == until.inode
+            data = opened.read(until.offset) if until is not None and is_last else opened.read()
     except OSError:
         return
     known = marks(file)

@@ -59,7 +59,7 @@ def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
 def _ended(pane: Pane) -> Condition:
     if pane.signal:
         return Condition(
-            "failed", f"it was killed by signal {pane.signal} ({_signal_name(pane.signal)})", pane
+            "failed", f"it was killed by signal {pane.signal} ({signal_name(pane.signal)})", pane
         )
     if pane.exit_code is None:
         return Condition("failed", "it ended, its exit code is not known", pane)
@@ -74,7 +74,7 @@ def _same_start(pane: Pane, start: int) -> bool:
     return found in (0, start)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

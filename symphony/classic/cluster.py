@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,8 @@ from symphony.engine import inline, store, workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import delete as deletion
 from symphony.operations import logs as output
-from symphony.operations import matching, stacks
 from symphony.operations import ls as listing
+from symphony.operations import matching, stacks
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
@@ -32,7 +32,7 @@ class Cluster:
     experiment.new_process("learner", command="python", args=["learner.py"])
     cluster.launch(experiment)
 
-    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see it, change it, delete it.
+    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too.
     """
 
     world = DEFAULT
@@ -41,7 +41,7 @@ class Cluster:
         self, *, server_name: str | None = None, preamble_cmds: Any = None, start_dir: str | None = None
     ) -> None:
         self._server = server_name
-        self._defaults = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
+        self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
 
     @staticmethod
     def new(backend: str = DEFAULT, **options: Any) -> Cluster:
@@ -193,7 +193,7 @@ class TmuxCluster(Cluster):
 
 
 @contextmanager
-def _own_environment() -> Any:
+def _own_environment() -> Generator[None]:
     """The program runs in this process and reads where to hand its plan over from the environment."""
     from symphony.operations.handed import FILE_VARIABLE
 

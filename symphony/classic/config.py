@@ -1,4 +1,4 @@
-"""SymphonyConfig: the settings of the original that hold for every experiment of a script; Cluster reads them."""
+"""SymphonyConfig: the original's settings that hold for every experiment of a script; Cluster reads them."""
 
 from __future__ import annotations
 

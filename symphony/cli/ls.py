@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from symphony.cli import screen
-from symphony.cli.times import ago
 from symphony.operations.ls import ls
+from symphony.operations.times import ago
 
 HEAD = ("name", "on", "ready", "state", "age", "")
 

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from symphony.backends.interface import ProcessStatus
 from symphony.cli import choose, screen
-from symphony.cli.times import ago
-from symphony.operations.process import processes
+from symphony.operations.process import processes, state
 
 HEAD = ("group", "name", "ready", "restarts", "state")
 
@@ -26,14 +24,3 @@ def command(
         return
     rows = [(each.group, each.name, int(each.ready), each.restarts, state(each)) for each in statuses]
     screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))
-
-
-def state(status: ProcessStatus) -> str:
-    """The state of a process in words: `running: 14m (last: exit 139)`."""
-    since = ago(status.since)
-    parts = [status.why, f"{since} ago" if status.why and since else since]
-    if status.state == "running":
-        parts = [since, status.why]
-    words = ", ".join(part for part in parts if part)
-    last = f" (last: {status.last})" if status.last else ""
-    return f"{status.state}{': ' if words else ''}{words}{last}"

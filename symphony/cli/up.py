@@ -9,11 +9,11 @@ import typer
 
 from symphony.cli import choose, plan_table, screen
 from symphony.cli.plan import command as show_plan
-from symphony.cli.process import state
 from symphony.cli.progress import Board
 from symphony.errors import UserError
 from symphony.operations import targets
 from symphony.operations.plan import Planned, plan
+from symphony.operations.process import state
 from symphony.operations.up import Ended, Progress, Remark, up
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from symphony.engine.events import Diagnostic
 from symphony.engine.run import Run
 from symphony.errors import SymphonyError
 from symphony.operations import stacks, targets
-from symphony.operations.handed import Handed, inbox
+from symphony.operations.handed import Handed, Inbox, inbox
 from symphony.plan.changes import Change, changes
 
 
@@ -50,11 +50,15 @@ class Planned:
 
 def plan(said: str | None) -> Planned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    target = targets.of(said)
+    return planned_from(targets.of(said), _project_run)
+
+
+def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inbox], Run]) -> Planned:
+    """What one preview of a stack comes to; make_run starts it."""
     before = stacks.read(target.name)
     stacks.refuse_other_host(before)
     with targets.existing(target), inbox() as box:
-        with Run("preview", target.workspace, str(target.name), extra=box.environment) as run:
+        with make_run(target, box) as run:
             for _ in run:
                 pass
         handed = box.take()
@@ -62,6 +66,10 @@ def plan(said: str | None) -> Planned:
     if handed is None:
         raise no_experiment(target.name.stack, run.outcome.diagnostics)
     return compared(target.name.stack, target.workspace, before, handed)
+
+
+def _project_run(target: targets.Target, box: Inbox) -> Run:
+    return Run("preview", target.workspace, str(target.name), extra=box.environment)
 
 
 def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, handed: Handed) -> Planned:

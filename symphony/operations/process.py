@@ -5,6 +5,7 @@ from __future__ import annotations
 from symphony.backends.interface import ProcessStatus
 from symphony.errors import UserError
 from symphony.operations import stacks
+from symphony.operations.times import ago
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
@@ -16,3 +17,14 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
         )
     (statuses,) = stack.observer().statuses([stack.recorded])
     return statuses
+
+
+def state(status: ProcessStatus) -> str:
+    """The state of a process in words: `running: 14m (last: exit 139)`."""
+    since = ago(status.since)
+    parts = [status.why, f"{since} ago" if status.why and since else since]
+    if status.state == "running":
+        parts = [since, status.why]
+    words = ", ".join(part for part in parts if part)
+    last = f" (last: {status.last})" if status.last else ""
+    return f"{status.state}{': ' if words else ''}{words}{last}"

@@ -79,6 +79,13 @@ def refuse_other_host(stack: Stack) -> None:
         )
 
 
+def addresses(stack: Stack) -> dict[str, str]:
+    """service -> "host:port", as the state records them."""
+    resources = stack.state.resources if stack.state else ()
+    experiment = next((each for each in resources if each.type == _EXPERIMENT), None)
+    return dict(experiment.outputs.get("addresses") or {}) if experiment else {}
+
+
 def is_here(stack: Stack) -> bool:
     """Whether what the stack records is on this machine, or on none in particular."""
     return stack.recorded is None or stack.recorded.host in ("", paths.host())

@@ -53,9 +53,8 @@ def _remove(target: Target) -> None:
 
 def _only(place: workspace.Workspace) -> str:
     """The one stack of the project, else its one program."""
-    known = (
-        {name.stack for name in store.names() if name.project == place.project} if store.is_files() else set()
-    )
+    stacks = store.names() if store.is_files() else []
+    known = {name.stack for name in stacks if name.project == place.project}
     programs = {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}
     for candidates in (known, programs):
         if len(candidates) == 1:

@@ -1,0 +1,115 @@
+"""The log files of processes as lines, merged by time, and what is appended to them; observe calls it."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from symphony.backends.interface import LogLine
+from symphony_tmux import logs as files
+from symphony_tmux.logs import Mark, Part
+from symphony_tmux.observe import signal_name
+
+# Colours, cursor moves and titles: a terminal's business, not a log's.
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
+_ROUND = 0.1
+# A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
+_ENDED_AFTER = 1.5
+
+
+def merged(
+    processes: Mapping[str, Mapping[str, Any]],
+    paths: Sequence[str],
+    *,
+    since: float | None,
+    tail: int | None,
+    follow: bool,
+    alive: Callable[[], bool],
+) -> Iterator[LogLine]:
+    """The lines of some processes in the order of time; with follow, those to come until all have ended.
+
+    alive tells, when nothing comes any more, whether something still could.
+    """
+    readers = [_Reader(path, Path(str(processes[path]["log"]))) for path in paths]
+    yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=lambda line: line.time or 0)
+    if follow:
+        yield from _following(readers, alive)
+
+
+def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
+    quiet_since = time.monotonic()
+    while True:
+        lines = [line for reader in readers for line in reader.news()]
+        yield from sorted(lines, key=lambda line: line.time or 0)
+        if lines:
+            quiet_since = time.monotonic()
+        elif time.monotonic() - quiet_since > _ENDED_AFTER:
+            if all(reader.has_ended() for reader in readers) or not alive():
+                return
+            quiet_since = time.monotonic()
+        time.sleep(_ROUND)
+
+
+class _Reader:
+    """One process's log: what is there, then what comes."""
+
+    def __init__(self, path: str, log: Path) -> None:
+        self.path = path
+        self.log = log
+        self._rest = b""
+        self._told: set[Mark] = set()
+        self._index = 0
+        self._stream: Iterator[Part | None] = iter(())
+
+    def past(self, since: float | None, tail: int | None) -> list[LogLine]:
+        """The lines there are; where they end is where news() begins."""
+        position = files.end(self.log)
+        self._stream = files.follow(self.log, position, pause=0)
+        parts = files.read(self.log, since=since or 0, tail=tail, until=position)
+        lines = [line for part in parts for line in self._lines(part)]
+        # A prompt or a progress bar has no end of line yet; it is output all the same.
+        if self._rest:
+            lines.append(self._line(self._rest, parts[-1].time))
+            self._rest = b""
+        ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
+        return sorted([*lines, *ends], key=lambda line: line.time or 0)
+
+    def news(self) -> list[LogLine]:
+        """The lines that came since the last call."""
+        lines: list[LogLine] = []
+        while (part := next(self._stream)) is not None:
+            lines += self._lines(part)
+        return [*lines, *self._ends()]
+
+    def has_ended(self) -> bool:
+        """Whether the last attempt has ended, or the log went with its experiment."""
+        attempts = files.attempts(self.log)
+        return not self.log.exists() or not attempts or attempts[-1][2] is not None
+
+    def _lines(self, part: Part) -> list[LogLine]:
+        *whole, self._rest = (self._rest + part.data).split(b"\n")
+        return [self._line(line, part.time) for line in whole]
+
+    def _line(self, raw: bytes, moment: float) -> LogLine:
+        # What a progress bar overwrote with a carriage return is gone on a terminal too.
+        text = raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+        return LogLine(self.path, _ESCAPES.sub("", text), moment or None)
+
+    def _ends(self) -> list[LogLine]:
+        """How attempts ended, each told once; the index is only read again when it grew."""
+        size = files.index_size(self.log)
+        if size == self._index:
+            return []
+        self._index = size
+        ended = [mark for _, _, mark in files.attempts(self.log) if mark is not None]
+        fresh = [mark for mark in ended if mark not in self._told]
+        self._told.update(fresh)
+        return [LogLine(self.path, f"ended: {_how(mark)}", mark.time, ended=True) for mark in fresh]
+
+
+def _how(mark: Mark) -> str:
+    return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"

@@ -1,0 +1,126 @@
+"""What lives of an experiment in tmux, from its state and one listing of the server; operations ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from symphony.backends.interface import LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.tmux import logs as log_lines
+from symphony.errors import SymphonyError
+from symphony.paths import host
+from symphony_tmux import client, observe, sessions
+from symphony_tmux.changes import changes
+from symphony_tmux.client import Listing
+from symphony_tmux.world import World
+
+SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
+WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
+_SERVER = "default"
+_STATES = {"elsewhere": "unknown"}
+
+
+def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
+    """What the state records in tmux; None when it records no session and no window."""
+    session: Mapping[str, Any] = {}
+    windows: dict[str, Mapping[str, Any]] = {}
+    for resource in resources:
+        if resource.type == SESSION_TYPE:
+            session = resource.outputs
+        elif resource.type == WINDOW_TYPE:
+            windows[str(resource.inputs["path"])] = {**resource.inputs, **resource.outputs}
+    nothing: Mapping[str, Any] = {}
+    facts = session or next(iter(windows.values()), nothing)
+    if not facts:
+        return None
+    name = str(session.get("name") or facts.get("session"))
+    return Recorded(owner, name, windows, str(facts.get("host", "")))
+
+
+def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
+    """How the processes of some experiments are, with one listing a server."""
+    listings: dict[str, Listing | SymphonyError] = {}
+    return [[_status(path, facts, listings) for path, facts in each.processes.items()] for each in recorded]
+
+
+def broken(recorded: Recorded) -> dict[str, str]:
+    """path -> why the next `up` starts this process again although its settings did not change."""
+    listings: dict[str, Listing | SymphonyError] = {}
+    found: dict[str, str] = {}
+    for path, facts in recorded.processes.items():
+        listing = _listing(str(facts["server"]), listings)
+        if isinstance(listing, SymphonyError):
+            raise listing
+        condition = observe.condition(facts, listing)
+        if not condition.is_good:
+            found[path] = condition.reason
+    return found
+
+
+def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+    """The settings for which a running process is started again: the provider's own rule."""
+    return changes(old, new)
+
+
+def logs(
+    recorded: Recorded,
+    paths: Sequence[str],
+    *,
+    follow: bool = False,
+    since: float | None = None,
+    tail: int | None = None,
+) -> Iterator[LogLine]:
+    """The output of some processes, merged by time."""
+    return log_lines.merged(
+        recorded.processes,
+        paths,
+        since=since,
+        tail=tail,
+        follow=follow,
+        alive=lambda: any(status.state == "running" for status in statuses([recorded])[0]),
+    )
+
+
+def reap(owner: str, launched_as: str) -> int:
+    """Take down the session and the trees of an owner that no state knows; how many processes those were."""
+    world = World()
+    strays = world.paths(_SERVER, owner)
+    session = world.listing(_SERVER).session(launched_as)
+    if strays or (session is not None and session.owner == owner):
+        facts = {"name": launched_as, "owner": owner, "server": _SERVER, "host": host()}
+        sessions.delete(facts, World())
+    return len(strays)
+
+
+def _status(
+    path: str, facts: Mapping[str, Any], listings: dict[str, Listing | SymphonyError]
+) -> ProcessStatus:
+    listing = _listing(str(facts["server"]), listings)
+    if isinstance(listing, SymphonyError):
+        return ProcessStatus(path, "unknown", ready=False, why=listing.what)
+    condition = observe.condition(facts, listing)
+    pane = condition.pane
+    launched = float(facts["launched"]) if facts.get("launched") else None
+    return ProcessStatus(
+        path=path,
+        state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
+        ready=condition.state == "running",
+        restarts=max(0, int(facts.get("attempt") or 1) - 1),
+        why=_short(condition.reason),
+        since=float(pane.ended) if pane is not None and pane.dead and pane.ended else launched,
+        pid=int(facts["pid"]) if condition.state == "running" else None,
+    )
+
+
+def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:
+    if server not in listings:
+        try:
+            listings[server] = client.list_panes(server)
+        except SymphonyError as error:
+            listings[server] = error
+    return listings[server]
+
+
+def _short(reason: str) -> str:
+    """The provider's sentence as it stands in a column: `exit 1`, `SIGSEGV`, `window is gone`."""
+    return reason.removeprefix("it ").removeprefix("its ").removeprefix("the ")
