@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -31,10 +34,24 @@ class Answer:
 class Connection:
     """Shared by all threads of the plugin."""
 
-    def __init__(self, access: Access, canceled: threading.Event) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._canceled = canceled
+        self._canceled = threading.Event()
         self._own = threading.local()
+        self._streams: set[http.client.HTTPConnection] = set()
+
+    def cancel(self) -> None:
+        """End every wait; a request that is under way still gets its answer."""
+        self._canceled.set()
+        for connection in list(self._streams):
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, unless the run is canceled."""
+        if self._canceled.wait(seconds):
+            raise Canceled("canceled")
 
     def request(
         self, verb: str, path: str, query: dict[str, str] | None = None, body: Any = None, kind: str = "json"
@@ -62,9 +79,27 @@ class Connection:
                 if not passing or time.monotonic() + pause > deadline:
                     return _judged(status, raw, repeated)
             repeated = True
-            if self._canceled.wait(pause):
-                raise Canceled("canceled while the API server did not answer")
+            self.pause(pause)
             pause = min(pause * 2, 2)
+
+    def stream(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """The events of a watch, over a connection of its own, until the server ends it."""
+        self.pause(0)
+        connection = self._connect(timeout=float(query["timeoutSeconds"]) + TIMEOUT)
+        self._streams.add(connection)
+        try:
+            connection.request("GET", f"{path}?{urlencode(query)}", headers=self._access.headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                _judged(answer.status, answer.read(), repeated=False)
+            for line in answer:
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.pause(0)  # a canceled run closed it
+            raise Unreachable(f"the watch on {path} broke: {error}") from error
+        finally:
+            self._streams.discard(connection)
+            connection.close()
 
     def _once(
         self, verb: str, target: str, content: bytes | None, headers: dict[str, str]
@@ -82,15 +117,14 @@ class Connection:
     def _open(self) -> http.client.HTTPConnection:
         connection = getattr(self._own, "connection", None)
         if connection is None:
-            server = urlsplit(self._access.server)
-            if self._access.trust is None:
-                connection = http.client.HTTPConnection(server.netloc, timeout=TIMEOUT)
-            else:
-                connection = http.client.HTTPSConnection(
-                    server.netloc, timeout=TIMEOUT, context=self._access.trust
-                )
-            self._own.connection = connection
+            self._own.connection = connection = self._connect(TIMEOUT)
         return connection
+
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+        server, trust = urlsplit(self._access.server), self._access.trust
+        if trust is None:
+            return http.client.HTTPConnection(server.netloc, timeout=timeout)
+        return http.client.HTTPSConnection(server.netloc, timeout=timeout, context=trust)
 
 
 def _judged(status: int, raw: bytes, repeated: bool) -> Answer:

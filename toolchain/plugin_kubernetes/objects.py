@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from typing import Any
 
 from toolchain.plugin_kubernetes import readiness, state
@@ -14,7 +13,7 @@ from toolchain.plugin_kubernetes.kinds import Kind, Kinds, UnknownKind
 from toolchain.plugin_kubernetes.naming import annotation, identity, make_id, parse_id
 from toolchain.plugin_kubernetes.settings import Settings
 from toolchain.plugin_kubernetes.values import plain
-from toolchain.plugin_kubernetes.waiting import DEFAULT_TIMEOUT, Waiting
+from toolchain.plugin_kubernetes.waiting import DEFAULT_TIMEOUT, Place, Waiting
 
 # No object ever has the first revision of the store: an apply that names it only succeeds as a create.
 _NEVER = "1"
@@ -26,11 +25,14 @@ Body = dict[str, Any]
 class Objects:
     """The objects of one cluster as one provider resource describes them."""
 
-    def __init__(self, access: Access, settings: Settings, canceled: threading.Event) -> None:
-        self._connection = Connection(access, canceled)
+    def __init__(self, access: Access, settings: Settings) -> None:
+        self._connection = Connection(access)
         self._kinds = Kinds(self._connection)
-        self._waiting = Waiting(self._connection, canceled)
+        self._waiting = Waiting(self._connection)
         self._settings = settings
+
+    def cancel(self) -> None:
+        self._connection.cancel()
 
     def namespaced(self, inputs: Body) -> bool:
         return self._kind(inputs).namespaced
@@ -96,8 +98,8 @@ class Objects:
         wanted = annotation(inputs or old, "pulumi.com/deletionPropagationPolicy").lower()
         policy = {"orphan": "Orphan", "background": "Background"}.get(wanted, "Foreground")
         try:
-            path = self._kind(old or inputs).path(namespace, name)
-            answer = self._connection.request("DELETE", path, body={"propagationPolicy": policy})
+            place = Place(self._kind(old or inputs).collection(namespace), name)
+            answer = self._connection.request("DELETE", place.path, body={"propagationPolicy": policy})
         except UnknownKind:
             return
         except Refused as refused:
@@ -106,8 +108,7 @@ class Objects:
             raise
         skipped = annotation(inputs or old, readiness.SKIP).lower() == "true"
         if answer.body.get("kind") != "Status" and not skipped:
-            uid = answer.body["metadata"].get("uid", "")
-            self._waiting.until_gone(path, uid, _timeout(inputs or old, timeout))
+            self._waiting.until_gone(place, answer.body, _timeout(inputs or old, timeout))
 
     def _made(self, kind: Kind, body: Body, manager: str) -> Body:
         namespace, name = identity(body)
@@ -140,11 +141,12 @@ class Objects:
         try:
             check = readiness.check_for(inputs)
             if check is not None:
+                namespace, name = identity(live)
                 seconds = _timeout(inputs, timeout)
-                self._waiting.until_ready(self._path(live), live, check, seconds)
+                place = Place(self._kind(live).collection(namespace), name)
+                self._waiting.until_ready(place, live, check, seconds)
                 if readiness.needs_endpoints(inputs, live):
-                    endpoints = self._waiting.endpoints(*identity(live))
-                    self._waiting.until_ready(self._path(live), live, endpoints, seconds)
+                    self._waiting.until_served(namespace, name, seconds)
         except Failure as failure:
             why = "canceled" if isinstance(failure, Canceled) else str(failure)
             raise NotLive(id, state.outputs(live, inputs, manager), inputs, why) from failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from functools import wraps
 from importlib import metadata
@@ -51,7 +50,6 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         self._settings = settings.Settings()
         self._objects: Objects | None = None
         self._namespace = "default"
-        self._canceled = threading.Event()
 
     def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
         self._engine_address = request.engine_address
@@ -63,7 +61,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=version())
 
     def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        self._canceled.set()
+        if self._objects is not None:
+            self._objects.cancel()
         return empty_pb2.Empty()
 
     @_guarded
@@ -89,7 +88,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if read.known:
             reached = access.load(read.kubeconfig, read.context, read.cluster)
             self._namespace = read.namespace or reached.namespace or "default"
-            self._objects = Objects(reached, read, self._canceled)
+            self._objects = Objects(reached, read)
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
         )

@@ -1,71 +1,114 @@
-"""Waits until an object is ready or gone, by looking at it again, ever more slowly; the writes in `objects` call it."""
+"""Waits until an object is ready or gone, by watching it from the version in hand; the writes in `objects` call it."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from toolchain.plugin_kubernetes.connection import Connection
-from toolchain.plugin_kubernetes.failures import Canceled, Failure, Refused
+from toolchain.plugin_kubernetes.failures import Failure, Refused, Unreachable
 from toolchain.plugin_kubernetes.readiness import Check, Hopeless
 
 DEFAULT_TIMEOUT = 600.0
-LONGEST_PAUSE = 0.5
+# A watch that lasts longer than this is begun anew after a look, lest an event was lost.
+_ONE_WATCH = 60
+_POLL = 0.5
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one object lives."""
+
+    collection: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{self.name}"
 
 
 class Waiting:
     """One for the plugin; every wait ends when the engine cancels."""
 
-    def __init__(self, connection: Connection, canceled: threading.Event) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._canceled = canceled
 
-    def until_ready(self, path: str, live: dict[str, Any], check: Check, timeout: float) -> dict[str, Any]:
-        """The object once it is ready; Failure says what was missing, with the object as last seen in `live`."""
-        missing = self._missing(check, live)
-        for _ in self._looks(timeout):
-            if missing is None:
-                return live
-            found = self._get(path)
-            if found is None:
+    def until_ready(self, place: Place, live: Body, check: Check, timeout: float) -> None:
+        """Return once it is ready; `live` is kept up to date, so that a failure can say what there is."""
+        missing: str | None = None
+        for now in self._versions(place, live, timeout):
+            if now is None:
                 raise Failure("it was deleted while it was awaited")
-            live.clear()
-            live.update(found)
-            missing = self._missing(check, live)
-        raise Failure(f"timed out: {missing}")
-
-    def until_gone(self, path: str, uid: str, timeout: float) -> None:
-        """An object of the same name with another identity means that this one is gone."""
-        found: dict[str, Any] | None = None
-        for _ in self._looks(timeout):
-            found = self._get(path)
-            if found is None or (uid and found["metadata"].get("uid") != uid):
+            if now is not live:
+                live.clear()
+                live.update(now)
+            missing = _missing(check, live)
+            if missing is None:
                 return
-        held = (found or {}).get("metadata", {}).get("finalizers") or []
-        raise Failure(f"it is still there after {timeout:g} s{' held by ' + ', '.join(held) if held else ''}")
+        raise Failure(f"timed out after {timeout:g} s: {missing}")
 
-    def endpoints(self, namespace: str, service: str) -> Check:
-        """A check that ignores the Service itself and looks for an address that serves it."""
+    def until_gone(self, place: Place, live: Body, timeout: float) -> None:
+        """An object of the same name with another identity means that this one is gone."""
+        last, uid = live, live["metadata"].get("uid")
+        for now in self._versions(place, live, timeout):
+            if now is None or now["metadata"].get("uid") != uid:
+                return
+            last = now
+        held = last["metadata"].get("finalizers") or []
+        because = f", held by {', '.join(held)}" if held else ""
+        raise Failure(f"{place.name} is still there {timeout:g} s after its deletion{because}")
+
+    def until_served(self, namespace: str, service: str, timeout: float) -> None:
+        """Return once a ready pod stands behind a Service."""
         place = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         query = {"labelSelector": f"kubernetes.io/service-name={service}"}
-
-        def check(_: dict[str, Any]) -> str | None:
+        for _ in self._looks(timeout):
             slices = self._connection.request("GET", place, query).body.get("items") or []
-            each = [endpoint for found in slices for endpoint in found.get("endpoints") or []]
-            serves = any(endpoint.get("conditions", {}).get("ready") is not False for endpoint in each)
-            return None if serves else "no ready pod matches its selector"
+            behind = [endpoint for found in slices for endpoint in found.get("endpoints") or []]
+            if any(endpoint.get("conditions", {}).get("ready") is not False for endpoint in behind):
+                return
+        raise Failure(f"timed out after {timeout:g} s: no ready pod matches the selector of the service")
 
-        return check
+    def _versions(self, place: Place, live: Body, timeout: float) -> Iterator[Body | None]:
+        """This version, then every newer one; None once it is gone. Ends with the timeout."""
+        yield live
+        deadline, version, watching = time.monotonic() + timeout, live["metadata"]["resourceVersion"], True
+        while (left := deadline - time.monotonic()) > 0:
+            if watching:
+                try:
+                    for now in self._events(place, version, min(left, _ONE_WATCH)):
+                        yield now
+                        if now is None:
+                            return
+                except Refused as refused:
+                    watching = refused.status != 403  # who may not watch may still look
+                except Unreachable:
+                    pass  # the next look says whether the server is back
+            else:
+                self._connection.pause(_POLL)
+            found = self._get(place.path)
+            yield found
+            if found is None:
+                return
+            version = found["metadata"]["resourceVersion"]
 
-    def _missing(self, check: Check, live: dict[str, Any]) -> str | None:
-        try:
-            return check(live)
-        except Hopeless as hopeless:
-            raise Failure(str(hopeless)) from hopeless
+    def _events(self, place: Place, version: str, seconds: float) -> Iterator[Body | None]:
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={place.name}",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        for event in self._connection.stream(place.collection, query):
+            if event["type"] == "ERROR":  # the version is too old for the server
+                return
+            yield None if event["type"] == "DELETED" else event["object"]
 
-    def _get(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str) -> Body | None:
         try:
             return self._connection.request("GET", path).body
         except Refused as refused:
@@ -74,11 +117,14 @@ class Waiting:
             raise
 
     def _looks(self, timeout: float) -> Iterator[None]:
-        deadline, pause = time.monotonic() + timeout, 0.01
-        while True:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
             yield
-            if time.monotonic() > deadline:
-                return
-            if self._canceled.wait(pause):
-                raise Canceled("canceled while waiting")
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            self._connection.pause(_POLL)
+
+
+def _missing(check: Check, live: Body) -> str | None:
+    try:
+        return check(live)
+    except Hopeless as hopeless:
+        raise Failure(str(hopeless)) from hopeless
