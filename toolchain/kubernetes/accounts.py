@@ -1,4 +1,4 @@
-"""What the API server must know of the users: CoreDNS may read names, the ordinary user has role.yaml in one namespace."""
+"""Tells the API server who may do what: CoreDNS reads names, the ordinary user has role.yaml in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few requests that bringing the cluster up needs of its API server, with the administrator's certificate."""
+"""The few requests that bringing the cluster up makes to its API server, as its administrator."""
 
 from __future__ import annotations
 

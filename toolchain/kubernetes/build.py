@@ -1,4 +1,4 @@
-"""Builds the cluster's programs from the Go modules in `modules/`, once, into the user's cache; `up` asks it for them."""
+"""Builds the cluster's programs from the Go modules in `modules/`, once, into the user's cache; for `up`."""
 
 from __future__ import annotations
 
@@ -120,10 +120,9 @@ def _follow(
     """Count the packages as the compiler names them; say how far it is every few seconds."""
     assert builder.stderr is not None
     tail: list[str] = []
-    compiled, said = 0, started
-    for line in builder.stderr:
+    said = started
+    for compiled, line in enumerate(builder.stderr, 1):
         tail = [*tail[-20:], line.strip()]
-        compiled += 1
         if time.monotonic() - said >= 10:
             said = time.monotonic()
             say(f"building {title}: {compiled} of at most {total} packages, {said - started:.0f} s")

@@ -1,4 +1,4 @@
-"""Runs another program with a deadline and turns its failure into one sentence; the modules here call nothing else."""
+"""Runs another program with a deadline and turns its failure into one sentence; used by all modules here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A throw-away certificate authority and the certificates of every program and user of one cluster; called by `up`."""
+"""A throw-away certificate authority and a certificate for every program and user; called by `up`."""
 
 from __future__ import annotations
 

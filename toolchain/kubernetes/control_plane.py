@@ -1,4 +1,4 @@
-"""The command lines of etcd, the API server, the controllers and the scheduler; pure, `cluster` starts them."""
+"""The command lines of etcd, API server, controllers and scheduler; pure, `cluster` starts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes the iptables chains and rules that the cluster's programs made, and nothing else; called by `down`."""
+"""Removes the iptables chains and rules that the cluster's programs made, no others; called by `down`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clean(*, with_docker: bool) -> None:
 
 
 def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> str:
-    """What to feed to iptables-restore so that all that `saved` shows of these chains and bridges goes; '' if none."""
+    """What iptables-restore reads so that all of these chains and bridges goes; '' if there is nothing."""
     script: list[str] = []
     for table in _tables(saved):
         chains = [line[1:].split()[0] for line in table if line.startswith(":")]

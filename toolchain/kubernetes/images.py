@@ -1,4 +1,4 @@
-"""Makes single-layer images out of files and pushes them to the cluster's registry, without Docker; `up` and tests use it."""
+"""Makes single-layer images and pushes them to the registry, without Docker; for `up` and tests."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class _Registry:
 def _layer(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for folder in sorted({str(Path(name).parent) for name in files} - {"."}) + ["tmp"]:
+        for folder in [*sorted({str(Path(name).parent) for name in files} - {"."}), "tmp"]:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             archive.addfile(entry)

@@ -1,4 +1,4 @@
-"""Kernel settings that the cluster's programs change, kept before and put back after, and the control groups they leave."""
+"""Keeps the kernel settings that the cluster changes, puts them back, removes their control groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def prepare(layout: Layout) -> None:
-    """Keep the settings, then switch on forwarding: dockerd closes the FORWARD chain when it has to do that itself."""
+    """Keep the settings, then switch on forwarding: had dockerd to do it, it closes the FORWARD chain."""
     if not (PROC / "net/bridge").exists():
         succeeds(["modprobe", "br_netfilter"])
     kept = {name: (PROC / name).read_text().strip() for name in SETTINGS if (PROC / name).exists()}

@@ -1,4 +1,4 @@
-"""Writes one kubeconfig a user of the cluster, certificates embedded so that the file can be copied; called by `up`."""
+"""Writes a kubeconfig for each user of the cluster, certificates embedded so it can be copied; for `up`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that do not exist, on which the real scheduler places pods that kwok then calls Running; optional at `up`."""
+"""Nodes that do not exist: the real scheduler places pods there and kwok calls them Running; optional."""
 
 from __future__ import annotations
 

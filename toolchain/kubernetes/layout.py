@@ -1,4 +1,4 @@
-"""Where the cluster keeps its files and which addresses it uses: plain values that every other module here reads."""
+"""Where the cluster keeps its files and which addresses it uses: plain values for every module here."""
 
 from __future__ import annotations
 

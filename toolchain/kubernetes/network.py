@@ -18,7 +18,7 @@ def make_node_bridge() -> None:
 
 
 def remove_links(*, with_docker: bool, within: float = 10) -> None:
-    """Delete our bridges; the pods' own links go with their namespaces, which the kernel frees a moment later."""
+    """Delete our bridges; the pods' links go with their namespaces, which the kernel frees a moment later."""
     bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
     deadline = time.monotonic() + within
     while ports := [name for name, master in _links().items() if master in bridges]:

@@ -1,4 +1,4 @@
-"""The node: its private mount namespace, containerd, kubelet and kube-proxy, with their configuration files."""
+"""The node: a private mount namespace, containerd, kubelet, kube-proxy and their files; for `cluster`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def _containerd_toml(layout: Layout) -> str:
     return f"""version = 2
 root = "{layout.path("containerd")}"
 state = "{layout.path("containerd-state")}"
-disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+disabled_plugins = ["io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [grpc]
 address = "{containerd_socket(layout)}"

@@ -1,4 +1,4 @@
-"""Finds and ends every process that belongs to a cluster: those that carry its marker and all their descendants."""
+"""Finds and ends every process of a cluster: those that carry its marker and all that descend from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.kubernetes.layout import MARKER
 
 
 def of_cluster(folder: Path) -> list[psutil.Process]:
-    """Marked processes and what descends from them (containers descend from marked shims), zombies left out."""
+    """Marked processes and what descends from them (containers from marked shims), zombies left out."""
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

@@ -1,1 +1,1 @@
-"""A stand-in for Pulumi's Kubernetes plugin, for machines that cannot download it; the engine starts it as a program."""
+"""A stand-in for Pulumi's Kubernetes plugin where that cannot be downloaded; the engine starts it."""

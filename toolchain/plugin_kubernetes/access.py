@@ -1,4 +1,4 @@
-"""Reads a kubeconfig into what a connection needs: server, trust and credentials; the provider's Configure calls it."""
+"""Reads a kubeconfig into what a connection needs: server, trust, credentials; for Configure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to one API server over connections that stay open, one a thread; the only I/O towards Kubernetes."""
+"""Requests to one API server over connections that stay open, one a thread; all I/O towards Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares old and new inputs of one object: what changed, and which changes need a new object; Diff calls it."""
+"""Compares old and new inputs of an object: what changed, and what of it needs a new object; for Diff."""
 
 from __future__ import annotations
 

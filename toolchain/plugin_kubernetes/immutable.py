@@ -1,25 +1,86 @@
-"""The fields whose change Kubernetes refuses, so that the object must be made anew; `differences` looks them up."""
+"""The fields whose change Kubernetes refuses, so that the object is made anew; for `differences`."""
 
 from __future__ import annotations
 
 _IDENTITY = ("metadata.name", "metadata.namespace")
 
-_POD = (
-    "affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostNetwork "
-    "hostPID hostname imagePullSecrets nodeName nodeSelector overhead preemptionPolicy priority priorityClassName "
-    "readinessGates restartPolicy runtimeClassName schedulerName securityContext serviceAccount serviceAccountName "
-    "shareProcessNamespace subdomain terminationGracePeriodSeconds volumes"
-).split()
+_POD = [
+    "affinity",
+    "automountServiceAccountToken",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostname",
+    "imagePullSecrets",
+    "nodeName",
+    "nodeSelector",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "readinessGates",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "volumes",
+]
 
-_CONTAINER = (
-    "args command env image imagePullPolicy lifecycle livenessProbe ports readinessProbe resources securityContext "
-    "stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
-).split()
+_CONTAINER = [
+    "args",
+    "command",
+    "env",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "ports",
+    "readinessProbe",
+    "resources",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+]
 
-_VOLUME_SOURCES = (
-    "awsElasticBlockStore azureDisk azureFile cephfs cinder csi fc flexVolume flocker gcePersistentDisk glusterfs "
-    "hostPath iscsi local nfs photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
-).split()
+_VOLUME_SOURCES = [
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "csi",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "glusterfs",
+    "hostPath",
+    "iscsi",
+    "local",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+]
 
 _FIELDS = {
     "v1 ConfigMap": ("data", "binaryData"),

@@ -13,7 +13,7 @@ from toolchain.plugin_kubernetes.provider import version
 
 
 def install() -> Path:
-    """Link it into PULUMI_HOME's plugin folder, unless a real plugin is there; returns what the engine will run."""
+    """Link it into PULUMI_HOME's plugins unless a real one is there; return what the engine will run."""
     found = real.find()
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Which path of the API serves a kind, and whether its objects live in a namespace; asked of the server once a version."""
+"""Which path of the API serves a kind, and whether it is namespaced; asked of the server once a version."""
 
 from __future__ import annotations
 

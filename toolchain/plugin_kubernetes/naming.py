@@ -1,4 +1,4 @@
-"""Gives an object its name and namespace, and reads the annotations that steer the plugin; Check and the writes use it."""
+"""Gives an object its name and namespace and reads its annotations; Check and the writes use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creates, changes, reads and deletes objects of one cluster by server-side apply; the provider's RPCs call it."""
+"""Creates, changes, reads and deletes objects of one cluster by server-side apply; for the RPCs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Objects:
                 raise
 
     def create(self, inputs: Body, timeout: float) -> tuple[str, Body]:
-        """Make it; an object of that name that is there already is an error unless the provider may take it over."""
+        """Make it; an object of that name that is there is an error unless the provider may upsert."""
         body = plain(inputs)
         manager = (
             annotation(body, "pulumi.com/patchFieldManager") or f"pulumi-kubernetes-{secrets.token_hex(4)}"
@@ -157,7 +157,7 @@ class Objects:
         return {"fieldManager": manager, "force": "true" if force else "false"}
 
     def _explained(self, refused: Refused, id: str) -> Failure:
-        if refused.status == 409 and "uid mismatch" in refused.message or "metadata.uid" in refused.message:
+        if (refused.status == 409 and "uid mismatch" in refused.message) or "metadata.uid" in refused.message:
             return Failure(
                 f"{id} is not the object that this stack made; it was deleted outside: run `pulumi refresh`"
             )

@@ -1,4 +1,4 @@
-"""The provider protocol: each RPC reads its request, calls one function of the other modules and writes the answer."""
+"""The provider protocol: each RPC reads its request, calls one function and writes the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says of a live object whether it is what the engine waits for, or what is missing; pure, `waiting` asks it."""
+"""Says of a live object whether it is what the engine waits for, or what is missing; pure, for `waiting`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine keeps of an object: its live form as outputs, and inputs brought in line with it when it is read."""
+"""What the engine keeps of an object: its live form, and inputs in line with it when it is read; pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def expected(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def inputs_of(live: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Inputs after a read: the old ones with the live values, or (import) all that a program could have said."""
+    """Inputs after a read: the old ones with the live values, or (import) what a program could have said."""
     if not old:
         return clean({key: value for key, value in live.items() if key != "status"})
     return _guarded(mark_like(_overlaid(plain(old), _readable(live)), old))

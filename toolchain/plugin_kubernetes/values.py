@@ -1,4 +1,4 @@
-"""Turns the engine's property values into plain Python and back, secrets and unknowns kept apart; every RPC uses it."""
+"""Turns the engine's property values into plain Python and back, secrets and unknowns kept apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits until an object is ready or gone, by watching it from the version in hand; the writes in `objects` call it."""
+"""Waits until an object is ready or gone, by watching it from the version in hand; for `objects`."""
 
 from __future__ import annotations
 
