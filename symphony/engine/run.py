@@ -31,9 +31,9 @@ from symphony.errors import SymphonyError
 Verb = Literal["up", "preview", "destroy", "refresh"]
 Result = Literal["succeeded", "failed", "interrupted", "timed out"]
 
-# Ctrl-C to the end of everything: the engine finishes what is under way, then only saves, then is killed.
-SAVE_AFTER = 2.5
-KILL_AFTER = 4.5
+# From Ctrl-C to the end of everything: the engine lets what is under way finish. Then plugins and program are
+# killed under it: what they were at fails, and the engine still saves what is done. Then it is killed itself.
+KILL_AFTER = watch.GRACE
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEPT_OF_STDERR = 64 * 1024
 
@@ -204,7 +204,7 @@ class Run:
             yield rest
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
-        """Interrupt, make it save, kill: each once, as the time since the stop was asked goes by."""
+        """Interrupt, leave it nothing but to save, kill: each once, as the time since the stop goes by."""
         now = time.monotonic()
         if self._stop_asked is None and self._deadline is not None and now - self._began > self._deadline:
             self._timed_out = True
@@ -215,9 +215,9 @@ class Run:
         if self._stop_level == 0:
             self._stop_level = 1
             process.send_signal(signal.SIGINT)
-        if self._stop_level == 1 and waited > SAVE_AFTER:
+        if self._stop_level == 1 and waited > watch.SAVE_AFTER:
             self._stop_level = 2
-            process.send_signal(signal.SIGINT)
+            watch.kill_session(process.pid, spare_leader=True)
         if self._stop_level == 2 and waited > KILL_AFTER:
             self._stop_level = 3
             watch.kill_session(process.pid)

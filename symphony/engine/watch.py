@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-GRACE = 4.0
+GRACE = 4.5
+SAVE_AFTER = 2.5
 
 
 def watch(session: int) -> None:
@@ -29,22 +30,27 @@ def watch(session: int) -> None:
     end_session(session)
 
 
-def end_session(session: int, grace: float = GRACE) -> None:
-    """Interrupt the leader of a session, wait for it, then kill everyone who is left in the session."""
-    until = time.monotonic() + grace
+def end_session(session: int) -> None:
+    """Interrupt the leader of a session, then kill the others that it may save, then whoever is left."""
+    began = time.monotonic()
     if _session_of(session) == session and _signal(session, signal.SIGINT):
-        while time.monotonic() < until and is_running(session):
-            time.sleep(0.05)
+        _wait_for(session, began + SAVE_AFTER)
+        kill_session(session, spare_leader=True)
+        _wait_for(session, began + GRACE)
     kill_session(session)
 
 
-def kill_session(session: int) -> int:
+def _wait_for(pid: int, until: float) -> None:
+    while time.monotonic() < until and is_running(pid):
+        time.sleep(0.05)
+
+
+def kill_session(session: int, *, spare_leader: bool = False) -> None:
     """Kill every process of a session; the tmux server and what it runs have sessions of their own."""
-    killed = 0
+    spared = {os.getpid(), session} if spare_leader else {os.getpid()}
     for pid in _pids():
-        if pid != os.getpid() and _session_of(pid) == session and is_running(pid):
-            killed += _signal(pid, signal.SIGKILL)
-    return killed
+        if pid not in spared and _session_of(pid) == session and is_running(pid):
+            _signal(pid, signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:

@@ -1,0 +1,50 @@
+"""What every test gets: a symphony home, a state store and a Pulumi home of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symphony.engine import binary
+
+_OF_THE_USER = (
+    "PULUMI_ACCESS_TOKEN",
+    "PULUMI_CONFIG_PASSPHRASE_FILE",
+    "PULUMI_PYTHON_CMD",
+    "PULUMI_STACK",
+    "SYMPHONY_DEBUG",
+    "XDG_STATE_HOME",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A private SYMPHONY_HOME with the store in it, and a passphrase that is quick to come by."""
+    for name in _OF_THE_USER:
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    monkeypatch.setenv("SYMPHONY_HOME", str(home))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "pulumi-home"))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{home / 'state'}")
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "test")
+    return home
+
+
+@pytest.fixture(scope="session")
+def engine() -> binary.Engine:
+    """The real engine. A machine without it fails the test: a skip would hide that nothing was tested."""
+    found = binary.find()
+    if found is None:
+        pytest.fail("the Pulumi engine is not on this machine: run `make setup`")
+    return found
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=lambda mask: f"umask-{mask:03o}")
+def any_umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The test runs under an open, a usual and a closed umask."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)

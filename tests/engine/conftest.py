@@ -1,0 +1,36 @@
+"""A tiny project of a component and a dynamic resource, and a way to run the real engine over it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.engine import binary, workspace
+from symphony.engine.run import Run, Verb
+from symphony.engine.workspace import Workspace
+from tests.engine.support import TINY, Ran, Runner
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Workspace:
+    """The project, in a folder of its own."""
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    return workspace.load(folder / "Pulumi.yaml")
+
+
+@pytest.fixture
+def run(tiny: Workspace, engine: binary.Engine) -> Runner:
+    """run("up", program="Thing('x')") to the end, on the stack `dev`, made when it is missing."""
+
+    def runner(verb: Verb, *, program: str = "", stack: str = "dev", **more: Any) -> Ran:
+        workspace.create_stack(tiny, stack)
+        extra = {"TINY": program, **more.pop("extra", {})}
+        with Run(verb, tiny, stack, extra=extra, **more) as started:
+            events = list(started)
+        return Ran(events, started.outcome)
+
+    return runner

@@ -1,0 +1,50 @@
+"""What the engine tests share: the result of a run to its end, and waiting for things that come true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from symphony.engine.events import Event
+from symphony.engine.run import Outcome
+
+TINY = Path(__file__).parent / "tiny"
+Kind = TypeVar("Kind")
+
+
+@dataclass
+class Ran:
+    events: list[Event]
+    outcome: Outcome
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+Runner = Callable[..., Ran]
+
+
+def wait_for(true: Callable[[], object], seconds: float, what: str) -> None:
+    """Until it is true, or fail."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, f"{what}: not within {seconds} s"
+        time.sleep(0.02)
+
+
+def processes_with(marker: str) -> list[int]:
+    """The processes that have a text in their environment: all that a run started."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                text = (folder / "environ").read_bytes()
+                state = (folder / "stat").read_bytes().rpartition(b")")[2].split()[0]
+            except OSError:
+                continue
+            if marker.encode() in text and state != b"Z":
+                found.append(int(folder.name))
+    return found

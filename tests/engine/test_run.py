@@ -1,0 +1,222 @@
+"""Engine runs as streams of typed events, over the real engine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from symphony.engine import errors, store, workspace
+from symphony.engine.events import Diagnostic, Failed, Finished, Started, Summary
+from symphony.engine.run import Run
+from symphony.engine.workspace import Workspace
+from symphony.errors import SymphonyError
+from tests.engine.support import Runner, processes_with
+
+NAME = store.StackName("tiny", "dev")
+
+
+def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
+    """Up, nothing to do, a change planned and made, refresh, destroy: events and state agree at each step."""
+    made = run("up")
+    assert made.outcome.result == "succeeded"
+    assert made.outcome.summary is not None
+    assert made.outcome.summary.changes == {"create": 4}
+    ops = {event.step.name: event.step.op for event in made.of(Finished)}
+    assert ops == {"tiny-dev": "create", "box": "create", "one": "create", "two": "create"}
+    assert {r.name for r in store.read(NAME).resources if r.custom} >= {"one", "two"}
+    assert store.read(NAME).outputs() == {"answer": 42}
+
+    same = run("up")
+    assert same.outcome.summary is not None
+    assert same.outcome.summary.changes == {"same": 4}
+
+    workspace.config_file(tiny, "dev").write_text(
+        workspace.config_file(tiny, "dev").read_text() + "config:\n  tiny:value: '2'\n"
+    )
+    planned = run("preview")
+    steps = [e.step for e in planned.of(Started) if e.step.op == "update"]
+    assert [step.name for step in steps] == ["one", "two"]
+    assert all(e.preview for e in planned.of(Started))
+    old, new = steps[0].old, steps[0].new
+    assert old is not None
+    assert new is not None
+    assert (old.inputs["value"], new.inputs["value"]) == ("1", "2")
+    assert store.read(NAME).resources[-1].inputs["value"] == "1"
+
+    assert run("up").outcome.summary.changes == {"same": 2, "update": 2}  # type: ignore[union-attr]
+    assert run("refresh").outcome.result == "succeeded"
+    gone = run("destroy")
+    assert {e.step.op for e in gone.of(Finished)} == {"delete"}
+    assert store.read(NAME).resources == ()
+
+
+def test_seconds_are_those_of_the_resource(run: Runner) -> None:
+    made = run("up", program="Thing('slow', sleep=1)")
+    seconds = {event.step.name: event.seconds for event in made.of(Finished)}
+    assert 1.0 <= seconds["slow"] < 3.0
+
+
+def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
+    failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
+    assert [event.step.name for event in failed.of(Failed)] == ["bad"]
+    assert [r.name for r in store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")] == [
+        "good"
+    ]
+    error = errors.explain(failed.outcome)
+    assert (error.what, error.where) == ("its provider failed: RuntimeError: no such thing", "bad")
+    again = run("up", program="Thing('good'); Thing('bad')")
+    assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "details", "code"),
+    [
+        ("Thing('bad', fail='ours')", "port 7000 is taken by alice. Choose another port (bad).", "", 1),
+        ("raise pulumi.RunError('rl cannot run\\n  one\\n  two')", "rl cannot run.", "  one\n  two", 2),
+        ("import sys; sys.exit(3)", "the program of dev ended with exit code 3 and said no more.", "", 2),
+        (
+            "from symphony.errors import UserError; raise UserError('no', remedy='Do')",
+            "no. Do.",
+            "",
+            2,
+        ),
+        (
+            "pulumi.CustomResource('random:index:Id', 'x', {})",
+            "the Pulumi plugin random is not on this machine. Run `pulumi plugin install resource random`.",
+            "",
+            1,
+        ),
+    ],
+    ids=["provider", "run-error", "exit", "our-error", "plugin"],
+)
+def test_failures_are_one_line(run: Runner, program: str, said: str, details: str, code: int) -> None:
+    error = errors.explain(run("up", program=program).outcome)
+    assert (str(error), "\n".join(error.details), error.exit_code) == (said, details, code)
+
+
+def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Workspace) -> None:
+    (tiny.folder / "mine.py").write_text("def half(x):\n    return x / 0\n")
+    error = errors.explain(run("up", program="import mine; mine.half(1)").outcome)
+    assert str(error) == "the program failed: ZeroDivisionError: division by zero (mine.py:2)."
+    assert error.exit_code == 2
+    text = "\n".join(error.details)
+    assert "return x / 0" in text
+    assert "site-packages" not in text
+    assert "pulumi-language" not in text
+
+
+def test_what_a_program_prints_is_an_event(run: Runner) -> None:
+    said = run("up", program="print('hello'); pulumi.log.warn('careful')")
+    assert [(d.severity, d.message.strip()) for d in said.of(Diagnostic)] == [
+        ("info", "hello"),
+        ("warning", "careful"),
+    ]
+
+
+def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask: int) -> None:
+    run("up")
+    assert os.umask(any_umask) == any_umask
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [own_home, *own_home.rglob("*")]}
+    assert len(modes) > 10
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_secrets_are_in_no_event_argument_or_state(run: Runner, own_home: Path) -> None:
+    program = """
+import os, psutil
+arguments = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+assert "hunter2" not in str(arguments), "secret in an argument"
+Thing("safe", value=pulumi.Output.secret(os.environ["SECRET_OF_TEST"]))
+"""
+    ran = run("up", program=program, extra={"SECRET_OF_TEST": "hunter2"})
+    assert ran.outcome.result == "succeeded", ran.outcome
+    assert any(e.step.name == "safe" for e in ran.of(Finished))
+    assert "hunter2" not in repr(ran.events)
+    for path in own_home.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert b"hunter2" not in (gzip.decompress(data) if path.suffix == ".gz" else data), path
+
+
+def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
+    """Runs of different stacks do not wait for each other; of the same one, the second names the first."""
+    for stack in ("left", "right"):
+        workspace.create_stack(tiny, stack)
+    extra = {"TINY": "Thing('slow', sleep=3)"}
+    with Run("up", tiny, "left", extra=extra) as left:
+        for event in left:
+            if isinstance(event, Started) and event.step.name == "slow":
+                break
+        with Run("up", tiny, "right", extra={"TINY": ""}) as right:
+            assert [e for e in right if isinstance(e, Summary)]
+        with pytest.raises(SymphonyError, match=r"left is being changed by \w+, pid \d+ on this machine"):
+            Run("up", tiny, "left", extra=extra).__enter__()
+        rest = list(left)
+    assert right.outcome.result == left.outcome.result == "succeeded"
+    assert any(isinstance(event, Finished) and event.step.name == "slow" for event in rest)
+
+
+def test_deadline(run: Runner) -> None:
+    late = run("up", program="Thing('slow', sleep=60)", deadline=3.0, extra={"MARK": "deadline-of-test"})
+    assert late.outcome.result == "timed out"
+    assert 3.0 < late.outcome.seconds < 9.0
+    assert "did not end within" in str(errors.explain(late.outcome))
+    assert processes_with("MARK=deadline-of-test") == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda text: text[: len(text) // 2], "is damaged"),
+        (lambda text: "", "is damaged"),
+        (lambda text: "\0" * len(text), "is damaged"),
+        (lambda text: json.dumps({**json.loads(text), "version": 99}), "of version 99"),
+    ],
+    ids=["half", "empty", "zeros", "version"],
+)
+def test_damaged_state_is_refused_and_left_alone(run: Runner, spoil: object, said: str) -> None:
+    run("up")
+    file = store.root() / "stacks" / "tiny" / "dev.json"
+    spoilt = spoil(file.read_text())  # type: ignore[operator]
+    file.write_text(spoilt)
+    ran = run("up")
+    assert ran.outcome.result == "failed"
+    error = errors.explain(ran.outcome)
+    assert said in str(error), str(error)
+    assert file.read_text() == spoilt
+
+
+def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("up")
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
+    error = errors.explain(run("up").outcome)
+    assert str(error).startswith("this passphrase does not open the secrets of dev.")
+    assert error.exit_code == 2
+
+
+def test_missing_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'elsewhere'}")
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    with pytest.raises(SymphonyError, match="the secrets of dev need a passphrase"):
+        run("up")
+
+
+def test_our_own_store_has_its_own_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_BACKEND_URL")
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    assert run("up").outcome.result == "succeeded"
+    assert run("destroy").outcome.result == "succeeded"
+
+
+def test_unwritable_store(
+    tiny: Workspace, engine: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'file' / 'state'}")
+    with pytest.raises(SymphonyError, match="the state cannot be written"):
+        workspace.create_stack(tiny, "dev")

@@ -1,0 +1,166 @@
+"""Runs that are stopped or killed: within five seconds nothing of them is left, and the next works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from symphony.engine import locks, store, workspace
+from symphony.engine.events import Note
+from symphony.engine.workspace import Workspace
+from tests.engine.support import Runner, processes_with, wait_for
+
+NAME = store.StackName("tiny", "dev")
+DRIVER = """
+import sys
+from pathlib import Path
+from symphony.engine import workspace
+from symphony.engine.run import Run
+place = workspace.load(Path(sys.argv[1]) / "Pulumi.yaml")
+with Run("up", place, "dev", extra={"TINY": sys.argv[2], "MARK": sys.argv[3]}) as run:
+    for event in run:
+        pass
+print(run.outcome.result, flush=True)
+sys.exit(130 if run.outcome.result == "interrupted" else run.outcome.exit_code)
+"""
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    """A text in the environment of all that a driven run starts."""
+    return f"mark-of-{tmp_path.name}-{os.getpid()}"
+
+
+@pytest.fixture
+def begun(tiny: Workspace, engine: object, tmp_path: Path, mark: str) -> subprocess.Popen[str]:
+    """A command line in the middle of an `up`: one thing is there, the provider works on a slow one."""
+    workspace.create_stack(tiny, "dev")
+    there = tmp_path / "there"
+    program = f"fast = Thing('fast'); Thing('slow', sleep=60, mark={str(there)!r}, opts=after(fast))"
+    program = "after = lambda r: pulumi.ResourceOptions(depends_on=[r])\n" + program
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tiny.folder), program, mark],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(there.exists, 30, "the slow thing is being made")
+    assert len(processes_with(f"MARK={mark}")) >= 3
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_signal_stops_within_five_seconds(
+    begun: subprocess.Popen[str], number: signal.Signals, mark: str, run: Runner
+) -> None:
+    began = time.monotonic()
+    begun.send_signal(number)
+    out, _ = begun.communicate(timeout=20)
+    assert time.monotonic() - began < 5.5
+    assert (out.strip(), begun.returncode) == ("interrupted", 130)
+    assert processes_with(f"MARK={mark}") == []
+    again = run("up", program="Thing('fast'); Thing('slow')")
+    assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_engine_once(begun: subprocess.Popen[str], mark: str) -> None:
+    """The terminal signals the whole group; only the command line is in it."""
+    os.killpg(begun.pid, signal.SIGINT)
+    begun.communicate(timeout=20)
+    assert begun.returncode == 130
+    assert processes_with(f"MARK={mark}") == []
+    assert {r.name for r in store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
+
+
+def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
+    began = time.monotonic()
+    begun.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    begun.send_signal(signal.SIGINT)
+    begun.communicate(timeout=20)
+    assert time.monotonic() - began < 2.0
+    assert processes_with(f"MARK={mark}") == []
+
+
+def test_killed_command_line_takes_the_engine_along(
+    begun: subprocess.Popen[str], mark: str, run: Runner
+) -> None:
+    begun.kill()
+    began = time.monotonic()
+    begun.communicate(timeout=20)
+    wait_for(lambda: not processes_with(f"MARK={mark}"), 6, "the engine ends")
+    assert time.monotonic() - began < 6
+    assert {r.name for r in store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
+    again = run("up", program="Thing('fast'); Thing('slow')")
+    assert again.outcome.result == "succeeded"
+
+
+def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
+    begun: subprocess.Popen[str], mark: str, run: Runner
+) -> None:
+    [lock] = locks.read("tiny", "dev")
+    assert psutil.Process(lock.pid).name() == "pulumi"
+    os.kill(lock.pid, signal.SIGKILL)
+    out, _ = begun.communicate(timeout=20)
+    assert out.strip() == "failed"
+    assert processes_with(f"MARK={mark}") == []
+    assert locks.is_dead(locks.read("tiny", "dev")[0])
+    again = run("up", program="Thing('fast'); Thing('slow')")
+    assert [note.text for note in again.of(Note)] == [
+        f"took away the lock that {lock.owner()} left on dev: that process is gone"
+    ]
+    assert again.outcome.result == "succeeded"
+    assert locks.read("tiny", "dev") == []
+
+
+def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: str) -> None:
+    for pid in processes_with(f"MARK={mark}"):
+        if "pulumi.dynamic" in psutil.Process(pid).cmdline():
+            os.kill(pid, signal.SIGKILL)
+    out, _ = begun.communicate(timeout=20)
+    assert out.strip() == "failed"
+    assert processes_with(f"MARK={mark}") == []
+
+
+def test_a_program_that_never_ends_is_stopped(
+    run: Runner, tiny: Workspace, mark: str, tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    program = f"import time, pathlib; pathlib.Path({str(there)!r}).touch(); time.sleep(600)"
+    workspace.create_stack(tiny, "dev")
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(tiny.folder), program, mark])
+    wait_for(there.exists, 30, "the program runs")
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert time.monotonic() - began < 5.5
+    assert processes_with(f"MARK={mark}") == []
+
+
+def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> None:
+    workspace.create_stack(tiny, "dev")
+    program = "Thing('slow', sleep=2)"
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(tiny.folder), program, mark],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    results = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
+    won = [out for (out, _), code in results if code == 0]
+    # The file store's lock is write, then look: both may give up, never may both go on.
+    assert len(won) <= 1
+    assert processes_with(f"MARK={mark}") == []
+    if won:
+        assert {r.name for r in store.read(NAME).resources} >= {"slow"}
+    assert locks.read("tiny", "dev") == []
