@@ -46,6 +46,7 @@ class Wire:
         "_turns",
         "_wait_in",
         "_wait_out",
+        "exiting",
         "link",
         "lost_before",
         "slice_ms",
@@ -58,6 +59,7 @@ class Wire:
         self.socket = socket
         self.link = socket.link
         self.timeout = timeout
+        self.exiting = False
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
         self._send: Any = super(zmq.Socket, raw).send  # below pyzmq's draft-option layer: a third of a call's time
@@ -268,7 +270,7 @@ class Wire:
             raise self.link.fault
         if self.lost_before is not None and self.link.lost > self.lost_before:
             raise PeerLostError(self.socket.address, "an answer, and the connection was lost")
-        if process.closing():
+        if process.closing() and not self.exiting:
             raise ClosedError(f"{self.socket.address}: the interpreter is exiting")
 
     def wait_in(self, milliseconds: int) -> None:

@@ -1,0 +1,142 @@
+"""The frames of acknowledged delivery, and the sender's window over one connection; sender.py and receiver.py use it.
+
+Every message's first frame begins with a Head. The sender numbers its messages per connection (`sequence`), the
+receiver takes them in that order only, and says how far it got: `received` (resend from after it) and `finished`
+(forget up to it). A number of the whole sender (`identifier`) marks a message that is given to another receiver.
+"""
+
+import struct
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from caraml.codec.parts import MAGIC, Parts, size
+
+HELLO, DATA, WELCOME, ACK, READY = range(1, 6)
+REDELIVERED, DETACHED = 1, 2
+
+_head = struct.Struct("<BBHIQQQQ")
+HEAD_BYTES = _head.size
+_unpack = _head.unpack_from
+_pack = _head.pack
+_KIND = 16
+
+
+class Head(NamedTuple):
+    """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA, lowest
+    unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of DATA; of WELCOME
+    and ACK the messages that may be on their way, and `window_bytes` their bytes."""
+
+    magic: int
+    kind: int
+    count: int
+    connection: int
+    sender: int
+    first: int
+    second: int
+    window_bytes: int
+
+    @property
+    def session(self) -> tuple[int, int]:
+        """What numbers count within."""
+        return self.sender, self.connection
+
+
+def pack_head(
+    kind: int, session: tuple[int, int], first: int = 0, second: int = 0, count: int = 0, window_bytes: int = 0
+) -> bytes:
+    """A head as bytes."""
+    return _pack(MAGIC, _KIND | kind, count, session[1], session[0], first, second, window_bytes)
+
+
+def read_head(frame: bytes | memoryview) -> Head | None:
+    """The head at the beginning of a frame, None if there is none."""
+    if len(frame) < HEAD_BYTES:
+        return None
+    head = Head._make(_unpack(frame))
+    if head.magic != MAGIC or head.kind >> 4 != 1:
+        return None
+    return head._replace(kind=head.kind & 0x0F)
+
+
+class Unacknowledged(NamedTuple):
+    """One message in the window: what is sent again if it must be."""
+
+    sequence: int
+    identifier: int
+    frames: Any
+    nbytes: int
+
+
+class Window:
+    """What one receiver has been sent and has not finished. `peer` is its ZeroMQ identity (b"" if there is but one)."""
+
+    __slots__ = (
+        "asked_at",
+        "connection",
+        "in_flight",
+        "max_bytes",
+        "max_messages",
+        "moved_at",
+        "next_sequence",
+        "peer",
+        "sender",
+        "unfinished",
+    )
+
+    def __init__(self, peer: bytes, sender: int, connection: int) -> None:
+        self.peer = peer
+        self.sender = sender
+        self.connection = connection
+        self.next_sequence = 1
+        self.unfinished: deque[Unacknowledged] = deque()
+        self.in_flight = 0
+        self.max_messages = self.max_bytes = 0  # nothing is sent before the receiver says how much
+        self.moved_at = self.asked_at = time.monotonic()
+
+    @property
+    def session(self) -> tuple[int, int]:
+        """What the sequence numbers count within."""
+        return self.sender, self.connection
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether another message may be sent; one over the window's bytes goes alone."""
+        waiting = len(self.unfinished)
+        return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or not waiting)
+
+    def add(self, identifier: int, payload: Any, flags: int) -> Any:
+        """Number a message and keep it; returns the frames to send."""
+        sequence = self.next_sequence
+        self.next_sequence = sequence + 1
+        frames, nbytes = _frames(pack_head(DATA, self.session, sequence, identifier, flags), payload, flags)
+        if not self.unfinished:
+            self.moved_at = time.monotonic()
+        self.unfinished.append(Unacknowledged(sequence, identifier, frames, nbytes))
+        self.in_flight += nbytes
+        return frames
+
+    def finish(self, finished: int) -> None:
+        """Forget what the receiver is through with."""
+        unfinished = self.unfinished
+        while unfinished and unfinished[0].sequence <= finished:
+            self.in_flight -= unfinished.popleft().nbytes
+            self.moved_at = time.monotonic()
+
+
+def _frames(head: bytes, payload: Any, flags: int) -> tuple[Any, int]:
+    if type(payload) is bytes:
+        if flags & DETACHED:
+            return Parts((head, payload)), len(payload) + HEAD_BYTES
+        frame = head + payload
+        return frame, len(frame)
+    return Parts((head + payload[0], *payload[1:])), HEAD_BYTES + sum(map(size, payload))
+
+
+def payload_of(message: Unacknowledged) -> tuple[Any, int]:
+    """The payload and flags of a kept message, to give it to another receiver."""
+    frames = message.frames
+    if type(frames) is bytes:
+        return frames[HEAD_BYTES:], 0
+    if len(frames[0]) == HEAD_BYTES and len(frames) == 2:
+        return frames[1], DETACHED
+    return Parts((frames[0][HEAD_BYTES:], *frames[1:])), 0

@@ -1,0 +1,233 @@
+"""ZmqReceiver: acknowledged delivery, the receiving side; see sender.py for the promise.
+
+When is a message finished, so that its sender forgets it? With `finish='received'`, when `recv` returns it. With
+`finish='processed'`, when the next `recv` is called (or the loop's handler returned): a receiver killed in between
+leaves it to another one.
+"""
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+import zmq
+
+from caraml import serializers
+from caraml.codec.parts import Inline
+from caraml.errors import MalformedMessageError, ZmqTimeoutError
+from caraml.zmq.ack_protocol import ACK, DATA, DETACHED, HEAD_BYTES, HELLO, READY, REDELIVERED, WELCOME, Head
+from caraml.zmq.ack_protocol import pack_head, read_head
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.loop import Loop
+from caraml.zmq.sender import HEARTBEAT
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import LARGE
+
+log = logging.getLogger("caraml")
+
+WINDOW = 1024
+WINDOW_BYTES = 64 << 20
+_AT_ONCE = 64
+_SESSIONS = 4096
+
+
+class _Session:
+    """How far one sender's connection has come."""
+
+    __slots__ = ("acknowledged", "finished", "key", "peer", "received")
+
+    def __init__(self, key: tuple[int, int], peer: bytes, received: int) -> None:
+        self.key = key
+        self.peer = peer
+        self.received = self.finished = self.acknowledged = received
+
+
+class ZmqReceiver(Endpoint):
+    """Receives from senders; binds unless `bind=False`. Keywords as ZmqSender's, with `deserializer`, and:
+
+    `finish` as above, `window` messages and `window_bytes` that one sender may have on their way: the bound of what is
+    held here. After a `recv`: `identifier` of the message within its `sender`, and whether it is `redelivered` (given
+    before to a receiver that died). `duplicates` counts what came twice over one connection and was dropped.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = True,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        timeout: float = -1,
+        finish: Literal["received", "processed"] = "received",
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        if finish not in ("received", "processed"):
+            raise ValueError(f"finish {finish!r} is none of received, processed")
+        options.setdefault("heartbeat", HEARTBEAT)
+        self.sender = self.identifier = 0
+        self.redelivered = False
+        self.duplicates = 0
+        self.handler_failures = 0
+        self._processed = finish == "processed"
+        self._window = min(window, (1 << 16) - 1), window_bytes
+        self._sessions: OrderedDict[tuple[int, int], _Session] = OrderedDict()
+        self._queue: deque[tuple[_Session, Head, Any, Any]] = deque()
+        self._in_hand: tuple[_Session, int] | None = None
+        self._owed: dict[tuple[int, int], _Session] = {}
+        self._made = -1
+        self._loop: Loop | None = None
+        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
+        self._decode = serializers.decoder(deserializer, self.socket)
+        if not bind:
+            self._introduce()
+
+    def _prepare(self) -> None:
+        raw = self.socket.unwrap()
+        raw.set_hwm(0)  # the windows bound what comes; a high-water mark would stall heartbeats
+        raw.linger = 1000
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next message. Raises ZmqTimeoutError, AuthenticationError."""
+        self._wire.enter()
+        try:
+            self._finish_in_hand()
+            while True:
+                while not self._queue:
+                    self._acknowledge()
+                    self._fill(timeout)
+                session, head, frame, rest = self._queue.popleft()
+                try:
+                    data = self._decode(frame, rest)
+                except MalformedMessageError as error:
+                    self._finish(session, head.first)
+                    self._reject(error)
+                    continue
+                self.sender, self.identifier = head.sender, head.second
+                self.redelivered = bool(head.count & REDELIVERED)
+                if self._processed:
+                    self._in_hand = session, head.first
+                else:
+                    self._finish(session, head.first)
+                    if not self._queue:
+                        self._acknowledge()
+                return data
+        finally:
+            self._wire.leave()
+
+    def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
+        """Call `handler(message)` for every message, here (`blocking`) or in a daemon thread, which is returned.
+
+        A message is finished when the handler returned. A handler that raises is logged and counted in
+        `handler_failures`; the loop goes on.
+        """
+        self._processed = True
+
+        def step(timeout: float) -> None:
+            message = self.recv(timeout)
+            try:
+                handler(message)
+            except Exception:
+                self.handler_failures += 1
+                log.exception("%s: the handler failed", self.address)
+
+        if self._loop is None or not self._loop.running:
+            self._loop = Loop(step)
+        return self._loop.start(blocking)
+
+    def stop(self) -> None:
+        """End the loop, after the message in hand; from any thread."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def close(self, linger: float | None = 1.0) -> None:
+        """Stop the loop, acknowledge what is finished (the message in hand counts as finished), and close."""
+        if self._loop is not None:
+            self._loop.join(1.0)
+        if not self.socket.unwrap().closed and not self._wire.in_use():
+            self._wire.enter()
+            try:
+                self._finish_in_hand()
+                self._acknowledge()
+            finally:
+                self._wire.leave()
+        super().close(linger)
+
+    def _finish_in_hand(self) -> None:
+        if self._in_hand is not None:
+            self._finish(*self._in_hand)
+            self._in_hand = None
+
+    def _finish(self, session: _Session, sequence: int) -> None:
+        session.finished = sequence
+        self._owed[session.key] = session
+
+    def _acknowledge(self) -> None:
+        for session in self._owed.values():
+            self._answer(session, ACK)
+        self._owed.clear()
+
+    def _answer(self, session: _Session, kind: int) -> None:
+        head = pack_head(kind, session.key, session.received, session.finished, *self._window)
+        session.acknowledged = session.finished
+        if session.peer:
+            self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
+        self._wire.send_part(head, 0, True, 0)
+
+    def _introduce(self) -> None:
+        self._made = self._wire.link.made
+        self._wire.enter()
+        try:
+            self._wire.send_part(pack_head(READY, (0, 0)), 0, True, 0)
+        finally:
+            self._wire.leave()
+
+    def _fill(self, timeout: float | None) -> None:
+        """Wait for one message, and take in what has come with it."""
+        wire = self._wire
+        frame, rest = wire.receive(timeout, "a message")
+        self._take(frame, rest)
+        for _ in range(_AT_ONCE):
+            frame = wire.receive_now()
+            if frame is None:
+                return
+            self._take(frame, wire.rest() if frame.more else [])
+
+    def _take(self, frame: Any, rest: list[zmq.Frame]) -> None:
+        peer = b""
+        if self._bind:
+            if not rest:
+                self._reject(MalformedMessageError("an empty message"))
+                return
+            peer, frame, rest = frame.bytes, rest[0], rest[1:]
+        whole = frame.bytes if len(frame) < LARGE else frame.buffer
+        head = read_head(whole)
+        if head is None or head.kind not in (DATA, HELLO):
+            self._reject(MalformedMessageError("not a message of a ZmqSender"))
+            return
+        session = self._sessions.get(head.session)
+        if head.kind == HELLO:
+            self._welcome(session, head, peer)
+        elif session is None:
+            self._reject(MalformedMessageError("a message of a sender that did not say hello"))
+        elif head.first == session.received + 1:
+            session.received += 1
+            if head.count & DETACHED and rest:
+                self._queue.append((session, head, rest[0], rest[1:]))
+            else:
+                self._queue.append((session, head, Inline(whole[HEAD_BYTES:]), rest))
+        elif head.first <= session.received:
+            self.duplicates += 1
+            self._owed[session.key] = session
+        else:
+            self._answer(session, WELCOME)
+
+    def _welcome(self, session: _Session | None, head: Head, peer: bytes) -> None:
+        if session is None:
+            if len(self._sessions) >= _SESSIONS:
+                self._sessions.popitem(last=False)
+            session = self._sessions[head.session] = _Session(head.session, peer, head.first - 1)
+        session.peer = peer
+        self._sessions.move_to_end(head.session)
+        self._answer(session, WELCOME)

@@ -1,0 +1,286 @@
+"""ZmqSender: acknowledged delivery, the sending side; see receiver.py for the other.
+
+>>> from caraml.zmq.receiver import ZmqReceiver
+>>> receiver = ZmqReceiver(port=0, deserializer="msgpack")
+>>> _ = receiver.start_loop(lambda message: None)
+>>> sender = ZmqSender(address=receiver.address, serializer="msgpack", timeout=5)
+>>> for step in range(100):
+...     sender.send({"step": step})
+>>> sender.flush(timeout=5)
+>>> sender.close(timeout=5)
+True
+>>> receiver.close()
+
+**Promise.** Every message that `send` took is kept until a receiver acknowledged it, and sent again when a connection
+or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the death of one (what is
+given again says so: `receiver.redelivered`, and keeps its `receiver.identifier`). Up to `window` messages are on
+their way at once: `send` returns before the acknowledgement. `flush` waits for all; `close` returns True only when all
+were acknowledged. A sender that dies takes what is unacknowledged with it.
+
+A connecting sender has one receiver; a binding one gives each message to the connected receiver with most room, and
+what a dead receiver had not finished to the others.
+"""
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+import zmq
+
+from caraml import process, serializers
+from caraml.codec.parts import Parts, size
+from caraml.errors import ClosedError, MessageTooLargeError, SocketError, ZmqTimeoutError
+from caraml.zmq.ack_protocol import DETACHED, HELLO, READY, REDELIVERED, WELCOME, Head, Window
+from caraml.zmq.ack_protocol import pack_head, payload_of, read_head
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import ZERO_COPY
+
+HEARTBEAT = 5.0
+ASK_AGAIN = 1.0
+CLOSE_TIMEOUT = 10.0
+_READ_EVERY = 32
+
+
+class ZmqSender(Endpoint):
+    """Sends what must arrive; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+
+    `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go without an
+    acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5 seconds unless given.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = False,
+        timeout: float = -1,
+        serializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        options.setdefault("heartbeat", HEARTBEAT)
+        self.timeout = timeout
+        self._sender = secrets.randbits(63)
+        self._connections = itertools.count(1)
+        self._identifiers = itertools.count(1)
+        self._windows: dict[bytes, Window] = {}
+        self._orphans: list[tuple[int, Any, int]] = []
+        self._unread = 0
+        self._lost = 0
+        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+        if not bind:
+            self._greet(b"")
+
+    def _prepare(self) -> None:
+        raw = self.socket.unwrap()
+        raw.set_hwm(0)  # the window bounds what is on its way; a high-water mark would stall heartbeats
+        raw.linger = 0
+        if self._bind:
+            raw.router_mandatory = True
+        process.close_at_exit(self)
+
+    def send(self, msg: Any, timeout: float | None = None) -> None:
+        """Take one message for delivery; `msg` may be changed afterwards.
+
+        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for that long (`msg` is not taken then),
+        AuthenticationError, EncodeError.
+        """
+        payload = self._owned(msg if self._encode is None else self._encode(msg))
+        nbytes = size(payload) if not isinstance(payload, Parts) else sum(map(size, payload))
+        if nbytes > self.socket.limits.message_bytes:
+            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes")
+        timeout = self.timeout if timeout is None else timeout
+        wire = self._wire
+        wire.enter()
+        try:
+            self._unread += 1
+            if self._unread >= _READ_EVERY or wire.link.fault is not None:
+                self._read()
+            if timeout >= 0:
+                self._refuse_if_stalled(timeout)
+            window = self._window_for(nbytes)
+            if window is None:
+                window = self._wait_for_room(nbytes, timeout)
+            flags = DETACHED if type(payload) is bytes and len(payload) >= ZERO_COPY else 0
+            self._put(window, window.add(next(self._identifiers), payload, flags))
+        finally:
+            wire.leave()
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent is acknowledged. Raises ZmqTimeoutError, AuthenticationError."""
+        timeout = self.timeout if timeout is None else timeout
+        deadline = time.monotonic() + timeout
+        self._wire.enter()
+        try:
+            self._read()
+            while self.unacknowledged:
+                self._wait(deadline, timeout, f"{self.unacknowledged} acknowledgements")
+        finally:
+            self._wire.leave()
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages taken by `send` and not yet acknowledged."""
+        return sum(len(window.unfinished) for window in self._windows.values()) + len(self._orphans)
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:  # type: ignore[override]
+        """Flush for up to `timeout` seconds and close; True only if every message was acknowledged."""
+        delivered = not self.unacknowledged
+        if not self.socket.unwrap().closed and not delivered:
+            try:
+                self.flush(timeout)
+                delivered = True
+            except (ZmqTimeoutError, ClosedError, ConnectionError):
+                delivered = False
+        self._wire.close(0)
+        return delivered
+
+    def at_exit(self, stage: int) -> None:
+        """Give what is unacknowledged a moment."""
+        if stage == 1 and self._wire.link.fault is None and not self._wire.in_use():
+            self._wire.exiting = True
+            self.close(process.EXIT_LINGER_MS / 1000)
+
+    def in_use(self) -> bool:
+        """Nothing of its own: the wire says so."""
+        return False
+
+    def _owned(self, message: Any) -> Any:
+        """The message in memory nobody else writes: it may have to be sent again."""
+        if isinstance(message, Parts):
+            return Parts(
+                part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
+            )
+        if isinstance(message, str):
+            raise TypeError("a str cannot be sent without a serializer; use serializer='str'")
+        return message if type(message) is bytes else bytes(message)
+
+    def _window_for(self, nbytes: int) -> Window | None:
+        windows = self._windows
+        if len(windows) == 1:
+            (window,) = windows.values()
+            return window if window.has_room(nbytes) else None
+        with_room = [window for window in windows.values() if window.has_room(nbytes)]
+        return min(with_room, key=_load, default=None)
+
+    def _wait_for_room(self, nbytes: int, timeout: float) -> Window:
+        deadline = time.monotonic() + timeout
+        while (window := self._window_for(nbytes)) is None:
+            self._wait(deadline, timeout, "a receiver with room")
+        return window
+
+    def _wait(self, deadline: float, timeout: float, waited_for: str) -> None:
+        """Take in one message of a receiver, or a slice of silence."""
+        left = deadline - time.monotonic() if timeout >= 0 else 1.0
+        if left <= 0:
+            raise self._wire.late(waited_for, timeout)
+        try:
+            frame, rest = self._wire.receive(min(left, self._wire.slice_ms / 1000), waited_for)
+        except ZmqTimeoutError:
+            self._after_silence()
+        else:
+            self._take(frame, rest)
+        self._read()
+
+    def _refuse_if_stalled(self, timeout: float) -> None:
+        for window in self._windows.values():
+            if window.unfinished and time.monotonic() - window.moved_at > timeout:
+                self._read()
+                if window.unfinished and time.monotonic() - window.moved_at > timeout:
+                    self._after_silence()
+                    raise self._wire.late(f"an acknowledgement of {len(window.unfinished)} messages", timeout)
+
+    def _read(self) -> None:
+        """Take in all that receivers said so far."""
+        self._unread = 0
+        wire = self._wire
+        while (frame := wire.receive_now()) is not None:
+            self._take(frame, wire.rest() if frame.more else [])
+        if wire.link.fault is not None:
+            raise wire.link.fault
+        if wire.link.lost != self._lost:
+            self._lost = wire.link.lost
+            if not self._bind:
+                self._greet(b"")
+
+    def _take(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
+        peer, head = b"", read_head(frame.buffer)
+        if self._bind:
+            if not rest:
+                return
+            peer, head = frame.bytes, read_head(rest[0].buffer)
+        if head is None:
+            self.rejected += 1
+        elif head.kind == READY:
+            if peer not in self._windows:
+                self._greet(peer)
+        elif (window := self._windows.get(peer)) is not None and head.session == window.session:
+            self._heard(window, head)
+
+    def _heard(self, window: Window, head: Head) -> None:
+        window.finish(head.second)
+        if head.kind == WELCOME:
+            if window.max_messages == 0 or not window.unfinished:
+                window.moved_at = time.monotonic()
+            window.max_messages, window.max_bytes = head.count, head.window_bytes
+            for message in list(window.unfinished):
+                if message.sequence > head.first:
+                    self._put(window, message.frames)
+        if self._orphans:
+            self._rehome()
+
+    def _greet(self, peer: bytes) -> None:
+        window = self._windows.get(peer)
+        if window is None:
+            window = self._windows[peer] = Window(peer, self._sender, next(self._connections))
+        lowest = window.unfinished[0].sequence if window.unfinished else window.next_sequence
+        window.asked_at = time.monotonic()
+        self._put(window, pack_head(HELLO, window.session, lowest))
+
+    def _after_silence(self) -> None:
+        """Ask the receivers that owe an acknowledgement how far they are; that also finds the dead ones."""
+        now = time.monotonic()
+        for window in list(self._windows.values()):
+            if (window.unfinished or not window.max_messages) and now - window.asked_at > ASK_AGAIN / 2:
+                self._greet(window.peer)
+        if self._orphans:
+            self._rehome()
+
+    def _put(self, window: Window, frames: Any) -> None:
+        try:
+            if window.peer:
+                self._wire.send_part(window.peer, zmq.SNDMORE, True, None)
+            if type(frames) is bytes:
+                self._wire.send_part(frames, 0, True, None)
+                return
+            for index, part in enumerate(frames):
+                flags = zmq.SNDMORE if index < len(frames) - 1 else 0
+                self._wire.send_part(part, flags, False, None)
+        except SocketError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            self._bury(window)
+
+    def _bury(self, window: Window) -> None:
+        """A receiver is gone: what it had not finished goes to the others."""
+        if self._windows.pop(window.peer, None) is not None:
+            self._orphans += [(message.identifier, *payload_of(message)) for message in window.unfinished]
+            self._rehome()
+
+    def _rehome(self) -> None:
+        while self._orphans:
+            identifier, payload, flags = self._orphans[0]
+            nbytes = size(payload) if not isinstance(payload, Parts) else sum(map(size, payload))
+            window = self._window_for(nbytes)
+            if window is None:
+                return
+            self._orphans.pop(0)
+            self._put(window, window.add(identifier, payload, flags | REDELIVERED))
+
+
+def _load(window: Window) -> int:
+    return len(window.unfinished)
