@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from symphony.backends.interface import ProcessStatus
 from symphony.errors import UserError
 from symphony.operations import stacks
@@ -16,7 +18,18 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
         )
     (statuses,) = stack.observer().statuses([stack.recorded])
-    return statuses
+    return sorted(statuses, key=lambda status: in_order(status.path))
+
+
+def in_order(path: str) -> tuple[object, ...]:
+    """A sort key: processes in no group first, agent-2 before agent-10."""
+    group, _, name = path.rpartition("/")
+    return (_pieces(group), _pieces(name))
+
+
+def _pieces(text: str) -> tuple[tuple[int, int, str], ...]:
+    parts = re.split(r"(\d+)", text)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
 
 
 def state(status: ProcessStatus) -> str:

@@ -40,6 +40,14 @@ def merged(
         yield from _following(readers, alive)
 
 
+def last_line(log: str, limit: int = 120) -> str:
+    """The last words of a process; nothing when it said none."""
+    parts = files.read(log, tail=5)
+    reader = _Reader("", Path(log))
+    lines = [line.text.strip() for part in parts for line in reader.lines(part)]
+    return next((line[:limit] for line in reversed(lines) if line), "")
+
+
 def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
     quiet_since = time.monotonic()
     while True:
@@ -70,7 +78,7 @@ class _Reader:
         position = files.end(self.log)
         self._stream = files.follow(self.log, position, pause=0)
         parts = files.read(self.log, since=since or 0, tail=tail, until=position)
-        lines = [line for part in parts for line in self._lines(part)]
+        lines = [line for part in parts for line in self.lines(part)]
         # A prompt or a progress bar has no end of line yet; it is output all the same.
         if self._rest:
             lines.append(self._line(self._rest, parts[-1].time))
@@ -82,7 +90,7 @@ class _Reader:
         """The lines that came since the last call."""
         lines: list[LogLine] = []
         while (part := next(self._stream)) is not None:
-            lines += self._lines(part)
+            lines += self.lines(part)
         return [*lines, *self._ends()]
 
     def has_ended(self) -> bool:
@@ -90,7 +98,7 @@ class _Reader:
         attempts = files.attempts(self.log)
         return not self.log.exists() or not attempts or attempts[-1][2] is not None
 
-    def _lines(self, part: Part) -> list[LogLine]:
+    def lines(self, part: Part) -> list[LogLine]:
         *whole, self._rest = (self._rest + part.data).split(b"\n")
         return [self._line(line, part.time) for line in whole]
 

@@ -11,7 +11,8 @@ from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony_tmux import client, observe, sessions
 from symphony_tmux.changes import changes
-from symphony_tmux.client import Listing
+from symphony_tmux.client import Listing, Pane
+from symphony_tmux.observe import Condition
 from symphony_tmux.world import World
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
@@ -100,14 +101,15 @@ def _status(
         return ProcessStatus(path, "unknown", ready=False, why=listing.what)
     condition = observe.condition(facts, listing)
     pane = condition.pane
+    ended = condition.state in ("completed", "failed")
     launched = float(facts["launched"]) if facts.get("launched") else None
     return ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
-        why=_short(condition.reason),
-        since=float(pane.ended) if pane is not None and pane.dead and pane.ended else launched,
+        why=_how(pane, facts) if ended and pane is not None else condition.reason,
+        since=_since(condition, launched),
         pid=int(facts["pid"]) if condition.state == "running" else None,
     )
 
@@ -121,6 +123,17 @@ def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listi
     return listings[server]
 
 
-def _short(reason: str) -> str:
-    """The provider's sentence as it stands in a column: `exit 1`, `SIGSEGV`, `window is gone`."""
-    return reason.removeprefix("it ").removeprefix("its ").removeprefix("the ")
+def _since(condition: Condition, launched: float | None) -> float | None:
+    """When the state began; of what is lost nobody knows when it went."""
+    if condition.state in ("completed", "failed") and condition.pane is not None and condition.pane.ended:
+        return float(condition.pane.ended)
+    return launched if condition.state == "running" else None
+
+
+def _how(pane: Pane, facts: Mapping[str, Any]) -> str:
+    """How a process ended and its last words, as they stand in a column; a good end needs no word."""
+    if pane.exit_code == 0:
+        return ""
+    how = observe.signal_name(pane.signal) if pane.signal else f"exit {pane.exit_code}"
+    words = log_lines.last_line(str(facts["log"]))
+    return f"{how}: {words}" if words else how
