@@ -164,8 +164,10 @@ class Run:
             )
         except OSError as error:
             raise SymphonyError(f"pulumi does not start: {error.strerror}", where=str(pulumi)) from error
+        pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         self._watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", watch.__file__, str(self._process.pid)],
+            [sys.executable, "-I", "-S", watch.__file__, str(self._process.pid), *map(str, pipes)],
+            pass_fds=pipes,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

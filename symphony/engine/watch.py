@@ -16,8 +16,11 @@ GRACE = 4.5
 SAVE_AFTER = 2.5
 
 
-def watch(session: int) -> None:
-    """Wait for `done` on standard input; when it closes or our parent goes, end the session."""
+def watch(session: int, pipes: list[int]) -> None:
+    """Wait for `done` on standard input; when it closes or our parent goes, end the session.
+
+    pipes: the engine's output, which nobody reads any more then; it would die of that before it has saved.
+    """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     parent = os.getppid()
@@ -27,22 +30,25 @@ def watch(session: int) -> None:
             if os.read(0, 16).startswith(b"done"):
                 return
             break
-    end_session(session)
+    end_session(session, pipes)
 
 
-def end_session(session: int) -> None:
+def end_session(session: int, pipes: list[int]) -> None:
     """Interrupt the leader of a session, then kill the others that it may save, then whoever is left."""
     began = time.monotonic()
     if _session_of(session) == session and _signal(session, signal.SIGINT):
-        _wait_for(session, began + SAVE_AFTER)
+        _wait_for(session, began + SAVE_AFTER, pipes)
         kill_session(session, spare_leader=True)
-        _wait_for(session, began + GRACE)
+        _wait_for(session, began + GRACE, pipes)
     kill_session(session)
 
 
-def _wait_for(pid: int, until: float) -> None:
+def _wait_for(pid: int, until: float, pipes: list[int]) -> None:
+    """Wait for the end of a process, and read away what it writes meanwhile."""
     while time.monotonic() < until and is_running(pid):
-        time.sleep(0.05)
+        for pipe in select.select(pipes, [], [], 0.05)[0]:
+            if not os.read(pipe, 1 << 16):
+                pipes.remove(pipe)
 
 
 def kill_session(session: int, *, spare_leader: bool = False) -> None:
@@ -87,4 +93,4 @@ def _pids() -> list[int]:
 
 
 if __name__ == "__main__":
-    watch(int(sys.argv[1]))
+    watch(int(sys.argv[1]), [int(pipe) for pipe in sys.argv[2:]])
