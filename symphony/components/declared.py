@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import caller
+from symphony.spec.location import caller, part_of
 from symphony.spec.mounts import (
     EmptyDirMount,
     GitRepoMount,
@@ -126,7 +126,7 @@ class Declared(Generic[AnySpec]):
     def _say(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""
         where = caller()
-        said = {**self._spec.said, setting: where, **{f"{setting} {part}": where for part in parts}}
+        said = {**self._spec.said, setting: where, **{part_of(setting, part): where for part in parts}}
         self._spec = dataclasses.replace(self._spec, said=said, **changes)
 
 
@@ -150,8 +150,7 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def set_envs(self, env: Mapping[str, Any]) -> None:
         """Set environment variables; a later value wins."""
-        given = variables(env)
-        self._say("env", names(given), env=merged(self._spec.env, given))
+        self._say_more("env", self._spec.env, variables(env))
 
     def image_pull_policy(self, policy: str) -> None:
         """When Kubernetes pulls the image: Always, IfNotPresent or Never."""
@@ -161,8 +160,7 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def node_selector(self, key: str, value: str) -> None:
         """Run only on nodes with this label."""
-        given = one(key, text(value))
-        self._pod("node_selector", given, node_selector=merged(self._spec.pod.node_selector, given))
+        self._pod_more("node_selector", self._spec.pod.node_selector, one(key, text(value)))
 
     def add_toleration(
         self,
@@ -186,8 +184,16 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def add_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> None:
         """Label the pod, by a mapping or by keywords."""
-        given = merged(variables(labels), variables(more))
-        self._pod("labels", names(given), labels=merged(self._spec.pod.labels, given))
+        self._pod_more("labels", self._spec.pod.labels, merged(variables(labels), variables(more)))
+
+    def _say_more(self, setting: str, before: Any, more: Any) -> None:
+        # The first value that is no mapping is the mistake to report, on its own line.
+        if isinstance(before, Mapping):
+            self._say(setting, names(more), **{setting: merged(before, more)})
+
+    def _pod_more(self, setting: str, before: Any, more: Any) -> None:
+        if isinstance(before, Mapping):
+            self._pod(setting, names(more), **{setting: merged(before, more)})
 
     def _pod(self, setting: str, parts: Iterable[Any], **changes: Any) -> None:
         self._say(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))

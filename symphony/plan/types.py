@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import Location
+from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
 from symphony.spec.plain import NotPlainError, plain
 from symphony.spec.pod import PodSettings, Toleration
@@ -39,7 +39,7 @@ class _WrongTypeError(Exception):
     name is the part's own, where the value is a mapping.
     """
 
-    def __init__(self, takes: str, part: str = "", kind: str = "", name: str = "") -> None:
+    def __init__(self, takes: str, part: str = "", kind: str = "", name: object = None) -> None:
         super().__init__(takes, part, kind, name)
         self.takes = takes
         self.part = part
@@ -93,7 +93,7 @@ def _variables(value: Any) -> Mapping[str, str]:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise _WrongTypeError("names that are text", f" with the name {name!r:.60}", type(name).__name__)
+        raise _WrongTypeError("names that are text", f" with the name {name!r:.60}", _kind(name), name)
     return str.__str__(name)
 
 
@@ -101,7 +101,7 @@ def _value(value: Any) -> str:
     return str(value) if isinstance(value, bool) else _as_text(value)
 
 
-def _within(part: str, check: Callable[[Any], Any], value: Any, name: str = "") -> Any:
+def _within(part: str, check: Callable[[Any], Any], value: Any, name: object = None) -> Any:
     """Check a part of a value; the error names the part."""
     try:
         return check(value)
@@ -281,7 +281,7 @@ class _Checker:
             try:
                 clean[name] = check(value)
             except _WrongTypeError as error:
-                place = at(f"{name} {error.name}") if error.name else at(name)
+                place = at(name if error.name is None else part_of(name, error.name))
                 self._report(who, f"{name}{error.part}", error.kind or _kind(value), error.takes, place)
                 clean[name] = (stand_ins or {}).get(name, {} if check in _OF_MAPPINGS else default)
         return _with(spec, **clean)

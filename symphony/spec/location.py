@@ -47,6 +47,11 @@ def caller() -> Location:
     return NOWHERE
 
 
+def part_of(setting: str, part: object) -> str:
+    """How the line of a part of a setting is noted: `env PATH`, `tolerations 0`."""
+    return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"
+
+
 def place_of(setting: str, said: Mapping[str, Location], otherwise: Location) -> Location:
     """Where a setting was made: `env PATH` was if that was noted, else where `env` was, else `otherwise`."""
     return said.get(setting) or said.get(setting.partition(" ")[0], otherwise)

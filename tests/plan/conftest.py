@@ -1,0 +1,118 @@
+"""Targets to plan for, and programs whose one mistake must be reported on the marked lines."""
+
+from __future__ import annotations
+
+import runpy
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.plan.build import build_plan, problems
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+
+PRELUDE = "from symphony import Experiment, Process, ProcessGroup\n"
+MARK = "# <-"
+
+
+class AnyPort(dict[str, int]):
+    """A port for every service, the same whenever it is asked for."""
+
+    def __missing__(self, service: str) -> int:
+        return 7000 + sum(service.encode()) % 1000
+
+
+@pytest.fixture(scope="session")
+def tmux() -> Target:
+    return Target(
+        world="tmux",
+        launched_as="rl",
+        starts="command",
+        supports=frozenset(
+            ("command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range")
+        ),
+        one_host=True,
+        host_of="127.0.0.1",
+        bind_host="127.0.0.1",
+        ports=AnyPort(),
+        start_dir="/work",
+    )
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmux: Target) -> Target:
+    return replace(
+        tmux,
+        world="kubernetes",
+        starts="image",
+        supports=frozenset(
+            (
+                *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit"),
+                *("container_yml", "node_selector", "tolerations", "restart_policy", "labels", "pod_yml"),
+                *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
+                *("mount_shared_memory", "secrets"),
+            )
+        ),
+        one_host=False,
+        host_of="{service}.rl.svc",
+        bind_host="0.0.0.0",
+        start_dir=None,
+    )
+
+
+@pytest.fixture
+def declare(tmp_path: Path) -> Callable[[str], tuple[ExperimentSpec, list[int]]]:
+    """Runs a program that makes `exp`; returns what it declares, and the numbers of the marked lines."""
+
+    def run(program: str) -> tuple[ExperimentSpec, list[int]]:
+        text = PRELUDE + textwrap.dedent(program)
+        file = tmp_path / "program.py"
+        file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        made = runpy.run_path(str(file))
+        lines = text.splitlines()
+        return made["exp"].spec, [number for number, line in enumerate(lines, 1) if MARK in line]
+
+    return run
+
+
+@pytest.fixture
+def refused(
+    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target, tmp_path: Path
+) -> Callable[..., None]:
+    """The program has exactly this problem, on exactly the marked lines of its file."""
+
+    def check(program: str, what: str, remedy: str, target: Target = tmux, **world: Any) -> None:
+        spec, marked = declare(program)
+        found = problems(spec, replace(target, **world))
+        assert [(each.what, each.remedy) for each in found] == [(what, remedy)]
+        assert sorted({place.line for place in found[0].where}) == marked
+        assert {place.file for place in found[0].where} <= {str(tmp_path / "program.py")}
+
+    return check
+
+
+@pytest.fixture
+def found(
+    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target
+) -> Callable[..., list[Problem]]:
+    """Every problem of a program, in the order they are reported."""
+
+    def gather(program: str, target: Target = tmux, **world: Any) -> list[Problem]:
+        return list(problems(declare(program)[0], replace(target, **world)))
+
+    return gather
+
+
+@pytest.fixture
+def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target) -> Callable[..., Any]:
+    """The plan of a program without a mistake."""
+
+    def make(program: str, target: Target = tmux, **world: Any) -> Any:
+        return build_plan(declare(program)[0], replace(target, **world))
+
+    return make

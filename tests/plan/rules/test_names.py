@@ -1,0 +1,261 @@
+"""Names of experiments, groups and processes, and keywords that are no setting."""
+
+from __future__ import annotations
+
+import pytest
+
+ILLEGAL = [
+    ("Learner", 'use lower-case letters, digits and "-": "learner"'),
+    ("a.b", 'use lower-case letters, digits and "-": "a-b"'),
+    ("a:b", 'use lower-case letters, digits and "-": "a-b"'),
+    ("a/b", 'use lower-case letters, digits and "-": "a-b"'),
+    ("#(reboot)", 'use lower-case letters, digits and "-": "reboot"'),
+    ("$(reboot)", 'use lower-case letters, digits and "-": "reboot"'),
+    ("../../etc", 'use lower-case letters, digits and "-": "etc"'),
+    ("a;", 'use lower-case letters, digits and "-": "a"'),
+    ("-a", 'use lower-case letters, digits and "-": "a"'),
+    ("a-", 'use lower-case letters, digits and "-": "a"'),
+    ("日本", 'use lower-case letters, digits and "-"'),
+    ("a\x1b[31m", 'use lower-case letters, digits and "-": "a-31m"'),
+    ("a\n", 'use lower-case letters, digits and "-": "a"'),
+    ("a\0", 'use lower-case letters, digits and "-": "a"'),
+    ("\u0661", 'use lower-case letters, digits and "-"'),
+    ("", "a name needs at least one letter or digit"),
+    ("x" * 64, "names have at most 63 characters, this one has 64"),
+]
+
+
+def as_shown(name: str) -> str:
+    escaped = name.replace("\x1b", r"\x1b").replace("\n", r"\n").replace("\0", r"\x00")
+    return escaped if len(escaped) <= 60 else escaped[:59] + "…"
+
+
+@pytest.mark.parametrize(("name", "remedy"), ILLEGAL)
+def test_illegal_names_of_processes(refused, name, remedy):
+    refused(
+        f"""
+        exp = Experiment("rl")
+        exp.new_process({name!r}, ["x"])  # <-
+        """,
+        f'process "{as_shown(name)}" has an illegal name',
+        remedy,
+    )
+
+
+@pytest.mark.parametrize(("name", "remedy"), ILLEGAL)
+def test_illegal_names_of_groups(refused, name, remedy):
+    refused(
+        f"""
+        exp = Experiment("rl")
+        group = exp.new_process_group({name!r})  # <-
+        group.new_process("a", ["x"])
+        """,
+        f'process group "{as_shown(name)}" has an illegal name',
+        remedy,
+    )
+
+
+@pytest.mark.parametrize("name", ["a", "0", "x" * 63, "a-b", "a--b", "0-9"])
+def test_legal_names(planned, name):
+    assert planned(f'exp = Experiment("rl"); exp.new_process({name!r}, ["x"])').processes[0].path == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "ä", "x" * 64, "a\n"])
+def test_illegal_names_of_experiments(refused, name):
+    refused(
+        f"""
+        exp = Experiment({name!r})  # <-
+        exp.new_process("a", ["x"])
+        """,
+        f'the experiment is called "{as_shown(name)}"',
+        'use letters, digits, "-", "_" and ".", at most 63, with a letter or digit first',
+    )
+
+
+@pytest.mark.parametrize("name", ["rl", "RL_2", "rl.gke", "alice-cartpole", "x" * 63])
+def test_legal_names_of_experiments(planned, name):
+    assert planned(f'exp = Experiment({name!r}); exp.new_process("a", ["x"])').name == name
+
+
+@pytest.mark.parametrize(
+    ("launched_as", "remedy"),
+    [
+        ("My-Stack", 'use lower-case letters, digits and "-": "my-stack"'),
+        ("x" * 64, "names have at most 63 characters, this one has 64"),
+    ],
+)
+def test_a_stack_whose_name_no_world_accepts(refused, launched_as, remedy):
+    refused(
+        """
+        exp = Experiment("rl")  # <-
+        exp.new_process("a", ["x"])
+        """,
+        f'the experiment cannot be called "{as_shown(launched_as)}" on tmux',
+        f"{remedy}; rename the stack or set symphony:namespace",
+        launched_as=launched_as,
+    )
+
+
+def test_a_process_declared_twice(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        exp.new_process("a", ["x"])  # <-
+        exp.new_process("b", ["x"])
+        exp.new_process("a", ["x"])  # <-
+        """,
+        'process "a" is declared twice',
+        "give one of them another name",
+    )
+
+
+def test_a_loop_that_forgot_its_index_is_one_problem(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        for i in range(2):
+            agent = exp.new_process("agent", ["x"])  # <-
+            agent.binds("replay")
+        """,
+        'process "agent" is declared twice',
+        "give one of them another name",
+    )
+
+
+def test_a_process_added_twice(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        learner = exp.new_process("learner", ["x"])  # <-
+        exp.add_process(learner)
+        """,
+        'process "learner" is declared twice',
+        "give one of them another name",
+    )
+
+
+def test_a_process_declared_twice_in_a_group(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        group = exp.new_process_group("g")
+        group.new_process("a", ["x"])  # <-
+        group.new_process("a", ["x"])  # <-
+        """,
+        'process "a" is declared twice in process group "g"',
+        "give one of them another name",
+    )
+
+
+def test_a_group_declared_twice(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        first = exp.new_process_group("g")  # <-
+        first.new_process("a", ["x"])
+        second = exp.new_process_group("g")  # <-
+        second.new_process("b", ["x"])
+        """,
+        'process group "g" is declared twice',
+        "give one of them another name",
+    )
+
+
+def test_a_group_called_as_a_process(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        exp.new_process("g", ["x"])  # <-
+        exp.new_process_group("g").new_process("a", ["x"])  # <-
+        """,
+        'process group "g" has the name of a process in no group',
+        "give one of them another name",
+    )
+
+
+def test_processes_of_different_groups_may_share_a_name(planned):
+    plan = planned(
+        """
+        exp = Experiment("rl")
+        exp.new_process("a", ["x"])
+        for group in "fg":
+            exp.new_process_group(group).new_process("a", ["x"])
+        """
+    )
+    assert [process.path for process in plan.processes] == ["a", "f/a", "g/a"]
+
+
+def test_an_empty_experiment(refused):
+    refused(
+        """
+        exp = Experiment("rl")  # <-
+        exp.new_process_group("g")
+        """,
+        '"rl" has no process',
+        "declare one with new_process(...)",
+    )
+
+
+def test_an_empty_group_beside_processes(refused):
+    refused(
+        """
+        exp = Experiment("rl")
+        exp.new_process("a", ["x"])
+        exp.new_process_group("g")  # <-
+        """,
+        'process group "g" has no process',
+        "give it one with new_process(...), or leave the group out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "who", "keyword", "remedy"),
+    [
+        ('exp.new_process("a", ["x"], imgae="i")', "a", "imgae", 'did you mean "image"?'),
+        ('exp.new_process("a", ["x"], binds="replay")', "a", "binds", "it is a call of its own: .binds(...)"),
+        (
+            'exp.new_process("a", ["x"], mount_nfs=1)',
+            "a",
+            "mount_nfs",
+            "it is a call of its own: .mount_nfs(...)",
+        ),
+        (
+            'exp.new_process("a", ["x"], zzz=1)',
+            "a",
+            "zzz",
+            "the settings are: cmds, command, args, env, image, preamble_cmds, start_dir",
+        ),
+        (
+            'exp.new_process_group("g", command="x").new_process("a", ["x"])',
+            "process group g",
+            "command",
+            "the settings are: env, image, preamble_cmds, start_dir",
+        ),
+        (
+            'exp.new_process_group("g", envs={}).new_process("a", ["x"])',
+            "process group g",
+            "envs",
+            'did you mean "env"?',
+        ),
+    ],
+)
+def test_an_unknown_keyword(refused, said, who, keyword, remedy):
+    refused(
+        f"""
+        exp = Experiment("rl")
+        {said}  # <-
+        """,
+        f'{who} is given "{keyword}", which is no setting',
+        remedy,
+    )
+
+
+def test_an_unknown_keyword_of_the_experiment(refused):
+    refused(
+        """
+        exp = Experiment("rl", preamble=["x"])  # <-
+        exp.new_process("a", ["x"])
+        """,
+        'the experiment is given "preamble", which is no setting',
+        'did you mean "preamble_cmds"?',
+    )
