@@ -5,12 +5,10 @@ Reading is safe beside a running engine, which replaces its files whole. Only th
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,14 +42,24 @@ class Resource:
     parent: str
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
-    created: float | None
-    modified: float | None
+    created_at: str
+    modified_at: str
     custom: bool = False
     external: bool = False
 
     @property
     def name(self) -> str:
         return self.urn.rpartition("::")[2]
+
+    @property
+    def created(self) -> float | None:
+        """When the engine first made it, in seconds since 1970."""
+        return _epoch(self.created_at)
+
+    @property
+    def modified(self) -> float | None:
+        """When the engine last changed it."""
+        return _epoch(self.modified_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ def read(name: StackName) -> StackState:
     try:
         modified = file.stat().st_mtime
         data = file.read_bytes()
-        raw: Any = json.loads(gzip.decompress(data) if file.name.endswith(".gz") else data)
+        raw: Any = json.loads(_unpacked(data) if file.name.endswith(".gz") else data)
         version = raw["version"]
         latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
         if version not in _VERSIONS:
@@ -170,20 +178,26 @@ def _resource(raw: dict[str, Any]) -> Resource:
         parent=str(raw.get("parent", "")),
         inputs=raw.get("inputs") or {},
         outputs=raw.get("outputs") or {},
-        created=_epoch(raw.get("created")),
-        modified=_epoch(raw.get("modified")),
+        created_at=str(raw.get("created") or ""),
+        modified_at=str(raw.get("modified") or ""),
         custom=bool(raw.get("custom")),
         external=bool(raw.get("external")),
     )
 
 
-def _epoch(text: object) -> float | None:
-    if not isinstance(text, str):
-        return None
+def _epoch(text: str) -> float | None:
+    from datetime import datetime
+
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
+
+
+def _unpacked(data: bytes) -> bytes:
+    import gzip
+
+    return gzip.decompress(data)
 
 
 def _file(name: StackName) -> Path | None:
