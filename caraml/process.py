@@ -6,6 +6,7 @@ At exit loops are stopped, what is unsent gets up to a second, and nothing block
 import atexit
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import zmq
 
 EXIT_LINGER_MS = 1000
+PARENT_CHECK = 0.5
 _MAX_SOCKETS = 65536
 
 
@@ -43,7 +45,7 @@ def closing() -> bool:
 
 
 def close_at_exit(resource: Any) -> None:
-    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before stage 2 (close)."""
+    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the sentry, which closing needs)."""
     _at_exit.add(resource)
 
 
@@ -57,6 +59,18 @@ def after_fork(forget: Callable[[], None]) -> None:
     _after_fork.append(forget)
 
 
+def end_with_parent() -> None:
+    """In a child process: end it when its parent is gone, however that ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="caraml-parent", daemon=True).start()
+
+
 def _forget() -> None:
     _State.context = None
     for forget in _after_fork:
@@ -67,7 +81,7 @@ def _forget() -> None:
 @atexit.register
 def _close() -> None:  # pyright: ignore[reportUnusedFunction]
     _State.closing = True
-    for stage in (1, 2):
+    for stage in (1, 2, 3):
         for resource in list(_at_exit):
             resource.at_exit(stage)
     if _State.context is not None and _State.pid == os.getpid() and not _State.context.closed:

@@ -161,7 +161,7 @@ class Sentry:
 
     def at_exit(self, stage: int) -> None:
         """Stop the thread and close its sockets."""
-        if stage == 2 and self._thread.is_alive():
+        if stage == 3 and self._thread.is_alive():
             self._ask("stop", None, None)
             self._thread.join(0.5)
             self._wake_in.close(0)

@@ -1,0 +1,263 @@
+"""SharedPool: values handed from process to process of one host through reused shared memory; DataFetcher uses it.
+
+>>> import numpy
+>>> pool = SharedPool()
+>>> name = pool.put({"frame": numpy.zeros((512, 512)), "step": 3})
+>>> with get(name) as value:
+...     value["frame"].shape, value["step"]
+((512, 512), 3)
+
+In place, nothing is copied at all: write into the buffer, then put it.
+
+>>> buffer = pool.empty((512, 512), "f8")
+>>> buffer[:] = 1
+>>> with get(pool.put(buffer)) as array:
+...     float(array.sum())
+262144.0
+
+**Promise.** A name (bytes, for any socket) is for one `get`. Its memory is reused when the last array made from it is
+gone, or when its reader died. Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside
+the name itself: the same to the reader, only slower. The owner's memory goes with its process; nothing is ever left.
+Names open only memory of this user's own processes that a pool made.
+"""
+
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from caraml.codec import Decoder, Encoder
+from caraml.codec.arrays import OUT_OF_BAND
+from caraml.codec.joined import JOINED, join, split
+from caraml.codec.parts import Buffer, Parts, size, view
+from caraml.errors import MalformedMessageError, SharedMemoryError
+from caraml.inmemory.segment import FREE, FULL, TAKEN, Segment, lease, open_segment
+from caraml.limits import Limits
+
+MAX_BYTES = 1 << 30
+_ALIGNMENT = 64
+_SMALLEST = 1 << 16
+_LIMITS = Limits(message_bytes=1 << 40)
+_SHARED = b"\xca\x07"
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Name(msgspec.Struct, array_like=True):
+    """What a name says: whose memory, which filling of it, the message's first part, and where the others lie."""
+
+    owner: int
+    descriptor: int
+    cookie: bytes
+    generation: int
+    head: bytes
+    parts: list[tuple[int, int]]
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(_Name).decode
+
+
+class SharedPool:
+    """Segments of this process, each free, being filled, or waiting for its reader. Not for two threads at once.
+
+    `max_bytes` bounds all segments together. `inline` counts the values that found no room.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.inline = 0
+        self._segments: list[Segment] = []
+        self._held: set[int] = set()
+        self._buffers: dict[int, tuple[Segment, int]] = {}
+        self._encoder = Encoder(_LIMITS)
+        self._pid = os.getpid()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of shared memory the pool has."""
+        return sum(segment.capacity for segment in self._segments)
+
+    def put(self, value: object) -> bytes:
+        """Make the value available to one `get` in any process of this user on this host. Raises EncodeError."""
+        parts = self._encoder.encode(value)
+        return self.put_parts(parts if isinstance(parts, Parts) else [parts])
+
+    def put_parts(self, parts: Sequence[Buffer]) -> bytes:
+        """As `put`, of an encoded message."""
+        head, *others = parts
+        if not others:
+            return join(parts)
+        in_place = self._in_place(others)
+        if in_place is not None:
+            segment, where = in_place, [(0, size(others[0]))]
+        else:
+            segment, where = self._copy(others)
+        if segment is None:
+            self.inline += 1
+            return join(parts)
+        self._held.discard(id(segment))
+        segment.generation += 1
+        segment.set_state(FULL)
+        name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.generation, bytes(view(head)), where)
+        return _SHARED + _pack(name)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """An array in shared memory to be filled and then `put` once, without a copy; not to be touched after that.
+
+        Plain memory where there is no room: `put` works the same.
+        """
+        plain_dtype = np.dtype(dtype)
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        nbytes = plain_dtype.itemsize
+        for length in sizes:
+            nbytes *= length
+        segment = self._take(nbytes) if nbytes >= OUT_OF_BAND else None
+        if segment is None:
+            return np.empty(sizes, plain_dtype)
+        root = lease(segment, 0, nbytes)
+        array: Array = np.ndarray(sizes, plain_dtype, root)
+        address = array.ctypes.data
+        self._buffers[address] = segment, nbytes
+        weakref.finalize(root, self._buffer_gone, address, segment)
+        return array
+
+    def _buffer_gone(self, address: int, segment: Segment) -> None:
+        """A buffer that was never put frees its segment."""
+        if self._buffers.pop(address, None) is not None:
+            self._held.discard(id(segment))
+
+    def _in_place(self, parts: Sequence[Buffer]) -> Segment | None:
+        if len(parts) != 1 or not isinstance(parts[0], np.ndarray):
+            return None
+        address = parts[0].ctypes.data
+        segment, nbytes = self._buffers.get(address, (None, 0))
+        if segment is None or nbytes != parts[0].nbytes:
+            return None
+        del self._buffers[address]
+        return segment
+
+    def _copy(self, parts: Sequence[Buffer]) -> tuple[Segment | None, list[tuple[int, int]]]:
+        where: list[tuple[int, int]] = []
+        end = 0
+        for part in parts:
+            end += -end % _ALIGNMENT
+            where.append((end, size(part)))
+            end += size(part)
+        segment = self._take(end)
+        if segment is not None:
+            for (start, nbytes), part in zip(where, parts, strict=True):
+                np.copyto(segment.bytes_from(start, nbytes), np.frombuffer(view(part), np.uint8))
+        return segment, where
+
+    def _take(self, nbytes: int) -> Segment | None:
+        """The smallest free segment that is large enough but not wastefully so, else a new one, else None."""
+        if self._pid != os.getpid():  # after a fork these are the parent's
+            self._segments, self._held, self._buffers, self._pid = [], set(), {}, os.getpid()
+        wanted = max(_SMALLEST, nbytes)
+        free = [segment for segment in self._segments if id(segment) not in self._held and _is_free(segment)]
+        fitting = [segment for segment in free if wanted <= segment.capacity <= 4 * wanted]
+        segment = min(fitting, key=_capacity, default=None)
+        if segment is None:
+            segment = self._create(wanted, free)
+        if segment is not None:
+            self._held.add(id(segment))
+        return segment
+
+    def _create(self, nbytes: int, free: list[Segment]) -> Segment | None:
+        for spare in free:
+            if self.nbytes + nbytes <= self.max_bytes:
+                break
+            self._segments.remove(spare)
+        if self.nbytes + nbytes > self.max_bytes:
+            return None
+        try:
+            segment = Segment.create(nbytes)
+        except OSError:
+            return None
+        self._segments.append(segment)
+        return segment
+
+
+class Shared:
+    """A value that may lie in shared memory: `data`, until `delete()`. A context manager that gives the value.
+
+    `delete` only lets go here: arrays taken from `data` stay good, and keep the memory from being reused.
+    """
+
+    __slots__ = ("__weakref__", "data", "deleted")
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self.deleted = False
+
+    def delete(self) -> None:
+        """Let go of the value."""
+        self.data = None
+        self.deleted = True
+
+    def __enter__(self) -> Any:
+        return self.data
+
+    def __exit__(self, *_: object) -> None:
+        self.delete()
+
+
+def get(name: bytes, raw: bytes | None = None) -> Shared:
+    """The value of a name, once; where the message is marked `raw`, its one part as it is.
+
+    Raises SharedMemoryError, MalformedMessageError.
+    """
+    if name[:2] == JOINED:
+        first, *others = split(name)
+        return _decoded(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
+    if name[:2] != _SHARED:
+        raise MalformedMessageError("not a name of shared memory")
+    try:
+        said = _unpack(memoryview(name)[2:])
+    except msgspec.MsgspecError as error:
+        raise MalformedMessageError(f"not a name of shared memory: {error}") from None
+    segment = open_segment(said.owner, said.descriptor, said.cookie)
+    if segment.state()[0] != FULL:
+        raise SharedMemoryError("the name was used already: its memory belongs to another value, or to its reader")
+    if any(start < 0 or nbytes < 0 or start + nbytes > segment.capacity for start, nbytes in said.parts):
+        raise MalformedMessageError("a name beyond the end of its memory")
+    segment.set_state(TAKEN, os.getpid())
+    end = max((start + nbytes for start, nbytes in said.parts), default=1)
+    root = lease(segment, 0, max(1, end))
+    weakref.finalize(root, segment.set_state, FREE)
+    whole = memoryview(root).cast("B")
+    parts = [whole[start : start + nbytes] for start, nbytes in said.parts]
+    return _decoded(said.head, parts, raw)
+
+
+def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
+    return Shared(parts[0] if parts and head == raw else Decoder(_LIMITS).decode(head, parts))
+
+
+def _capacity(segment: Segment) -> int:
+    return segment.capacity
+
+
+def _is_free(segment: Segment) -> bool:
+    state, reader = segment.state()
+    if state == TAKEN and not _alive(reader):
+        segment.set_state(FREE)
+        return True
+    return state == FREE
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - a reader that is a zombie reads no more
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False

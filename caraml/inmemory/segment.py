@@ -1,0 +1,113 @@
+"""One piece of shared memory with a name other processes of this user can open; the pool makes them, readers map them.
+
+It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the size of
+/dev/shm does not matter. Its first bytes say whether it is free, so that a reader gives it back without a message.
+"""
+
+import ctypes
+import mmap
+import os
+import secrets
+import struct
+import weakref
+from typing import Any
+
+import numpy as np
+
+from caraml.errors import SharedMemoryError
+
+FREE, FULL, TAKEN = range(3)
+DATA_START = 4096
+_PREFIX = "caraml-"
+_COOKIE_BYTES = 16
+_header = struct.Struct("<IIQ16s")  # state, reader's pid, generation, cookie
+_state = struct.Struct("<II")
+_MOST_MAPPED = 64
+
+
+class Segment:
+    """Mapped shared memory; `capacity` bytes from DATA_START on are for data."""
+
+    __slots__ = ("__weakref__", "_descriptor", "capacity", "cookie", "generation", "map", "owner")
+
+    def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
+        self.map = memory
+        self.capacity = len(memory) - DATA_START
+        self.cookie = cookie
+        self.owner = owner
+        self.generation = 0
+        self._descriptor = descriptor
+
+    @classmethod
+    def create(cls, capacity: int) -> "Segment":
+        """New memory, all of it really there. Raises OSError where there is not that much."""
+        size = DATA_START + -(-capacity // mmap.PAGESIZE) * mmap.PAGESIZE
+        cookie = secrets.token_bytes(_COOKIE_BYTES)
+        descriptor = os.memfd_create(_PREFIX + cookie.hex(), os.MFD_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            memory = mmap.mmap(descriptor, size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        memory[: _header.size] = _header.pack(FREE, 0, 0, cookie)
+        segment = cls(memory, descriptor, os.getpid(), cookie)
+        weakref.finalize(segment, os.close, descriptor)
+        return segment
+
+    @property
+    def descriptor(self) -> int:
+        """The owner's file descriptor, part of the name."""
+        return self._descriptor
+
+    def state(self) -> tuple[int, int]:
+        """FREE, FULL or TAKEN, and the reader's process id."""
+        state, reader = _state.unpack_from(self.map)
+        return state, reader
+
+    def set_state(self, state: int, reader: int = 0) -> None:
+        """Change the state."""
+        _state.pack_into(self.map, 0, state, reader)
+
+    def bytes_from(self, start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """A view of some of the data."""
+        return np.ndarray((nbytes,), np.uint8, self.map, DATA_START + start)
+
+
+class _Mapped:
+    """The segments of other processes this one has open; the pages stay warm between messages."""
+
+    segments: dict[tuple[int, int, bytes], Segment] = {}
+
+
+def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
+    """The segment of a name. Raises SharedMemoryError where its owner ended or is not on this host."""
+    key = owner, descriptor, cookie
+    known = _Mapped.segments.get(key)
+    if known is None:
+        if len(_Mapped.segments) >= _MOST_MAPPED:
+            _Mapped.segments.clear()  # what is in use stays mapped through its views
+        known = _Mapped.segments[key] = _map(owner, descriptor, cookie)
+    return known
+
+
+def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
+    path = f"/proc/{int(owner)}/fd/{int(descriptor)}"
+    try:
+        if not os.readlink(path).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
+            raise SharedMemoryError(f"{path} is not the shared memory of that name")
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            memory = mmap.mmap(file, os.fstat(file).st_size)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
+    if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
+        raise SharedMemoryError("not the shared memory of that name")
+    return Segment(memory, -1, owner, cookie)
+
+
+def lease(segment: Segment, start: int, nbytes: int) -> Any:
+    """An object over some of the data that arrays made from it keep alive: when it dies, so have they."""
+    return (ctypes.c_ubyte * nbytes).from_buffer(segment.map, DATA_START + start)

@@ -1,0 +1,138 @@
+"""ZmqProxy and its thread and process: forward between two bound addresses; both sides' peers connect.
+
+>>> proxy = ZmqProxyThread("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", pattern="pull-push")
+>>> proxy.start()
+>>> proxy.wait_bound(timeout=5)
+>>> from caraml.zmq.push_pull import ZmqPuller, ZmqPusher
+>>> puller = ZmqPuller(address=proxy.out_add, bind=False)
+>>> pusher = ZmqPusher(address=proxy.in_add)
+>>> pusher.push(b"through")
+>>> puller.pull(timeout=5)
+b'through'
+>>> pusher.close(); puller.close(); proxy.stop()
+"""
+
+import multiprocessing
+import threading
+from typing import Any
+
+import zmq
+
+from caraml import process
+from caraml.errors import CaramlError, ZmqTimeoutError
+from caraml.zmq.socket import ZmqSocket
+
+_PATTERNS = {"router-dealer": (zmq.ROUTER, zmq.DEALER), "pull-push": (zmq.PULL, zmq.PUSH)}
+_LINGER_MS = 500
+
+
+class ZmqProxy:
+    """Forwards from peers of `in_add` to peers of `out_add`, and for 'router-dealer' back.
+
+    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. Raises ValueError for
+    another pattern. `run()` forwards until `stop()` is called from another thread; it raises what binding raises.
+    """
+
+    def __init__(
+        self,
+        in_add: str,
+        out_add: str,
+        context: zmq.Context[Any] | None = None,
+        pattern: str = "router-dealer",
+    ) -> None:
+        self._initialize()
+        if pattern not in _PATTERNS:
+            raise ValueError(f"proxy pattern {pattern!r} is none of {', '.join(_PATTERNS)}")
+        self.in_add = in_add
+        self.out_add = out_add
+        self.context = context
+        self.pattern = pattern
+        self.failure: Exception | None = None
+        self._control: str = f"inproc://caraml-proxy-{id(self)}"
+        self._stopper: zmq.Socket[Any] | None = None
+        self._bound = threading.Event()
+        self._ended = threading.Event()
+
+    def _initialize(self) -> None:
+        """What a thread or process must do before attributes may be set."""
+
+    def run(self) -> None:
+        """Bind both sides and forward until stopped."""
+        context = process.context() if self.context is None else self.context
+        sides: list[ZmqSocket] = []
+        control = context.socket(zmq.PAIR)
+        self._stopper = context.socket(zmq.PAIR)
+        try:
+            control.bind(self._control)
+            self._stopper.connect(self._control)
+            for address, mode in zip((self.in_add, self.out_add), _PATTERNS[self.pattern], strict=True):
+                side = ZmqSocket(address=address, socket_mode=mode, bind=True, context=context)
+                sides.append(side.establish())
+            self.in_add, self.out_add = (side.address for side in sides)
+            process.close_at_exit(self)
+            self._bound.set()
+            zmq.proxy_steerable(sides[0].unwrap(), sides[1].unwrap(), None, control)
+        except zmq.ContextTerminated:
+            return
+        except CaramlError as error:
+            self.failure = error
+            self._bound.set()
+            raise
+        finally:
+            for side in sides:
+                side.close(_LINGER_MS)
+            control.close(0)
+            self._stopper.close(0)
+            self._ended.set()
+
+    def wait_bound(self, timeout: float) -> None:
+        """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises ZmqTimeoutError."""
+        if not self._bound.wait(timeout):
+            raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """End `run` in another thread, and wait for it."""
+        if self._bound.is_set() and not self._ended.is_set() and self._stopper is not None:
+            self._stopper.send(b"TERMINATE")
+            self._ended.wait(timeout)
+
+    def at_exit(self, stage: int) -> None:
+        """End before the context does."""
+        if stage == 1:
+            self.stop(0.5)
+
+    def in_use(self) -> bool:
+        """Whether `run` still forwards."""
+        return not self._ended.is_set()
+
+
+class ZmqProxyThread(ZmqProxy, threading.Thread):
+    """A ZmqProxy in a daemon thread: `start()`, `stop()`, `join()`."""
+
+    def _initialize(self) -> None:
+        threading.Thread.__init__(self, name="caraml-proxy", daemon=True)
+
+    def run(self) -> None:
+        """Forward; a failure to bind is raised by `wait_bound`."""
+        try:
+            super().run()
+        except CaramlError:
+            return
+
+
+_forking = multiprocessing.get_context("fork")
+
+
+class ZmqProxyProcess(ZmqProxy, _forking.Process):
+    """A ZmqProxy in a process of its own, ended with this one: `start()`, `terminate()`, `join()`."""
+
+    def _initialize(self) -> None:
+        _forking.Process.__init__(self, name="caraml-proxy", daemon=True)
+
+    def run(self) -> None:
+        """Forward until terminated, with a context of its own."""
+        self.context = None
+        process.end_with_parent()
+        super().run()
