@@ -72,7 +72,7 @@ class WindowInputs:
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     """Raises the first fault: names become parts of commands and paths, so nothing is done with bad ones."""
     _refuse(session_problems(props), str(props.get("name", "")))
-    processes = tuple(props["processes"])
+    processes = tuple(props.get("processes") or ())
     return SessionInputs(
         props["name"], props["owner"], _server(props), processes, float(props.get("grace", 5))
     )
@@ -100,7 +100,7 @@ def session_problems(props: Mapping[str, Any]) -> list[Problem]:
     if not found:
         found += [
             Problem("processes", f"{path!r} is no process: {NO_NAME}")
-            for path in props["processes"]
+            for path in props.get("processes") or ()
             if not names.is_path(path)
         ]
     return found
@@ -128,8 +128,6 @@ def _shapes(props: Mapping[str, Any]) -> list[Problem]:
         value = props.get(name) or {}
         if not isinstance(value, Mapping) or not _is_texts([*value, *value.values()]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
             found.append(Problem(name, "must map strings to strings"))
-    if "processes" not in props and "path" not in props:
-        found.append(Problem("processes", "is missing"))
     return found
 
 

@@ -33,7 +33,7 @@ def reason(old_inputs: Props, world: World) -> str:
 
 def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
     """Processes of the experiment that run and that neither the program nor the state knows."""
-    known = {*declared["processes"], *(old_inputs.get("processes") or [])}
+    known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
     return sorted(world.paths(declared.get("server") or "default", declared["owner"]) - known)
 
 

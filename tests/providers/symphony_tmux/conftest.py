@@ -1,0 +1,119 @@
+"""A private home of symphony for every test, a rig that speaks to the CRUD functions, and the check that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux import client, machine, observe, sessions, turn, windows
+from symphony_tmux.world import World
+
+OWNER = "proj/rl#abcd1234"
+
+
+class Rig:
+    """One experiment, driven as Pulumi would: every call sees the world anew."""
+
+    def __init__(self, home: Path, owner: str = OWNER, name: str = "rl") -> None:
+        self.home, self.owner, self.name = home, owner, name
+        self.session_outputs: dict[str, Any] = {}
+
+    def session_inputs(self, *processes: str, **more: Any) -> dict[str, Any]:
+        base = {"name": self.name, "owner": self.owner, "server": "default", "grace": 1.0}
+        return {**base, "processes": sorted(processes), **more}
+
+    def inputs(self, path: str, *argv: str, **more: Any) -> dict[str, Any]:
+        base = {"session": self.name, "server": "default", "owner": self.owner, "path": path, "grace": 1.0}
+        return {**base, "cwd": str(self.home), **({"argv": list(argv)} if argv else {}), **more}
+
+    def session(self, *processes: str, **more: Any) -> dict[str, Any]:
+        self.session_outputs = sessions.create(self.session_inputs(*processes, **more), World())[1]
+        return self.session_outputs
+
+    def start(self, path: str, *argv: str, **more: Any) -> dict[str, Any]:
+        return windows.create(self.inputs(path, *argv, **more), World())[1]
+
+    def script(self, path: str, *lines: str, **more: Any) -> dict[str, Any]:
+        return windows.create(self.inputs(path, script=list(lines), **more), World())[1]
+
+    def condition(self, outputs: dict[str, Any]) -> observe.Condition:
+        return observe.condition(outputs, World().listing("default"))
+
+    def ended(self, outputs: dict[str, Any], seconds: float = 10) -> observe.Condition:
+        self.until(lambda: self.condition(outputs).state != "running", seconds)
+        return self.condition(outputs)
+
+    def printed(self, outputs: dict[str, Any]) -> bytes:
+        return Path(outputs["log"]).read_bytes()
+
+    def until(self, true: Callable[[], object], seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.02)
+
+    def living(self) -> list[machine.Process]:
+        return [one for one in machine.scan() if one.marker.startswith(self.owner + "/")]
+
+    def tmux(self, *arguments: str) -> str:
+        return client.run("default", list(arguments))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """SYMPHONY_HOME with characters that no shell and no tmux format may touch."""
+    folder = tmp_path / "it's #(x) %h"
+    folder.mkdir()
+    monkeypatch.setenv("SYMPHONY_HOME", str(folder))
+    for name in ("TMUX", "SYMPHONY_ID"):
+        monkeypatch.delenv(name, raising=False)
+    before = {one.identity for one in machine.scan()}
+    yield folder
+    left = _end_servers(folder)
+    for key in list(turn._held):
+        os.close(turn._held.pop(key))
+    survivors = [one for one in machine.scan() if one.identity not in before and _is_of(one.pid, folder)]
+    for one in survivors:
+        os.kill(one.pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left, f"marked processes outlived the test: {left}"
+    assert not survivors, f"processes of the home outlived the test: {survivors}"
+
+
+@pytest.fixture
+def rig(home: Path) -> Iterator[Rig]:
+    made = Rig(home)
+    yield made
+    if made.session_outputs:
+        sessions.delete(made.session_outputs, World())
+
+
+def _end_servers(folder: Path) -> list[str]:
+    """End the tmux servers of the home; what then still carries a marker was started in it and forgotten."""
+    for socket in (folder / "tmux").glob("*.sock"):
+        server_pid = client.list_panes(socket.stem).server_pid
+        if server_pid:
+            client.run(socket.stem, ["kill-server"])
+    deadline = time.monotonic() + 3
+    while (left := [one.marker for one in machine.scan() if one.marker and _is_of(one.pid, folder)]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
+    return left
+
+
+def _is_of(pid: int, folder: Path) -> bool:
+    """It runs in the home, writes there, or was told of it."""
+    try:
+        if Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder):
+            return pid != os.getpid()
+        return str(folder).encode() in Path(f"/proc/{pid}/environ").read_bytes() and pid != os.getpid()
+    except OSError:
+        return False

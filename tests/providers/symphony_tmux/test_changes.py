@@ -1,0 +1,68 @@
+"""What restarts a process and what does not: the diff table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony_tmux.changes import changes, digest, replaces
+
+BASE: dict[str, Any] = {
+    "session": "rl",
+    "server": "default",
+    "owner": "p/rl#1",
+    "path": "a",
+    "argv": ["python", "a.py"],
+    "cwd": "/x",
+    "env": {"A": "1"},
+    "services": {"SYMPH_PS_PORT": "20000", "SYMPH_REPLAY_SERVER_PORT": "20001"},
+    "uses": ["ps"],
+    "inherit": ["A*", "B"],
+    "grace": 5.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        ({"argv": ["python", "b.py"]}, ["argv"]),
+        ({"argv": None, "script": ["x"]}, ["argv", "script"]),
+        ({"preamble": ["x"]}, ["preamble"]),
+        ({"preamble": []}, []),
+        ({"cwd": "/y"}, ["cwd"]),
+        ({"env": {"A": "2"}}, ["env"]),
+        ({"env": {}}, ["env"]),
+        ({"inherit": ["B", "A*"]}, []),
+        ({"inherit": ["B"]}, ["inherit"]),
+        ({"grace": 9.0}, []),
+        ({"session": "r2"}, ["session"]),
+        ({"server": "s2"}, ["server"]),
+        ({"owner": "p/r2#1"}, ["owner"]),
+        ({"path": "b", "argv": ["x"]}, ["path", "argv"]),
+        ({"services": BASE["services"] | {"SYMPH_NEW_PORT": "1"}}, []),
+        ({"services": BASE["services"] | {"SYMPH_REPLAY_SERVER_PORT": "1"}}, []),
+        ({"services": BASE["services"] | {"SYMPH_PS_PORT": "1"}}, ["services"]),
+        ({"services": BASE["services"] | {"SYMPH_PS_X_PORT": "1"}}, []),
+        ({"uses": ["ps", "replay-server"]}, []),
+        ({"uses": ["replay-server"], "services": {"SYMPH_PS_PORT": "20000"}}, ["services"]),
+        ({"repair": "it exited with code 1"}, []),
+    ],
+)
+def test_table(change: dict[str, Any], expected: list[str]) -> None:
+    assert changes(BASE, {**BASE, **change}) == expected
+
+
+def test_outputs_compare_as_inputs() -> None:
+    assert changes({**BASE, "pid": 7.0, "grace": 5}, BASE) == []
+
+
+def test_replaced_are_named() -> None:
+    assert replaces(BASE, {**BASE, "session": "x", "argv": ["y"]}) == ["session"]
+
+
+def test_digest_follows_changes() -> None:
+    assert digest(BASE) == digest({**BASE, "grace": 1, "pid": 3.0, "session": "other"})
+    assert digest(BASE) != digest({**BASE, "env": {"A": "2"}})
+    assert digest(BASE) == digest({**BASE, "services": BASE["services"] | {"SYMPH_NEW_PORT": "1"}})
