@@ -78,8 +78,11 @@ def _build(module: Module, folder: Path, title: str, say: Callable[[str], None])
         if lacking:
             raise ToolchainError(f"building {module.name} made no {', '.join(lacking)}")
         scratch.chmod(0o755)
-        if not folder.is_dir():  # another build of the same may have been faster
+        try:
             scratch.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another build of the same was faster
+                raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

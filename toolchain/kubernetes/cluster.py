@@ -133,6 +133,7 @@ def _prepare(layout: Layout) -> None:
     dns.configure(layout)
     registry.configure(layout)
     kernel.prepare(layout)
+    kernel.make_cgroups(layout)
     network.make_node_bridge()
     layout.path("prepared").write_text(_boot())
 
@@ -241,7 +242,7 @@ def _clear(layout: Layout) -> None:
     network.remove_links(with_docker=with_docker)
     firewall.clean(with_docker=with_docker)
     kernel.restore(layout)
-    kernel.remove_cgroups(with_docker=with_docker)
+    kernel.remove_cgroups(layout)
     node.remove_mount_points(layout)
     for path in layout.folder.iterdir():
         if path.name not in KEPT:

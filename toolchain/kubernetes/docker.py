@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolchain.kubernetes import kernel
 from toolchain.kubernetes.calls import succeeds
 from toolchain.kubernetes.layout import Layout
 
@@ -26,6 +27,7 @@ def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
         f"--data-root={layout.path('docker')}",
         f"--exec-root={layout.path('docker-exec')}",
         f"--pidfile={layout.path('run', 'dockerd.pid')}",
+        f"--cgroup-parent={kernel.cgroup(layout)}/docker",
         "--log-level=warn",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from pathlib import Path
 
@@ -46,11 +47,30 @@ def restore(layout: Layout) -> None:
                 (PROC / name).write_text(value)
 
 
-def remove_cgroups(*, with_docker: bool) -> None:
+def cgroup(layout: Layout) -> str:
+    """The control group under which all pods and builds of this cluster run."""
+    return f"/symphony-{hashlib.sha256(str(layout.folder).encode()).hexdigest()[:8]}"
+
+
+def make_cgroups(layout: Layout) -> None:
+    """In every hierarchy, because the kubelet insists that its root is there."""
+    for hierarchy in _hierarchies():
+        (hierarchy / cgroup(layout)[1:]).mkdir(exist_ok=True)
+        for switch in (hierarchy, hierarchy / cgroup(layout)[1:]):  # the one hierarchy of cgroup v2
+            if (switch / "cgroup.subtree_control").exists() and hierarchy == CGROUPS:
+                (switch / "cgroup.subtree_control").write_text("+cpu +cpuset +memory +pids +hugetlb")
+
+
+def remove_cgroups(layout: Layout) -> None:
     """Remove the emptied groups, the innermost first, in every hierarchy."""
-    names = ("kubepods", *(("docker",) if with_docker else ()))
-    roots = [CGROUPS, *(CGROUPS.iterdir() if CGROUPS.is_dir() else ())]
-    for group in [root / name for root in roots for name in names if (root / name).is_dir()]:
-        for inner in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
-            inner.rmdir()
-        group.rmdir()
+    for group in [hierarchy / cgroup(layout)[1:] for hierarchy in _hierarchies()]:
+        if group.is_dir():
+            for inner in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+                inner.rmdir()
+            group.rmdir()
+
+
+def _hierarchies() -> list[Path]:
+    if (CGROUPS / "cgroup.controllers").exists():
+        return [CGROUPS]
+    return [path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]

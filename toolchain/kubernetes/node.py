@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from toolchain.kubernetes import kernel
 from toolchain.kubernetes.layout import (
     CLUSTER_DOMAIN,
     NODE_ADDRESS,
@@ -132,6 +133,7 @@ def _kubelet_config(layout: Layout) -> dict[str, Any]:
         "authorization": {"mode": "Webhook"},
         "containerRuntimeEndpoint": f"unix://{containerd_socket(layout)}",
         "cgroupDriver": "cgroupfs",
+        "cgroupRoot": kernel.cgroup(layout),
         "failCgroupV1": False,
         "failSwapOn": False,
         "clusterDomain": CLUSTER_DOMAIN,

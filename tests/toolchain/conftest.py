@@ -1,0 +1,71 @@
+"""A namespace of its own for each test of the toolchain, and a way to look into the cluster without the plugin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.toolchain.plugin_client import Plugin
+from toolchain.kubernetes.fixtures import Access, cluster
+
+__all__ = ["cluster"]
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Access) -> Kubectl:
+    """kubectl as administrator; `ok=False` returns what it said of a failure."""
+
+    def call(*words: str, stdin: str | None = None, ok: bool = True, kubeconfig: str = "") -> str:
+        argv = [cluster.kubectl, f"--kubeconfig={kubeconfig or cluster.kubeconfig}", *words]
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+        assert not ok or done.returncode == 0, done.stderr
+        return done.stdout if ok else done.stdout + done.stderr
+
+    return call
+
+
+@pytest.fixture
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A fresh namespace; its end is not waited for."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def live(kubectl: Kubectl, namespace: str) -> Callable[[str, str], dict[str, Any]]:
+    """An object of the test's namespace as it is now, {} when there is none."""
+
+    def look(kind: str, name: str) -> dict[str, Any]:
+        found = kubectl("-n", namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
+        return json.loads(found) if found else {}
+
+    return look
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Plugin]]:
+    """Start plugins that end with the test."""
+    started: list[Plugin] = []
+
+    def begin(**more: Any) -> Plugin:
+        started.append(Plugin(**more))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def plugin(cluster: Access, namespace: str, start: Callable[..., Plugin]) -> Plugin:
+    """One that puts objects without a namespace into the test's."""
+    return start().configure(kubeconfig=cluster.kubeconfig, namespace=namespace)
