@@ -1,4 +1,4 @@
-"""A namespace of its own for each test of the toolchain, and a way to look into the cluster without the plugin."""
+"""A namespace for each test of the toolchain, and a way to look into the cluster without the plugin."""
 
 from __future__ import annotations
 

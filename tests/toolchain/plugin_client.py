@@ -22,7 +22,7 @@ class Plugin:
     """One plugin process, configured for one provider resource."""
 
     def __init__(self, program: Path = real.OWN, environment: dict[str, str] | None = None) -> None:
-        self._log = tempfile.TemporaryFile("w+")
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by close())
         self.process = subprocess.Popen(
             [program],
             env={**os.environ, **(environment or {})},
@@ -52,7 +52,12 @@ class Plugin:
         return self
 
     def check(
-        self, inputs: dict[str, Any], old: dict[str, Any] | None = None, *, name: str = "it", seed: bytes = b"1"
+        self,
+        inputs: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        *,
+        name: str = "it",
+        seed: bytes = b"1",
     ) -> dict[str, Any]:
         request = provider_pb2.CheckRequest(
             urn=urn(inputs, name), olds=to_struct(old or {}), news=to_struct(inputs), randomSeed=seed
@@ -81,7 +86,13 @@ class Plugin:
         return id, checked, outputs
 
     def update(
-        self, id: str, outputs: dict[str, Any], inputs: dict[str, Any], *, preview: bool = False, timeout: float = 0
+        self,
+        id: str,
+        outputs: dict[str, Any],
+        inputs: dict[str, Any],
+        *,
+        preview: bool = False,
+        timeout: float = 0,
     ) -> dict[str, Any]:
         request = provider_pb2.UpdateRequest(
             id=id,
@@ -135,5 +146,7 @@ def kept(error: grpc.RpcError) -> provider_pb2.ErrorResourceInitFailed:
     return detail
 
 
-def manifest(kind: str, metadata: dict[str, Any] | None = None, version: str = "v1", **more: Any) -> dict[str, Any]:
+def manifest(
+    kind: str, metadata: dict[str, Any] | None = None, version: str = "v1", **more: Any
+) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": metadata or {}, **more}

@@ -1,4 +1,4 @@
-"""The parts of the stand-in plugin that need no cluster: values, differences, names, readiness, kubeconfigs, state."""
+"""The parts of the stand-in plugin that need no cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def pod(**spec: Any) -> dict[str, Any]:
     ("new", "path", "replaces"),
     [
         (pod(containers=[{"name": "c", "image": "i:2"}]), "spec.containers[0].image", True),
-        (pod(containers=[{"name": "c", "image": "i:1"}, {"name": "d", "image": "x"}]), "spec.containers[1]", True),
+        (
+            pod(containers=[{"name": "c", "image": "i:1"}, {"name": "d", "image": "x"}]),
+            "spec.containers[1]",
+            True,
+        ),
         (pod(nodeSelector={"a.b/c": "1"}), "spec.nodeSelector", True),
         (pod(activeDeadlineSeconds=3), "spec.activeDeadlineSeconds", False),
         ({**pod(), "metadata": {"name": "b"}}, "metadata.name", True),
@@ -133,7 +137,11 @@ def test_kubeconfig_text_path_and_context(tmp_path: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("KUBECONFIG", str(file))
     for given_as in (KUBECONFIG, str(file), ""):
         found = access.load(given_as)
-        assert (found.server, found.namespace, found.headers["Authorization"]) == ("http://a:1", "n", "Bearer secret")
+        assert (found.server, found.namespace, found.headers["Authorization"]) == (
+            "http://a:1",
+            "n",
+            "Bearer secret",
+        )
         assert access.load(given_as, "two").server == "http://b:2"
     with pytest.raises(Failure, match="three"):
         access.load(KUBECONFIG, "three")
@@ -141,7 +149,7 @@ def test_kubeconfig_text_path_and_context(tmp_path: Any, monkeypatch: pytest.Mon
 
 def test_kubeconfig_with_an_auth_plugin(tmp_path: Any):
     program = tmp_path / "auth"
-    program.write_text("#!/bin/sh\necho '{\"status\": {\"token\": \"of-program\"}}'\n")
+    program.write_text('#!/bin/sh\necho \'{"status": {"token": "of-program"}}\'\n')
     program.chmod(0o755)
     text = KUBECONFIG.replace("{token: secret}", f"{{exec: {{command: {program}}}}}")
     assert access.load(text).headers["Authorization"] == "Bearer of-program"

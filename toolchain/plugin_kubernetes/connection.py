@@ -24,11 +24,10 @@ _TRANSIENT = (429, 502, 503, 504)
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server returned, and whether the request was sent more than once."""
+    """What the API server returned."""
 
     status: int
     body: dict[str, Any]
-    repeated: bool = False
 
 
 class Connection:
@@ -64,7 +63,7 @@ class Connection:
             "Content-Type": f"application/{kind}",
             **self._access.headers,
         }
-        deadline, pause, repeated = time.monotonic() + PATIENCE, 0.1, False
+        deadline, pause = time.monotonic() + PATIENCE, 0.1
         while True:
             try:
                 status, raw = self._once(verb, target, content, headers)
@@ -77,8 +76,7 @@ class Connection:
                 # A webhook that fails is a 500 too, and is the user's to know at once.
                 passing = status in _TRANSIENT or (status == 500 and b"etcdserver" in raw)
                 if not passing or time.monotonic() + pause > deadline:
-                    return _judged(status, raw, repeated)
-            repeated = True
+                    return _judged(status, raw)
             self.pause(pause)
             pause = min(pause * 2, 2)
 
@@ -91,7 +89,7 @@ class Connection:
             connection.request("GET", f"{path}?{urlencode(query)}", headers=self._access.headers)
             answer = connection.getresponse()
             if answer.status != 200:
-                _judged(answer.status, answer.read(), repeated=False)
+                _judged(answer.status, answer.read())
             for line in answer:
                 yield json.loads(line)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -127,14 +125,14 @@ class Connection:
         return http.client.HTTPSConnection(server.netloc, timeout=timeout, context=trust)
 
 
-def _judged(status: int, raw: bytes, repeated: bool) -> Answer:
+def _judged(status: int, raw: bytes) -> Answer:
     try:
         body = json.loads(raw)
     except ValueError:
         body = {"message": raw.decode(errors="replace")[:500]}
     if status >= 400:
         raise Refused(status, body.get("reason", ""), _message(body, status))
-    return Answer(status, body, repeated)
+    return Answer(status, body)
 
 
 def _message(body: dict[str, Any], status: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolchain.plugin_kubernetes import readiness, state
 from toolchain.plugin_kubernetes.access import Access
-from toolchain.plugin_kubernetes.connection import Answer, Connection
+from toolchain.plugin_kubernetes.connection import Connection
 from toolchain.plugin_kubernetes.failures import Canceled, Failure, NotLive, Refused
 from toolchain.plugin_kubernetes.kinds import Kind, Kinds, UnknownKind
 from toolchain.plugin_kubernetes.naming import annotation, identity, make_id, parse_id
@@ -69,7 +69,7 @@ class Objects:
         except Refused as refused:
             if preview and refused.status == 403:
                 return id, state.expected(inputs)
-            raise self._explained(refused, id) from refused
+            raise self._explained(refused, self._path(body), uid) from refused
         if preview:
             return id, state.outputs(live, inputs, manager)
         return self._settled(live, inputs, manager, timeout)
@@ -80,13 +80,11 @@ class Objects:
         """Identity, outputs and inputs as they are now; None when it is gone."""
         namespace, name = parse_id(id)
         try:
-            live = self._connection.request(
-                "GET", self._kinds.find(api_version, kind).path(namespace, name)
-            ).body
-        except Refused as refused:
-            if refused.status == 404:
-                return None
-            raise
+            live = self._seen(self._kinds.find(api_version, kind).path(namespace, name))
+        except UnknownKind:
+            return None
+        if live is None:
+            return None
         live = {"apiVersion": api_version, "kind": kind, **live}
         now = state.inputs_of(live, inputs)
         manager = old.get(state.FIELD_MANAGER) or f"pulumi-kubernetes-{secrets.token_hex(4)}"
@@ -123,17 +121,19 @@ class Objects:
         try:
             return self._connection.request("PATCH", path, self._query(body, manager), sent, _APPLY).body
         except Refused as refused:
-            exists = refused.status == 409 and "object has been modified" in refused.message
-            if not exists:
+            if refused.status != 409 or self._settings.upsert:
                 raise
-            return self._ours(self._connection.request("GET", path), manager, make_id(body))
+            found = self._seen(path)
+            if found is None:
+                raise
+            return self._ours(found, manager, make_id(body))
 
-    def _ours(self, found: Answer, manager: str, id: str) -> Body:
+    def _ours(self, found: Body, manager: str, id: str) -> Body:
         """The object, if an earlier attempt of this very create made it and its answer was lost."""
-        managers = {each.get("manager") for each in found.body["metadata"].get("managedFields") or []}
+        managers = {each.get("manager") for each in found["metadata"].get("managedFields") or []}
         if manager not in managers:
-            raise Failure(f"resource {id} already exists, and was not created by this stack")
-        return found.body
+            raise Failure(f"resource {id} already exists, and this stack did not create it")
+        return found
 
     def _settled(self, live: Body, inputs: Body, manager: str, timeout: float) -> tuple[str, Body]:
         """Wait for the object; from here on it exists, so every failure carries it."""
@@ -156,12 +156,22 @@ class Objects:
         force = self._settings.patch_force or annotation(body, "pulumi.com/patchForce").lower() == "true"
         return {"fieldManager": manager, "force": "true" if force else "false"}
 
-    def _explained(self, refused: Refused, id: str) -> Failure:
-        if (refused.status == 409 and "uid mismatch" in refused.message) or "metadata.uid" in refused.message:
-            return Failure(
-                f"{id} is not the object that this stack made; it was deleted outside: run `pulumi refresh`"
-            )
+    def _explained(self, refused: Refused, place: str, uid: str | None) -> Failure:
+        """Refused because it is not the same object any more, or for what the server says."""
+        if refused.status not in (404, 409, 422):
+            return refused
+        now = self._seen(place)
+        if (now is None and refused.status != 422) or (now and uid and now["metadata"]["uid"] != uid):
+            return Failure(f"{place} is not there as this stack made it any more: run `pulumi refresh`")
         return refused
+
+    def _seen(self, path: str) -> Body | None:
+        try:
+            return self._connection.request("GET", path).body
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
 
     def _kind(self, body: Body) -> Kind:
         return self._kinds.find(body["apiVersion"], body["kind"])
