@@ -75,7 +75,10 @@ def load_json(text: str, where: Location = NOWHERE) -> ExperimentSpec:
 def dump_yaml(spec: ExperimentSpec) -> str:
     import yaml
 
-    return yaml.safe_dump(dump_dict(spec), sort_keys=False, allow_unicode=True)
+    data = dump_dict(spec)
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    # The one character that YAML writes as it is and reads as the end of a line.
+    return yaml.safe_dump(data, sort_keys=False) if "\x85" in text else text
 
 
 def load_yaml(text: str, where: Location = NOWHERE) -> ExperimentSpec:

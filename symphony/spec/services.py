@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from symphony.spec.location import NOWHERE, Location
+from symphony.spec.plain import DEEPEST
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,20 @@ def read_services(said: tuple[Any, ...], where: Location) -> tuple[ServiceUse, .
     >>> [use.name for use in read_services(("a", ["b"], {"c": 6006}), NOWHERE)]
     ['a', 'b', 'c']
     """
-    return tuple(_read(said, where))
+    return tuple(_read(said, where, 0))
 
 
-def _read(item: Any, where: Location) -> Iterator[ServiceUse]:
-    if isinstance(item, Mapping):
+def _read(item: Any, where: Location, depth: int) -> Iterator[ServiceUse]:
+    if depth > DEEPEST:
+        yield ServiceUse(item, None, where)
+    elif isinstance(item, Mapping):
         for name, port in cast("Mapping[Any, Any]", item).items():
             yield ServiceUse(name, port, where)
     elif isinstance(item, (list, tuple)):
         for each in cast("Iterable[Any]", item):
-            yield from _read(each, where)
+            yield from _read(each, where, depth + 1)
     elif isinstance(item, (set, frozenset)):
         for each in sorted(cast("Iterable[Any]", item), key=str):
-            yield from _read(each, where)
+            yield from _read(each, where, depth + 1)
     else:
         yield ServiceUse(item, None, where)

@@ -1,0 +1,69 @@
+"""The line of the user's program that said something, and how it is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from symphony import Experiment
+from symphony.spec.location import NOWHERE, Location, caller, part_of, place_of
+
+
+def line_of(text: str) -> int:
+    return next(
+        number for number, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line
+    )
+
+
+def test_the_line_is_that_of_the_caller_outside_symphony():
+    assert caller() == Location(__file__, line_of("assert caller()"))
+
+
+def test_a_call_over_several_lines_is_where_it_begins():
+    experiment = Experiment("rl")
+    process = experiment.new_process(
+        "a",
+        command="x",
+    )
+    assert process.spec.where.line == line_of("process = experiment.new_process(")
+
+
+def test_the_line_of_a_helper_of_the_user_is_the_helpers():
+    def worker(experiment: Experiment, name: str) -> None:
+        experiment.new_process(name).binds("s")  # in the helper
+
+    experiment = Experiment("rl")
+    worker(experiment, "a")
+    assert experiment.spec.processes[0].binds[0].where.line == line_of("# in the helper")
+
+
+def test_a_file_of_the_user_that_is_called_contextlib_is_not_skipped(tmp_path):
+    file = tmp_path / "my_contextlib.py"
+    code = "from symphony.spec.location import caller\nsaid = caller()\n"
+    made: dict[str, object] = {}
+    exec(compile(code, str(file), "exec"), made)
+    assert made["said"] == Location(str(file), 2)
+
+
+def test_files_are_absolute_and_shown_as_short_as_can_be(tmp_path, monkeypatch):
+    (tmp_path / "stacks").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, object] = {}
+    exec(compile("from symphony.spec.location import caller\nsaid = caller()", "stacks/rl.py", "exec"), made)
+    assert made["said"] == Location(str(tmp_path / "stacks" / "rl.py"), 2)
+    assert str(made["said"]) == "stacks/rl.py:2"
+    monkeypatch.chdir(tmp_path / "stacks")
+    assert str(made["said"]) == "rl.py:2"
+    assert str(Location("/etc/x", 3)) == "/etc/x:3"
+
+
+def test_where_a_part_of_a_setting_was_made():
+    first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
+    said = {"env": second, "env PATH": first}
+    assert place_of("env PATH", said, declared) == first
+    assert place_of("env HOME", said, declared) == second
+    assert place_of("args", said, declared) == declared
+    assert part_of("env", ["x"]) == "env list"
+
+
+def test_nowhere_is_shown_as_nothing():
+    assert str(NOWHERE) == ""
