@@ -1,4 +1,5 @@
-"""Where a socket binds or connects: from address, host and port, or service to a ZeroMQ endpoint. ZmqSocket calls it.
+"""Where a socket binds or connects: from address, host and port, or service to a ZeroMQ endpoint. ZmqSocket
+calls it.
 
 >>> resolve(host="localhost", port=7000, bind=False).endpoint
 'tcp://127.0.0.1:7000'
@@ -42,8 +43,8 @@ def resolve(
 ) -> Address:
     """The address a socket was told: `address`, else `service`, else `host` and `port`.
 
-    A port alone is one of this machine's loopback. `localhost` is 127.0.0.1; without a scheme it is TCP. Raises
-    AddressError; ServiceVariableError where the service's variables are missing.
+    A port alone is one of this machine's loopback. `localhost` is 127.0.0.1; without a scheme it is TCP.
+    Raises AddressError; ServiceVariableError where the service's variables are missing.
     """
     if address is not None:
         return parse(str(address))
@@ -64,7 +65,9 @@ def parse(text: str) -> Address:
         return Address(f"{scheme}://{rest}", scheme, None, None)
     host, colon, port = rest.rpartition(":")
     if scheme != "tcp" or not colon or not host or ("]" not in host and ":" in host):
-        raise AddressError(f"cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name")
+        raise AddressError(
+            f"cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name"
+        )
     return _tcp(host, port)
 
 

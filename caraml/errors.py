@@ -1,7 +1,8 @@
-"""Every error caraml raises, under CaramlError; sockets, codec and shared memory raise them, programs catch them.
+"""Every error caraml raises, under CaramlError; sockets, codec and shared memory raise them, programs catch
+them.
 
-An error of a blocking call names the address and what was waited for. Each is also the built-in error a program
-would catch for it (TimeoutError, ValueError, ...).
+An error of a blocking call names the address and what was waited for. Each is also the built-in error a
+program would catch for it (TimeoutError, ValueError, ...).
 """
 
 
@@ -12,7 +13,9 @@ class CaramlError(Exception):
 class ZmqTimeoutError(CaramlError, TimeoutError):
     """A blocking call reached its deadline. `address` and `waited_for` say where and for what."""
 
-    def __init__(self, address: str = "", waited_for: str = "an answer", seconds: float | None = None) -> None:
+    def __init__(
+        self, address: str = "", waited_for: str = "an answer", seconds: float | None = None
+    ) -> None:
         after = "" if seconds is None else f" for {seconds:g} s"
         super().__init__(f"{address or 'socket'}: waited{after} for {waited_for}")
         self.address = address
@@ -22,7 +25,8 @@ class ZmqTimeoutError(CaramlError, TimeoutError):
 class PeerLostError(ZmqTimeoutError, ConnectionError):
     """The peer stopped answering heartbeats or went away while a call waited for it.
 
-    A ZmqTimeoutError, because what was waited for cannot come any more: there is no use in waiting out the rest.
+    A ZmqTimeoutError, because what was waited for cannot come any more: there is no use in waiting out the
+    rest.
     """
 
 

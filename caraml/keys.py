@@ -1,7 +1,7 @@
 """`python -m caraml.keys FOLDER [CLIENT ...]`: makes a key folder, or adds clients to one; people call it.
 
-The folder is 0700, every secret 0600. Existing keys are kept. Copy to a client only `server.public` and its own two
-files; a server needs `server.*` and `allowed`.
+The folder is 0700, every secret 0600. Existing keys are kept. Copy to a client only `server.public` and its
+own two files; a server needs `server.*` and `allowed`.
 """
 
 import argparse
@@ -56,9 +56,13 @@ def _write(path: Path, content: bytes) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m caraml.keys", description="Make CURVE keys for caraml sockets.")
+    parser = argparse.ArgumentParser(
+        prog="python -m caraml.keys", description="Make CURVE keys for caraml sockets."
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("clients", nargs="*", default=[DEFAULT_CLIENT], help="names of clients (default: client)")
+    parser.add_argument(
+        "clients", nargs="*", default=[DEFAULT_CLIENT], help="names of clients (default: client)"
+    )
     options = parser.parse_args(arguments)
     try:
         written = make_keys(options.folder, tuple(options.clients))

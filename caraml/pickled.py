@@ -1,15 +1,17 @@
-"""The `'pickle'` codec: protocol 5, large buffers uncopied, and loaded only from somebody who may run code here.
+"""The `'pickle'` codec: protocol 5, large buffers uncopied, and loaded only from somebody who may run code
+here.
 
 To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
 
 * the transport admits nobody else: inproc, ipc (0600, this user), or CURVE with an allow-list (`keys=`); or
-* the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of 16
-  characters or more, the same on every host), else a file of this user's own (0600, made on first use), so that
-  the programs of one user on one machine need no setting.
+* the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
+  16
+  characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
+  that the programs of one user on one machine need no setting.
 
-Anything else is a malformed message: counted and dropped, never loaded. The signature covers the pickle, not the
-bulk of its arrays (which cannot run anything), and does not stop a listener on the path from repeating a message:
-across hosts use `keys=`.
+Anything else is a malformed message: counted and dropped, never loaded. The signature covers the pickle, not
+the bulk of its arrays (which cannot run anything), and does not stop a listener on the path from repeating a
+message: across hosts use `keys=`.
 """
 
 import contextlib
@@ -34,9 +36,14 @@ _TAG = 32
 _SHORTEST_KEY = 16
 
 
-def pickle_codec(address: str, trusted: bool) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
-    """The two functions of a socket. Raises PickleRefusedError where no key can be had and one is needed."""
-    key = None if trusted else signing_key(address)
+def pickle_codec(
+    address: str, trusted: bool, key: bytes | None = None
+) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
+    """The two functions of a socket; `key` instead of the one found as said above.
+
+    Raises PickleRefusedError where no key can be had and one is needed.
+    """
+    key = key or (None if trusted else signing_key(address))
 
     def encode(value: object) -> bytes | Parts:
         buffers: list[Buffer] = []
@@ -82,8 +89,8 @@ def signing_key(address: str) -> bytes:
         return _own_key()
     except (OSError, RuntimeError) as error:
         raise PickleRefusedError(
-            f"{address}: pickle runs code, and there is no key to sign it with ({error}); set {KEY_VARIABLE}, "
-            "use keys=, or serializer='msgpack'"
+            f"{address}: pickle runs code, and there is no key to sign it with ({error}); "
+            f"set {KEY_VARIABLE}, use keys=, or serializer='msgpack'"
         ) from error
 
 
@@ -96,7 +103,9 @@ def _own_key() -> bytes:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
         with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)  # atomic: of two processes that start together, one wins and both read its key
+            os.link(
+                temporary, path
+            )  # atomic: of two processes that start together, one wins and both read its key
         temporary.unlink()
     status = path.stat()
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:

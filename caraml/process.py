@@ -1,4 +1,5 @@
-"""What a process owns of ZeroMQ: one context, made on first use and again after a fork, closed at exit. Sockets call it.
+"""What a process owns of ZeroMQ: one context, made on first use and again after a fork, closed at exit.
+Sockets call it.
 
 At exit loops are stopped, what is unsent gets up to a second, and nothing blocks the interpreter longer.
 """
@@ -45,7 +46,9 @@ def closing() -> bool:
 
 
 def close_at_exit(resource: Any) -> None:
-    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the sentry, which closing needs)."""
+    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the
+    sentry, which closing needs).
+    """
     _at_exit.add(resource)
 
 

@@ -1,9 +1,10 @@
-"""Who may talk to a socket: the key folder, CURVE options, and the answers ZeroMQ asks for. ZmqSocket calls it.
+"""Who may talk to a socket: the key folder, CURVE options, and the answers ZeroMQ asks for. ZmqSocket calls
+it.
 
-A key folder holds `server.public`, `server.secret`, for each client `NAME.public` and `NAME.secret`, and `allowed`:
-the public keys of the clients that may connect, one a line. `python -m caraml.keys` makes it. A binding socket with
-`keys=folder` is the server and admits the allowed; a connecting one is the client `client` (or, `keys=folder:NAME`,
-another). Secrets readable by anybody but their owner are refused.
+A key folder holds `server.public`, `server.secret`, for each client `NAME.public` and `NAME.secret`, and
+`allowed`: the public keys of the clients that may connect, one a line. `python -m caraml.keys` makes it. A
+binding socket with `keys=folder` is the server and admits the allowed; a connecting one is the client
+`client` (or, `keys=folder:NAME`, another). Secrets readable by anybody but their owner are refused.
 """
 
 import itertools
@@ -52,7 +53,9 @@ class Keys:
         return key
 
     def allowed(self) -> frozenset[bytes]:
-        """The clients' public keys; read again when the file changes, so that removing a line shuts a client out."""
+        """The clients' public keys; read again when the file changes, so that removing a line shuts a client
+        out.
+        """
         path = self.folder / ALLOWED
         try:
             changed = path.stat().st_mtime_ns
@@ -61,14 +64,18 @@ class Keys:
                 self._allowed = frozenset(word[0].encode() for word in words if word and len(word[0]) == 40)
                 self._read_at = changed
         except OSError as error:
-            raise KeyFileError(f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it") from None
+            raise KeyFileError(
+                f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it"
+            ) from None
         return self._allowed
 
     def _read(self, path: Path) -> bytes:
         try:
             key = path.read_text().strip().encode()
         except OSError as error:
-            raise KeyFileError(f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it") from None
+            raise KeyFileError(
+                f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it"
+            ) from None
         if len(key) != 40:
             raise KeyFileError(f"{path} is not a key: {len(key)} characters, not 40")
         return key

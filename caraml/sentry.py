@@ -1,7 +1,7 @@
 """The one background thread: it reads what ZeroMQ reports of connections and answers who may connect.
 
-Sockets register here when they bind or connect. The thread sleeps until a connection changes; no message passes
-through it.
+Sockets register here when they bind or connect. The thread sleeps until a connection changes; no message
+passes through it.
 """
 
 import logging
@@ -29,7 +29,7 @@ _EVENTS = (
 _REFUSALS = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "the key is not allowed",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no key, another security mechanism, or not ZeroMQ",
-    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "the connection was closed during the handshake: a wrong server key, or not ZeroMQ",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
 }
 _PATIENCE = 2  # handshakes closed without a reason before a connector calls it a refusal: servers do restart
 
@@ -37,7 +37,17 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 class Link:
     """What is known of a socket's connections: refusals, losses, and the error its calls raise."""
 
-    __slots__ = ("__weakref__", "bind", "denied", "denied_count", "endpoint", "fault", "lost", "made", "unexplained")
+    __slots__ = (
+        "__weakref__",
+        "bind",
+        "denied",
+        "denied_count",
+        "endpoint",
+        "fault",
+        "lost",
+        "made",
+        "unexplained",
+    )
 
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint

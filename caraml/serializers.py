@@ -1,4 +1,5 @@
-"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts; endpoint.py calls it.
+"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts;
+endpoint.py calls it.
 
 | name | sends | safe from any peer |
 |---|---|---|
@@ -79,7 +80,7 @@ def _name(given: Serializer) -> Any:
 
 
 def _pickle(socket: ZmqSocket) -> Any:
-    from caraml.pickled import pickle_codec  # noqa: PLC0415 - what it loads is not needed by those who do without
+    from caraml.pickled import pickle_codec
 
     try:
         return pickle_codec(socket.address, socket.trusted)

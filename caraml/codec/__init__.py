@@ -1,22 +1,22 @@
 """The `'msgpack'` codec: Python values and numpy arrays to message parts and back, safe from any peer.
 
-`encode(value)` gives the parts of a message, `decode(parts)` the value. Sockets with `serializer='msgpack'` hold an
-Encoder and a Decoder of their own.
+`encode(value)` gives the parts of a message, `decode(parts)` the value. Sockets with `serializer='msgpack'`
+hold an Encoder and a Decoder of their own.
 
 >>> import numpy
 >>> parts = encode({"step": 3, "frame": numpy.zeros((2, 2), "f4"), "pair": (1, "a")})
 >>> decode(parts)["frame"].shape, decode(parts)["pair"]
 ((2, 2), (1, 'a'))
 
-What can be sent: None, bool, int of any size, float, complex, str, bytes, list, tuple, dict; numpy arrays of every
-dtype but object, numpy scalars; dataclasses and msgspec Structs. Subclasses of the built-in containers, bytearray
-and memoryview arrive as the built-in (bytes for the last two). Everything else raises EncodeError.
+What can be sent: None, bool, int of any size, float, complex, str, bytes, list, tuple, dict; numpy arrays of
+every dtype but object, numpy scalars; dataclasses and msgspec Structs. Subclasses of the built-in containers,
+bytearray and memoryview arrive as the built-in (bytes for the last two). Everything else raises EncodeError.
 
-A dataclass or Struct arrives as its class where that class is registered (`@register`, or sent by this process
-before), as a dict of its fields where it is not: a peer cannot name a class to import.
+A dataclass or Struct arrives as its class where that class is registered (`@register`, or sent by this
+process before), as a dict of its fields where it is not: a peer cannot name a class to import.
 
-Arrays of 64 KiB and more travel as parts of their own and are neither copied on the way out nor on the way in;
-smaller ones arrive in memory of their own. All arrive aligned and writable.
+Arrays of 64 KiB and more travel as parts of their own and are neither copied on the way out nor on the way
+in; smaller ones arrive in memory of their own. All arrive aligned and writable.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """How one numpy array is described and rebuilt; encode.py and decode.py call it for every array.
 
-A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Descriptions repeat from message to
-message, so both directions remember them, within bounds: a peer chooses what is remembered.
+A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Descriptions repeat from message
+to message, so both directions remember them, within bounds: a peer chooses what is remembered.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Message parts to values; every socket with `deserializer='msgpack'`, the shared-memory pool and `decode` call it.
+"""Message parts to values; every socket with `deserializer='msgpack'`, the shared-memory pool and `decode`
+call it.
 
 The parts come from any peer: nothing here imports, calls or allocates on a peer's word. Everything is checked
 against the bytes that are there, and anything wrong is a MalformedMessageError.
@@ -51,14 +52,23 @@ class Decoder:
         self._unpack = msgspec.msgpack.Decoder(ext_hook=self._extension).decode
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
-        """The value. Arrays refer to `parts` where those are writable and large. Raises MalformedMessageError."""
+        """The value. Arrays refer to `parts` where those are writable and large. Raises
+        MalformedMessageError.
+        """
         try:
             if type(head) is bytes and not parts and head[:2] == ARRAYS:
                 return self._arrays(head, bytearray(head), parts)
             return self._any(head, parts)
         except MalformedMessageError:
             raise
-        except (ValueError, TypeError, struct.error, msgspec.MsgspecError, RecursionError, OverflowError) as error:
+        except (
+            ValueError,
+            TypeError,
+            struct.error,
+            msgspec.MsgspecError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             raise MalformedMessageError(f"not a msgpack message: {error}") from None
         except MemoryError:
             raise MalformedMessageError("a message that does not fit into memory") from None
@@ -85,11 +95,14 @@ class Decoder:
             plan = self._plan(layout, body)
         if len(head) != plan.end or len(parts) != len(plan.parts):
             raise MalformedMessageError(
-                f"{len(head)} bytes in {1 + len(parts)} parts; the layout says {plan.end} in {1 + len(plan.parts)}"
+                f"{len(head)} bytes in {1 + len(parts)} parts; the layout says {plan.end} in {
+                    1 + len(plan.parts)
+                }"
             )
         if type(source) is bytearray:
             small: dict[str, Array] = {
-                name: _ndarray(shape, dtype, source[start:stop]) for name, shape, dtype, start, stop in plan.inline
+                name: _ndarray(shape, dtype, source[start:stop])
+                for name, shape, dtype, start, stop in plan.inline
             }
         else:
             small = {
@@ -130,7 +143,9 @@ class Decoder:
         try:
             value = self._shallow(body)
             if self._next_part != len(parts):
-                raise MalformedMessageError(f"{len(parts)} parts after the first; {self._next_part} are referred to")
+                raise MalformedMessageError(
+                    f"{len(parts)} parts after the first; {self._next_part} are referred to"
+                )
             return value
         finally:
             self._parts = ()
@@ -143,7 +158,9 @@ class Decoder:
         if openers + self._depth > self._limits.depth:
             level = [value]
             for _ in range(self._limits.depth + 1):
-                level = [item for container in level for item in _items(container) if type(item) in _CONTAINERS]
+                level = [
+                    item for container in level for item in _items(container) if type(item) in _CONTAINERS
+                ]
                 if not level:
                     return value
             raise MalformedMessageError(f"nested deeper than {self._limits.depth}")
@@ -169,7 +186,9 @@ class Decoder:
             return _array_of(self._part(), layout)
         if code == extensions.SCALAR:
             layout, start = self._layout(data)
-            return _array_of(bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize))[()]
+            return _array_of(
+                bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize)
+            )[()]
         if code == extensions.TUPLE:
             items = self._shallow(data)
             if type(items) is not list:
@@ -208,7 +227,9 @@ class Decoder:
 
 
 def _items(container: Any) -> Any:
-    return container.values() if type(container) is dict else container if type(container) in _CONTAINERS else ()
+    return (
+        container.values() if type(container) is dict else container if type(container) in _CONTAINERS else ()
+    )
 
 
 def _build(name: str, fields: dict[Any, Any]) -> object:

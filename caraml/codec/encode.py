@@ -1,8 +1,10 @@
-"""Values to message parts; every socket with `serializer='msgpack'`, the shared-memory pool and `encode` call it.
+"""Values to message parts; every socket with `serializer='msgpack'`, the shared-memory pool and `encode` call
+it.
 
-Two forms. A dict of arrays alone (an observation, a batch, parameters) is `ARRAYS`: its layout, remembered from one
-message to the next, then the small arrays one after the other. Everything else is `TREE`: msgpack, in which what
-msgpack lacks is an extension. In both, arrays and bytes of 64 KiB and more are parts of their own.
+Two forms. A dict of arrays alone (an observation, a batch, parameters) is `ARRAYS`: its layout, remembered
+from one message to the next, then the small arrays one after the other. Everything else is `TREE`: msgpack,
+in which what msgpack lacks is an extension. In both, arrays and bytes of 64 KiB and more are parts of their
+own.
 """
 
 import enum
@@ -40,7 +42,9 @@ class _ArraysPlan:
         self.head = ARRAYS + struct.pack("<I", len(packed)) + packed
         self.out_of_band = tuple(name for name, array in arrays.items() if array.nbytes >= OUT_OF_BAND)
         self.inline = tuple(name for name in arrays if name not in self.out_of_band)
-        plain = all(array.flags.c_contiguous and array.dtype.kind in _PLAIN_KINDS for array in arrays.values())
+        plain = all(
+            array.flags.c_contiguous and array.dtype.kind in _PLAIN_KINDS for array in arrays.values()
+        )
         self.all_inline = plain and not self.out_of_band
 
 
@@ -185,7 +189,9 @@ class Encoder:
             return self._wide(key) if type(key) is int and self._wide_integers else key
         if type(key) is tuple:
             return tuple(self._key(item) for item in key)  # pyright: ignore[reportUnknownVariableType]
-        raise EncodeError(f"{type(key).__name__} cannot be a key; None, bool, int, float, str, bytes, tuple can")
+        raise EncodeError(
+            f"{type(key).__name__} cannot be a key; None, bool, int, float, str, bytes, tuple can"
+        )
 
     def _wide(self, value: int) -> object:
         if -(1 << 63) <= value < 1 << 64:

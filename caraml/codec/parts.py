@@ -1,4 +1,6 @@
-"""The parts of one message and the marks that tell kinds of messages apart; the codecs and sockets share them."""
+"""The parts of one message and the marks that tell kinds of messages apart; the codecs and sockets share
+them.
+"""
 
 import builtins
 from typing import Any, TypeAlias

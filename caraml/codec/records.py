@@ -1,4 +1,4 @@
-"""Which dataclasses and Structs may be rebuilt from a message: those this process registered or sent itself."""
+"""Which dataclasses and Structs are rebuilt from a message: those this process registered or sent itself."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""SharedPool: values handed from process to process of one host through reused shared memory; DataFetcher uses it.
+"""SharedPool: values handed from process to process of one host through reused shared memory; DataFetcher
+uses it.
 
 >>> import numpy
 >>> pool = SharedPool()
@@ -15,15 +16,17 @@ In place, nothing is copied at all: write into the buffer, then put it.
 ...     float(array.sum())
 262144.0
 
-**Promise.** A name (bytes, for any socket) is for one `get`. Its memory is reused when the last array made from it is
-gone, or when its reader died. Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside
-the name itself: the same to the reader, only slower. The owner's memory goes with its process; nothing is ever left.
-Names open only memory of this user's own processes that a pool made.
+**Promise.** A name (bytes, for any socket) is for one `get`. Its memory is reused when the last array made
+  from it is
+gone, or when its reader died. Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory),
+are inside the name itself: the same to the reader, only slower. The owner's memory goes with its process;
+nothing is ever left. Names open only memory of this user's own processes that a pool made.
 """
 
 import os
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -46,7 +49,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class _Name(msgspec.Struct, array_like=True):
-    """What a name says: whose memory, which filling of it, the message's first part, and where the others lie."""
+    """What a name says: whose memory, which filling of it, the message's first part, and where the others
+    lie.
+    """
 
     owner: int
     descriptor: int
@@ -61,7 +66,8 @@ _unpack = msgspec.msgpack.Decoder(_Name).decode
 
 
 class SharedPool:
-    """Segments of this process, each free, being filled, or waiting for its reader. Not for two threads at once.
+    """Segments of this process, each free, being filled, or waiting for its reader. Not for two threads at
+    once.
 
     `max_bytes` bounds all segments together. `inline` counts the values that found no room.
     """
@@ -101,11 +107,14 @@ class SharedPool:
         self._held.discard(id(segment))
         segment.generation += 1
         segment.set_state(FULL)
-        name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.generation, bytes(view(head)), where)
+        name = _Name(
+            segment.owner, segment.descriptor, segment.cookie, segment.generation, bytes(view(head)), where
+        )
         return _SHARED + _pack(name)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        """An array in shared memory to be filled and then `put` once, without a copy; not to be touched after that.
+        """An array in shared memory to be filled and then `put` once, without a copy; not to be touched after
+        that.
 
         Plain memory where there is no room: `put` works the same.
         """
@@ -182,7 +191,8 @@ class SharedPool:
 
 
 class Shared:
-    """A value that may lie in shared memory: `data`, until `delete()`. A context manager that gives the value.
+    """A value that may lie in shared memory: `data`, until `delete()`. A context manager that gives the
+    value.
 
     `delete` only lets go here: arrays taken from `data` stay good, and keep the memory from being reused.
     """
@@ -221,7 +231,9 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
         raise MalformedMessageError(f"not a name of shared memory: {error}") from None
     segment = open_segment(said.owner, said.descriptor, said.cookie)
     if segment.state()[0] != FULL:
-        raise SharedMemoryError("the name was used already: its memory belongs to another value, or to its reader")
+        raise SharedMemoryError(
+            "the name was used already: its memory belongs to another value, or to its reader"
+        )
     if any(start < 0 or nbytes < 0 or start + nbytes > segment.capacity for start, nbytes in said.parts):
         raise MalformedMessageError("a name beyond the end of its memory")
     segment.set_state(TAKEN, os.getpid())
@@ -257,7 +269,7 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - a reader that is a zombie reads no more
-            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        return status.rpartition(b")")[2].split()[0] != b"Z"  # a zombie reads no more
     except OSError:
         return False

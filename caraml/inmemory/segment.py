@@ -1,7 +1,9 @@
-"""One piece of shared memory with a name other processes of this user can open; the pool makes them, readers map them.
+"""One piece of shared memory with a name other processes of this user can open; the pool makes them, readers
+map them.
 
-It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the size of
-/dev/shm does not matter. Its first bytes say whether it is free, so that a reader gives it back without a message.
+It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the
+size of /dev/shm does not matter. Its first bytes say whether it is free, so that a reader gives it back
+without a message.
 """
 
 import ctypes
@@ -10,6 +12,7 @@ import os
 import secrets
 import struct
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +97,7 @@ def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
 def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     path = f"/proc/{int(owner)}/fd/{int(descriptor)}"
     try:
-        if not os.readlink(path).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
+        if not str(Path(path).readlink()).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
             raise SharedMemoryError(f"{path} is not the shared memory of that name")
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:

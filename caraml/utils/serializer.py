@@ -26,7 +26,9 @@ def pa_serialize(obj: object) -> bytes:
 
 def pa_deserialize(binary: bytes) -> Any:
     """Back from `pa_serialize`. Raises MalformedMessageError."""
-    return codec.decode([bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))])
+    return codec.decode(
+        [bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))]
+    )
 
 
 def bytes2str(bytestring: bytes | str) -> str:

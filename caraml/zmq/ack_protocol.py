@@ -1,8 +1,10 @@
-"""The frames of acknowledged delivery, and the sender's window over one connection; sender.py and receiver.py use it.
+"""The frames of acknowledged delivery, and the sender's window over one connection; sender.py and receiver.py
+use it.
 
-Every message's first frame begins with a Head. The sender numbers its messages per connection (`sequence`), the
-receiver takes them in that order only, and says how far it got: `received` (resend from after it) and `finished`
-(forget up to it). A number of the whole sender (`identifier`) marks a message that is given to another receiver.
+Every message's first frame begins with a Head. The sender numbers its messages per connection (`sequence`),
+the receiver takes them in that order only, and says how far it got: `received` (resend from after it) and
+`finished` (forget up to it). A number of the whole sender (`identifier`) marks a message that is given to
+another receiver.
 """
 
 import struct
@@ -23,8 +25,9 @@ _KIND = 16
 
 
 class Head(NamedTuple):
-    """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA, lowest
-    unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of DATA; of WELCOME
+    """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA,
+    lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of
+    DATA; of WELCOME
     and ACK the messages that may be on their way, and `window_bytes` their bytes."""
 
     magic: int
@@ -43,7 +46,12 @@ class Head(NamedTuple):
 
 
 def pack_head(
-    kind: int, session: tuple[int, int], first: int = 0, second: int = 0, count: int = 0, window_bytes: int = 0
+    kind: int,
+    session: tuple[int, int],
+    first: int = 0,
+    second: int = 0,
+    count: int = 0,
+    window_bytes: int = 0,
 ) -> bytes:
     """A head as bytes."""
     return _pack(MAGIC, _KIND | kind, count, session[1], session[0], first, second, window_bytes)
@@ -69,7 +77,9 @@ class Unacknowledged(NamedTuple):
 
 
 class Window:
-    """What one receiver has been sent and has not finished. `peer` is its ZeroMQ identity (b"" if there is but one)."""
+    """What one receiver has been sent and has not finished. `peer` is its ZeroMQ identity (b"" if there is
+    but one).
+    """
 
     __slots__ = (
         "asked_at",

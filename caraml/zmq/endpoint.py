@@ -35,8 +35,8 @@ class SocketOptions(TypedDict, total=False):
 class Endpoint:
     """One end of a pattern. `socket` is its ZmqSocket; use it as a context manager, or `close()` it.
 
-    `rejected` counts the messages that were dropped as malformed or over a limit, `last_rejection` is the last one's
-    error; `denied` holds the last refused peers' errors (AuthenticationError).
+    `rejected` counts the messages that were dropped as malformed or over a limit, `last_rejection` is the
+    last one's error; `denied` holds the last refused peers' errors (AuthenticationError).
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""Loop: a handler called for every message, here or in a thread, until told to stop; servers and subscribers use it."""
+"""Loop: a handler called for every message, here or in a thread, until told to stop; servers and subscribers
+use it.
+"""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +31,9 @@ class Loop:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, blocking: bool) -> threading.Thread | None:
-        """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs already."""
+        """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs
+        already.
+        """
         if self.running:
             raise RuntimeError("loop is already running")
         if blocking:

@@ -29,8 +29,9 @@ _LINGER_MS = 500
 class ZmqProxy:
     """Forwards from peers of `in_add` to peers of `out_add`, and for 'router-dealer' back.
 
-    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. Raises ValueError for
-    another pattern. `run()` forwards until `stop()` is called from another thread; it raises what binding raises.
+    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. Raises
+    ValueError for another pattern. `run()` forwards until `stop()` is called from another thread; it raises
+    what binding raises.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class ZmqProxy:
             self._ended.set()
 
     def wait_bound(self, timeout: float) -> None:
-        """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises ZmqTimeoutError."""
+        """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises
+        ZmqTimeoutError.
+        """
         if not self._bound.wait(timeout):
             raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
         if self.failure is not None:

@@ -8,13 +8,18 @@
 (0.5, b'loss')
 >>> publisher.close(); subscriber.close()
 
-**Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in order, as
-far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond that, by `policy`:
+**Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in
+  order, as
+far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond that, by
+`policy`:
 
-* `'drop'`: new messages are dropped for the subscribers that are full, and counted in `dropped`; others get them;
-* `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of all its
+* `'drop'`: new messages are dropped for the subscribers that are full, and counted in `dropped`; others get
+  them;
+* `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of
+  all its
   topics: no slow motion behind;
-* `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the pace.
+* `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the
+  pace.
 """
 
 import logging
@@ -54,8 +59,8 @@ _LONGEST_TOPIC = (1 << 16) - 1
 class ZmqPub(Endpoint):
     """Publishes; binds unless `bind=False`. Keywords as ZmqSocket's, and:
 
-    `serializer`, `callback(socket)`, `policy` and `budget_bytes` (see above; an explicit `hwm` replaces the budget),
-    `timeout` seconds that `pub` may block with policy 'block'.
+    `serializer`, `callback(socket)`, `policy` and `budget_bytes` (see above; an explicit `hwm` replaces the
+    budget), `timeout` seconds that `pub` may block with policy 'block'.
     """
 
     def __init__(
@@ -104,7 +109,9 @@ class ZmqPub(Endpoint):
             self._read_subscriptions()
 
     def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> Sent:
-        """Publish without copying large arrays, as policy 'block': leave them alone until the answer is `done`."""
+        """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
+        `done`.
+        """
         return self._wire.send_uncopied(
             self._framed(topic, data if self._encode is None else self._encode(data)), timeout
         )
@@ -197,8 +204,8 @@ class ZmqSub(Endpoint):
     """Subscribes; connects unless `bind=False`. Keywords as ZmqSocket's, and:
 
     `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
-    `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest message.
-    After a `recv`, `topic` is that message's.
+    `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
+    message. After a `recv`, `topic` is that message's.
     """
 
     def __init__(

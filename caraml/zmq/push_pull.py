@@ -10,9 +10,10 @@
 [1, 2, 3]
 >>> pusher.close(); puller.close()
 
-**Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was handed to
-dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while no puller takes
-more (high-water mark, `hwm=` messages each side), up to the deadline.
+**Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
+  handed to
+dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while no puller
+takes more (high-water mark, `hwm=` messages each side), up to the deadline.
 """
 
 from collections import deque
@@ -37,8 +38,8 @@ BATCH_BYTES = 1 << 20
 class ZmqPusher(Endpoint):
     """Sends to the pullers in turn; connects unless `bind=True`. Keywords as ZmqSocket's, and:
 
-    `serializer` (see caraml.serializers), `callback(socket)` called before bind or connect, `timeout` seconds that
-    one push may block (negative: for ever).
+    `serializer` (see caraml.serializers), `callback(socket)` called before bind or connect, `timeout` seconds
+    that one push may block (negative: for ever).
     """
 
     def __init__(
@@ -65,7 +66,8 @@ class ZmqPusher(Endpoint):
         return self._wire.send_uncopied(data if self._encode is None else self._encode(data), timeout)
 
     def push_many(self, items: Iterable[Any], timeout: float | None = None) -> None:
-        """Send many small messages to one puller in as few frames as possible: several times faster than one by one.
+        """Send many small messages to one puller in as few frames as possible: several times faster than one
+        by one.
 
         `pull` gives them back one by one. Large items go as messages of their own, in order.
         """
@@ -137,4 +139,3 @@ class ZmqPuller(Endpoint):
             decoded = [self._decode_one(Inline(item), ()) for item in items]
         self._batch.extend(decoded[1:])
         return decoded[0]
-

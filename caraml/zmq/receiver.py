@@ -1,8 +1,8 @@
 """ZmqReceiver: acknowledged delivery, the receiving side; see sender.py for the promise.
 
-When is a message finished, so that its sender forgets it? With `finish='received'`, when `recv` returns it. With
-`finish='processed'`, when the next `recv` is called (or the loop's handler returned): a receiver killed in between
-leaves it to another one.
+When is a message finished, so that its sender forgets it? With `finish='received'`, when `recv` returns it.
+With `finish='processed'`, when the next `recv` is called (or the loop's handler returned): a receiver killed
+in between leaves it to another one.
 """
 
 import logging
@@ -15,9 +15,20 @@ import zmq
 
 from caraml import serializers
 from caraml.codec.parts import Inline
-from caraml.errors import MalformedMessageError, ZmqTimeoutError
-from caraml.zmq.ack_protocol import ACK, DATA, DETACHED, HEAD_BYTES, HELLO, READY, REDELIVERED, WELCOME, Head
-from caraml.zmq.ack_protocol import pack_head, read_head
+from caraml.errors import MalformedMessageError
+from caraml.zmq.ack_protocol import (
+    ACK,
+    DATA,
+    DETACHED,
+    HEAD_BYTES,
+    HELLO,
+    READY,
+    REDELIVERED,
+    WELCOME,
+    Head,
+    pack_head,
+    read_head,
+)
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.loop import Loop
 from caraml.zmq.sender import HEARTBEAT
@@ -46,9 +57,10 @@ class _Session:
 class ZmqReceiver(Endpoint):
     """Receives from senders; binds unless `bind=False`. Keywords as ZmqSender's, with `deserializer`, and:
 
-    `finish` as above, `window` messages and `window_bytes` that one sender may have on their way: the bound of what is
-    held here. After a `recv`: `identifier` of the message within its `sender`, and whether it is `redelivered` (given
-    before to a receiver that died). `duplicates` counts what came twice over one connection and was dropped.
+    `finish` as above, `window` messages and `window_bytes` that one sender may have on their way: the bound
+    of what is held here. After a `recv`: `identifier` of the message within its `sender`, and whether it is
+    `redelivered` (given before to a receiver that died). `duplicates` counts what came twice over one
+    connection and was dropped.
     """
 
     def __init__(
@@ -117,7 +129,8 @@ class ZmqReceiver(Endpoint):
             self._wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Call `handler(message)` for every message, here (`blocking`) or in a daemon thread, which is returned.
+        """Call `handler(message)` for every message, here (`blocking`) or in a daemon thread, which is
+        returned.
 
         A message is finished when the handler returned. A handler that raises is logged and counted in
         `handler_failures`; the loop goes on.

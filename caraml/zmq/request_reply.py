@@ -10,9 +10,10 @@ Traceback (most recent call last):
 caraml.errors.RemoteError: ...: the server could not answer: KeyError: 'x'
 >>> client.close(); server.close()
 
-**Promise.** `request` gives the answer to this very request, or raises: an answer that comes after its deadline is
-never taken for the next one's. Whether a request that timed out was served is not known; asking again may serve it
-twice. The client can be used again after every error.
+**Promise.** `request` gives the answer to this very request, or raises: an answer that comes after its
+  deadline is
+never taken for the next one's. Whether a request that timed out was served is not known; asking again may
+serve it twice. The client can be used again after every error.
 """
 
 import contextlib
@@ -41,8 +42,9 @@ class ZmqClient(Endpoint):
     """Asks; connects unless `bind=True`. Keywords as ZmqSocket's, and:
 
     `timeout` seconds to wait for an answer (negative: for ever, or until the server is lost), `serializer` of
-    requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout there is a new
-    socket). With `heartbeat=` seconds, a server that is frozen or gone is noticed within three of them.
+    requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout there
+    is a new socket). With `heartbeat=` seconds, a server that is frozen or gone is noticed within three of
+    them.
     """
 
     def __init__(
@@ -69,10 +71,11 @@ class ZmqClient(Endpoint):
             self._wire.slice_ms = max(10, min(self._wire.slice_ms, int(self.socket.heartbeat * 250)))
 
     def request(self, msg: Any, timeout: float | None = None) -> Any:
-        """The server's answer. Arrays of `msg` are not copied; they are free again when this returns or raises.
+        """The server's answer. Arrays of `msg` are not copied; they are free again when this returns or
+        raises.
 
-        Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the server's
-        handler raised, AuthenticationError, EncodeError.
+        Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
+        server's handler raised, AuthenticationError, EncodeError.
         """
         if self.socket.unwrap().closed and not self._closed:
             self._open(self.timeout)
@@ -117,7 +120,9 @@ class ZmqClient(Endpoint):
         return trackers
 
     def _give_up(self, trackers: list[Any]) -> None:
-        """Drop the socket, and with it the request, the answer that may still come, and the hold on the arrays."""
+        """Drop the socket, and with it the request, the answer that may still come, and the hold on the
+        arrays.
+        """
         self._wire.close(0)
         for tracker in trackers:
             with contextlib.suppress(zmq.NotDone):
@@ -132,8 +137,9 @@ class ZmqClient(Endpoint):
 class ZmqServer(Endpoint):
     """Answers; binds unless `bind=False`. Keywords as ZmqClient's.
 
-    Either call `recv` and `send` strictly in turn, or start a loop. A request that cannot be decoded, and a handler
-    that raises, are answered with the reason: the client's `request` raises RemoteError and the server goes on.
+    Either call `recv` and `send` strictly in turn, or start a loop. A request that cannot be decoded, and a
+    handler that raises, are answered with the reason: the client's `request` raises RemoteError and the
+    server goes on.
     """
 
     def __init__(
@@ -177,7 +183,8 @@ class ZmqServer(Endpoint):
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
         """Answer every request with `handler(request)`, here (`blocking`) or in a thread, which is returned.
 
-        The thread is a daemon: join it for a program that does nothing but serve. Raises RuntimeError when it runs.
+        The thread is a daemon: join it for a program that does nothing but serve. Raises RuntimeError when it
+        runs.
         """
 
         def step(timeout: float) -> None:
@@ -208,7 +215,9 @@ class ZmqServer(Endpoint):
         try:
             return self._decode(frame, rest)
         except Exception as error:
-            self._wire.answer(Parts((FAILURE, f"the request cannot be read: {error}"[:_LONGEST_REASON].encode())))
+            self._wire.answer(
+                Parts((FAILURE, f"the request cannot be read: {error}"[:_LONGEST_REASON].encode()))
+            )
             if isinstance(error, MalformedMessageError):
                 raise
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error

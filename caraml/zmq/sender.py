@@ -11,14 +11,15 @@
 True
 >>> receiver.close()
 
-**Promise.** Every message that `send` took is kept until a receiver acknowledged it, and sent again when a connection
-or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the death of one (what is
-given again says so: `receiver.redelivered`, and keeps its `receiver.identifier`). Up to `window` messages are on
-their way at once: `send` returns before the acknowledgement. `flush` waits for all; `close` returns True only when all
-were acknowledged. A sender that dies takes what is unacknowledged with it.
+**Promise.** Every message that `send` took is kept until a receiver acknowledged it, and sent again when a
+  connection
+or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the death of one
+(what is given again says so: `receiver.redelivered`, and keeps its `receiver.identifier`). Up to `window`
+messages are on their way at once: `send` returns before the acknowledgement. `flush` waits for all; `close`
+returns True only when all were acknowledged. A sender that dies takes what is unacknowledged with it.
 
-A connecting sender has one receiver; a binding one gives each message to the connected receiver with most room, and
-what a dead receiver had not finished to the others.
+A connecting sender has one receiver; a binding one gives each message to the connected receiver with most
+room, and what a dead receiver had not finished to the others.
 """
 
 import itertools
@@ -33,8 +34,18 @@ import zmq
 from caraml import process, serializers
 from caraml.codec.parts import Parts, size
 from caraml.errors import ClosedError, MessageTooLargeError, SocketError, ZmqTimeoutError
-from caraml.zmq.ack_protocol import DETACHED, HELLO, READY, REDELIVERED, WELCOME, Head, Window
-from caraml.zmq.ack_protocol import pack_head, payload_of, read_head
+from caraml.zmq.ack_protocol import (
+    DETACHED,
+    HELLO,
+    READY,
+    REDELIVERED,
+    WELCOME,
+    Head,
+    Window,
+    pack_head,
+    payload_of,
+    read_head,
+)
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.wire import ZERO_COPY
@@ -48,8 +59,9 @@ _READ_EVERY = 32
 class ZmqSender(Endpoint):
     """Sends what must arrive; connects unless `bind=True`. Keywords as ZmqSocket's, and:
 
-    `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go without an
-    acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5 seconds unless given.
+    `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go
+    without an acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5
+    seconds unless given.
     """
 
     def __init__(
@@ -86,8 +98,8 @@ class ZmqSender(Endpoint):
     def send(self, msg: Any, timeout: float | None = None) -> None:
         """Take one message for delivery; `msg` may be changed afterwards.
 
-        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for that long (`msg` is not taken then),
-        AuthenticationError, EncodeError.
+        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for that long (`msg` is not taken
+        then), AuthenticationError, EncodeError.
         """
         payload = self._owned(msg if self._encode is None else self._encode(msg))
         nbytes = size(payload) if not isinstance(payload, Parts) else sum(map(size, payload))

@@ -1,4 +1,5 @@
-"""ZmqSocket: one ZeroMQ socket with an address, safe options and a watch on its connections; every class uses it.
+"""ZmqSocket: one ZeroMQ socket with an address, safe options and a watch on its connections; every class uses
+it.
 
 >>> receiver = ZmqSocket(address="inproc://doc", socket_mode="PULL", bind=True).establish()
 >>> sender = ZmqSocket(address="inproc://doc", socket_mode=zmq.PUSH, bind=False).establish()
@@ -25,9 +26,27 @@ from caraml.security import NULL_DOMAIN, Keys, gate, secure
 
 log = logging.getLogger("caraml")
 
-_MODES = {name: int(getattr(zmq, name)) for name in ("PULL PUSH PUB SUB XPUB XSUB REQ REP ROUTER DEALER PAIR".split())}
+_MODES = {
+    name: int(getattr(zmq, name))
+    for name in (["PULL", "PUSH", "PUB", "SUB", "XPUB", "XSUB", "REQ", "REP", "ROUTER", "DEALER", "PAIR"])
+}
 _NAMES = {value: name for name, value in _MODES.items()}
-_OWN = frozenset("address bind context established heartbeat host keys limits link port scheme socket_mode".split())
+_OWN = frozenset(
+    [
+        "address",
+        "bind",
+        "context",
+        "established",
+        "heartbeat",
+        "host",
+        "keys",
+        "limits",
+        "link",
+        "port",
+        "scheme",
+        "socket_mode",
+    ]
+)
 _HANDSHAKE_MS = 10_000
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
@@ -36,11 +55,12 @@ _RECONNECT_MAX_MS = 1000
 class ZmqSocket:
     """A pyzmq socket that knows its address. Made at once, bound or connected by `establish()`.
 
-    `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant of zmq
-    or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket given a context
-    never closes it); `hwm` the high-water mark both ways, in messages; `keys` a key folder (caraml.keys), after which
-    only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds between heartbeats, None for none.
-    `verbose` is accepted and ignored: what happens is logged to the logger `caraml`, never printed.
+    `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant
+    of zmq or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket
+    given a context never closes it); `hwm` the high-water mark both ways, in messages; `keys` a key folder
+    (caraml.keys), after which only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds
+    between heartbeats, None for none. `verbose` is accepted and ignored: what happens is logged to the logger
+    `caraml`, never printed.
 
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
@@ -64,7 +84,10 @@ class ZmqSocket:
         heartbeat: float | None = None,
     ) -> None:
         where = resolve(address=address, host=host, port=port, service=service, bind=bind)
-        self.address, self.scheme, self.host, self.port = where
+        self.address: str = where.endpoint
+        self.scheme: str = where.scheme
+        self.host: str | None = where.host
+        self.port: int | None = where.port
         self.socket_mode = _mode(socket_mode)
         self.bind = bind
         self.established = False
@@ -82,7 +105,9 @@ class ZmqSocket:
 
     def _configure(self, hwm: int | None, ipv6: bool) -> None:
         raw = self._raw
-        raw.zap_domain = NULL_DOMAIN  # closes the door to peers that speak no security handshake (ZMTP/1.0, raw TCP)
+        raw.zap_domain = (
+            NULL_DOMAIN  # closes the door to peers that speak no security handshake (ZMTP/1.0, raw TCP)
+        )
         raw.maxmsgsize = self.limits.message_bytes
         raw.handshake_ivl = _HANDSHAKE_MS
         raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
@@ -104,7 +129,9 @@ class ZmqSocket:
 
     @property
     def trusted(self) -> bool:
-        """True where only this process, this user (a 0600 ipc path) or holders of an allowed key can be the peer."""
+        """True where only this process, this user (a 0600 ipc path) or holders of an allowed key can be the
+        peer.
+        """
         return self.scheme in ("ipc", "inproc") or self.keys is not None
 
     def unwrap(self) -> zmq.Socket[Any]:
@@ -137,12 +164,13 @@ class ZmqSocket:
             if not path.startswith("@"):
                 Path(path).chmod(0o600)
         elif self.port == 0:
-            self.address = self._raw.last_endpoint.decode().rstrip("\0")
+            endpoint: Any = self._raw.last_endpoint
+            self.address = endpoint.decode().rstrip("\0")
             self.port = int(self.address.rpartition(":")[2])
         self.link.endpoint = self.address
 
     def _refuse_taken_path(self) -> None:
-        """ZeroMQ would take a path that somebody is bound to, silently; one left by a killed process is free."""
+        """ZeroMQ takes a path from who is bound to it, silently; one left by a killed process is free."""
         path = self.address.removeprefix("ipc://")
         with plain_sockets.socket(plain_sockets.AF_UNIX, plain_sockets.SOCK_STREAM) as probe:
             probe.settimeout(0.5)

@@ -1,7 +1,8 @@
-"""The calling-thread fast path: one message out, one message in, each with a deadline; every class sends through it.
+"""The calling-thread fast path: one message out, one message in, each with a deadline; every class sends
+through it.
 
-A Wire adds to a ZmqSocket: deadlines, the rule that one thread uses it at a time, the limits on what arrives, and an
-end that waits for nobody longer than asked.
+A Wire adds to a ZmqSocket: deadlines, the rule that one thread uses it at a time, the limits on what arrives,
+and an end that waits for nobody longer than asked.
 """
 
 import time
@@ -34,8 +35,8 @@ _FOREVER = -1
 class Wire:
     """One socket's messages. Timeouts are seconds, negative waits for ever, None is the socket's own.
 
-    What cannot be said in the fast path is found out in slices of a quarter second: that a peer refuses us, or that
-    the interpreter exits.
+    What cannot be said in the fast path is found out in slices of a quarter second: that a peer refuses us,
+    or that the interpreter exits.
     """
 
     __slots__ = (
@@ -62,7 +63,9 @@ class Wire:
         self.exiting = False
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
-        self._send: Any = super(zmq.Socket, raw).send  # below pyzmq's draft-option layer: a third of a call's time
+        self._send: Any = super(
+            zmq.Socket, raw
+        ).send  # below pyzmq's draft-option layer: a third of a call's time
         self._receive: Any = super(zmq.Socket, raw).recv
         self._wait_in = self._wait_out = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
@@ -86,7 +89,9 @@ class Wire:
             return ForkedError(f"{self.socket.address}: made before the fork; make a new one in the child")
         if self.socket.unwrap().closed:
             return ClosedError(f"{self.socket.address}: the socket is closed")
-        return ConcurrentUseError(f"{self.socket.address}: two threads at once; give each thread its own socket")
+        return ConcurrentUseError(
+            f"{self.socket.address}: two threads at once; give each thread its own socket"
+        )
 
     def send(self, message: Any, timeout: float | None = None) -> None:
         """Send bytes or Parts. Raises ZmqTimeoutError when no peer takes it, AuthenticationError."""
@@ -261,7 +266,9 @@ class Wire:
             if not frame.more:
                 break
         if count >= limits.parts or nbytes > limits.message_bytes:
-            raise MalformedMessageError(f"{self.socket.address}: {nbytes} bytes in {count + 1} parts, over the limits")
+            raise MalformedMessageError(
+                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts, over the limits"
+            )
         return frames
 
     def check(self) -> None:

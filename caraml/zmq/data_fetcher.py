@@ -1,0 +1,253 @@
+"""DataFetcher: many requests to one server by worker processes, each reply handed over through shared memory.
+
+>>> from caraml.zmq.request_reply import ZmqServer
+>>> server = ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
+>>> _ = server.start_loop(lambda request: request * 2)
+>>> replies = {}
+>>> def handle(request, shared):
+...     replies[request] = shared.data
+>>> fetcher = DataFetcher(handle, "127.0.0.1", server.socket.port, range(5), n_workers=1)
+>>> fetcher.start(); fetcher.join()
+>>> sorted(replies.items())
+[(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
+>>> server.close()
+
+**Promise.** Every request is answered by the handler once, in no particular order. A worker that dies is
+  replaced and
+what it was fetching is fetched again (so the server may serve a request twice). A reply that finds no room in
+shared memory comes through the socket.
+"""
+
+import logging
+import multiprocessing
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from caraml import process, serializers
+from caraml.errors import CaramlError, ClosedError, MalformedMessageError, SharedMemoryError, ZmqTimeoutError
+from caraml.inmemory.pool import MAX_BYTES, Shared, get
+from caraml.pickled import pickle_codec
+from caraml.zmq.endpoint import SocketOptions
+from caraml.zmq.fetch_worker import FetchPlan, work
+from caraml.zmq.request_reply import ZmqServer
+
+log = logging.getLogger("caraml")
+
+_TICK = 0.1
+_ATTEMPTS = 3
+_END_WAIT = 2.0
+_forking = multiprocessing.get_context("fork")
+
+
+class DataFetcher(threading.Thread):
+    """A daemon thread: `start()`, `join()`, `stop()`.
+
+    `handler(request, shared)` is called in this process, one at a time; `shared.data` is the reply,
+    `shared.delete()` lets go of it. `requests` is iterated in the thread, as fast as replies come. The server
+    is at `remote_host` and `remote_port`, or is the service `remote_service`. `worker_comm_port` is this
+    machine's port for the workers, None for a free one. `worker_handler(reply)` runs in the worker, on every
+    reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
+    `failures`, and `join` raises for it.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[Any, Shared], object],
+        remote_host: str | None = None,
+        remote_port: int | None = None,
+        requests: Iterable[Any] = (),
+        worker_comm_port: int | None = None,
+        remote_serializer: serializers.Serializer = "pyarrow",
+        remote_deserialzer: serializers.Serializer = "pyarrow",
+        n_workers: int = 2,
+        threads_per_worker: int = 2,
+        worker_handler: Callable[[Any], Any] | None = None,
+        *,
+        remote_deserializer: serializers.Serializer = None,
+        remote_service: str | None = None,
+        timeout: float = -1,
+        pool_bytes: int = MAX_BYTES,
+    ) -> None:
+        super().__init__(name="caraml-fetcher", daemon=True)
+        self.handler = handler
+        self.failures: list[tuple[Any, str]] = []
+        self.refetched = 0
+        self._requests: Iterator[Any] = iter(requests)
+        self._n_workers = n_workers
+        self._again: deque[tuple[int, Any]] = deque()
+        self._fetching: dict[int, tuple[int, Any]] = {}
+        self._attempts: dict[int, int] = {}
+        self._tasks = 0
+        self._worker_count = 0
+        self._workers: dict[int, Any] = {}
+        self._stopped = False
+        self._error: BaseException | None = None
+        key = secrets.token_bytes(32)
+        self._encode, self._decode = pickle_codec("fetcher", False, key)
+        self._server = ZmqServer(host="127.0.0.1", port=worker_comm_port or 0, serializer=self._encode)
+        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service)
+        deserializer = remote_deserialzer if remote_deserializer is None else remote_deserializer
+        self._plan = FetchPlan(
+            self._server.address,
+            key,
+            remote,
+            remote_serializer,
+            deserializer,
+            threads_per_worker,
+            worker_handler,
+            timeout,
+            pool_bytes // max(1, n_workers * threads_per_worker),
+        )
+
+    def start(self) -> None:
+        """Start the workers and the thread."""
+        for _ in range(self._n_workers):
+            self._start_worker()
+        process.close_at_exit(self)
+        super().start()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until every request is handled. Raises what the handler raised; CaramlError for failed
+        requests.
+        """
+        super().join(timeout)
+        if self.is_alive():
+            return
+        if self._error is not None:
+            raise self._error
+        if self.failures:
+            request, reason = self.failures[0]
+            raise CaramlError(f"{len(self.failures)} requests failed; the first, {request!r}: {reason}")
+
+    def stop(self) -> None:
+        """End early; what is being fetched is dropped."""
+        self._stopped = True
+
+    def run(self) -> None:
+        """The thread."""
+        try:
+            while not self._stopped and not process.closing() and self._more_to_do():
+                self._serve_one()
+                self._replace_dead_workers()
+            self._dismiss_workers()
+        except ClosedError:
+            pass
+        except BaseException as error:
+            self._error = error
+            log.exception("the fetcher ended")
+        finally:
+            self._end_workers()
+            self._server.close(0)
+
+    def _serve_one(self) -> None:
+        try:
+            received = self._server.recv(_TICK)
+        except ZmqTimeoutError:
+            return
+        try:
+            kind, worker, *details = self._decode(received, ())
+        except MalformedMessageError as error:
+            self._server.send_error(str(error))
+            return
+        self._server.send(self._next_task(worker))
+        if kind != "ready":
+            self._finished(kind, *details)
+
+    def _next_task(self, worker: int) -> tuple[Any, ...]:
+        if self._again:
+            task, request = self._again.popleft()
+        else:
+            try:
+                request = next(self._requests)
+            except StopIteration:
+                return ("wait",)
+            self._tasks += 1
+            task = self._tasks
+        self._fetching[task] = worker, request
+        return "fetch", task, request
+
+    def _more_to_do(self) -> bool:
+        if self._again or self._fetching or not self._tasks:
+            return True
+        try:
+            request = next(self._requests)
+        except StopIteration:
+            return False
+        self._tasks += 1
+        self._again.append((self._tasks, request))
+        return True
+
+    def _finished(self, kind: str, task: int, result: Any) -> None:
+        if task not in self._fetching:
+            return  # a worker that was given up for dead after all
+        _, request = self._fetching.pop(task)
+        if kind == "failed":
+            self._attempts[task] = self._attempts.get(task, 0) + 1
+            if self._attempts[task] < _ATTEMPTS:
+                self._again.append((task, request))
+            else:
+                log.error("request %r failed: %s", request, result)
+                self.failures.append((request, result))
+            return
+        try:
+            shared = get(result)
+        except SharedMemoryError:
+            self._fetch_again(task, request)
+            return
+        self.handler(request, shared)
+
+    def _fetch_again(self, task: int, request: Any) -> None:
+        self.refetched += 1
+        self._again.append((task, request))
+
+    def _start_worker(self) -> None:
+        self._worker_count += 1
+        number = self._worker_count
+        worker = _forking.Process(
+            target=work, args=(self._plan, number), name=f"caraml-fetch-{number}", daemon=True
+        )
+        self._workers[number] = worker
+        worker.start()
+
+    def _replace_dead_workers(self) -> None:
+        for number, worker in list(self._workers.items()):
+            if worker.is_alive() or worker.exitcode is None:
+                continue
+            lost = [(task, request) for task, (by, request) in self._fetching.items() if by == number]
+            for task, request in lost:
+                del self._fetching[task]
+                self._fetch_again(task, request)
+            del self._workers[number]
+            self._start_worker()
+
+    def _dismiss_workers(self) -> None:
+        """Answer the threads that ask for more until all workers ended, or for so long."""
+        for _ in range(int(_END_WAIT / _TICK)):
+            if self._stopped or not any(worker.is_alive() for worker in self._workers.values()):
+                return
+            try:
+                while True:
+                    self._server.recv(_TICK)
+                    self._server.send(("end",))
+            except ZmqTimeoutError:
+                continue
+
+    def _end_workers(self) -> None:
+        for worker in self._workers.values():
+            if worker.is_alive():
+                worker.kill()
+            worker.join(1.0)
+
+    def at_exit(self, stage: int) -> None:
+        """Leave no worker behind."""
+        if stage == 1 and self.is_alive():
+            self.stop()
+            super().join(0.5)
+            self._end_workers()
+
+    def in_use(self) -> bool:
+        """Whether the thread is running."""
+        return self.is_alive()
