@@ -7,6 +7,7 @@ and a row in COMMANDS.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -25,7 +26,7 @@ DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
-    quick: "module:function" that takes `as_json`, called without loading the parser when nothing else was said.
+    quick: "module:function" that takes `as_json`, called without the parser when nothing else is said.
     """
 
     name: str
@@ -81,7 +82,12 @@ def _guarded(words: list[str], debug: bool) -> int:
         _complain(str(error), error.details)
         return error.exit_code
     except OSError as error:
-        if isinstance(error, BrokenPipeError) or debug:
+        # Without a file's name it is the output that failed: main() knows what to do.
+        if (
+            isinstance(error, BrokenPipeError)
+            or (error.errno == errno.ENOSPC and not error.filename)
+            or debug
+        ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
         _complain(f"{reason}. Run it again with --debug to see where.")
@@ -90,9 +96,7 @@ def _guarded(words: list[str], debug: bool) -> int:
         if debug:
             raise
         text = " ".join(str(error).split())
-        _complain(
-            f"unexpected {type(error).__name__}: {text}. Run it again with --debug and report what it shows."
-        )
+        _complain(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
         return 1
 
 
@@ -133,6 +137,9 @@ def _invoke(app: Typer, words: list[str], name: str) -> int:
         return 2
     except typer.Abort:
         return INTERRUPTED
+    except SystemExit as end:
+        # Nobody reads any more: the parser swallows that and ends by itself.
+        raise BrokenPipeError from end
     return code if isinstance(code, int) else 0
 
 
@@ -177,7 +184,7 @@ def _take_debug(words: list[str]) -> tuple[list[str], bool]:
 def _complain(text: str, details: Sequence[str] = ()) -> None:
     from symphony.cli.screen import clean
 
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)

@@ -71,7 +71,7 @@ class Run:
         self.verb: Verb = verb
         self.workspace = workspace
         self.stack = stack
-        self._extra = dict(extra or {})
+        self.extra = dict(extra or {})
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
         self._deadline = deadline
@@ -108,7 +108,7 @@ class Run:
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         env = environment.for_engine(
             engine,
-            extra=self._extra,
+            extra=self.extra,
             fetch_plugins=self._fetch_plugins,
             own_python=self.workspace.virtualenv is not None,
         )

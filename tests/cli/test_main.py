@@ -1,0 +1,224 @@
+"""The command line as a process: what it loads, how it fails, where its output goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from symphony.cli import main
+from symphony.errors import SymphonyError, UserError
+
+SYMPHONY = [sys.executable, "-m", "symphony.cli.main"]
+
+
+def call(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [*SYMPHONY, *words], **{"capture_output": True, "text": True, "timeout": 60, "check": False, **more}
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_overview_names_every_command(words: list[str]) -> None:
+    done = call(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    for row in main.COMMANDS:
+        assert f"  {row.name}" in done.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from symphony.cli.main import main; main(['--help']); "
+        "heavy = {'pulumi', 'grpc', 'typer', 'rich', 'yaml', 'psutil', 'zmq', 'kubernetes'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("row", main.COMMANDS, ids=lambda row: row.name)
+def test_each_command_has_help_that_loads_no_pulumi(row: main.Row) -> None:
+    program = (
+        f"import sys; from symphony.cli.main import main; code = main([{row.name!r}, '--help']); "
+        "print(); print(code, 'pulumi' in sys.modules, 'grpc' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"Usage: symphony {row.name} ")
+    assert done.stdout.splitlines()[-1] == "0 False False"
+
+
+def test_names_and_aliases_are_unique() -> None:
+    words = [word for row in main.COMMANDS for word in (row.name, *row.aliases)]
+    assert len(words) == len(set(words))
+    assert main.find("env") is main.find("env")
+    assert main.find("nonsense") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'. See `symphony --help`.\n"),
+        (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
+        (["env", "--bogus"], "symphony: No such option: --bogus. See `symphony env --help`.\n"),
+        (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], said: str) -> None:
+    done = call(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        ("SymphonyError('it broke', where='a.py:3', remedy='Mend it')", 1, "it broke (a.py:3). Mend it."),
+        ("UserError('you broke it')", 2, "you broke it."),
+        ("SymphonyError('bad \\x1b[31m\\nname')", 1, "bad \ufffd[31m name."),
+        ("KeyboardInterrupt()", 130, "interrupted."),
+        ("KeyError('x')", 1, "unexpected KeyError: 'x'. Run it again with --debug to see where."),
+        (
+            "OSError(28, 'No space left on device', '/x')",
+            1,
+            "No space left on device (/x). Run it again with",
+        ),
+    ],
+)
+def test_what_a_command_raises(
+    raised: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = eval(raised, {"SymphonyError": SymphonyError, "UserError": UserError})
+
+    def dispatch(words: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(main, "_dispatch", dispatch)
+    assert main.main([]) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"symphony: {said}")
+    assert shown.err.count("\n") == 1
+
+
+def test_details_are_lines_under_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = SymphonyError("two problems")
+    error.details = ("  one", "  t\x07wo")
+
+    def dispatch(words: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(main, "_dispatch", dispatch)
+    assert main.main([]) == 1
+    assert capsys.readouterr().err == "symphony: two problems.\n  one\n  t\ufffdwo\n"
+
+
+def test_debug_shows_all(tmp_path: Path) -> None:
+    env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{tmp_path}/file/in/the/way"}
+    (tmp_path / "file").write_text("")
+    plain = call("env", env=env)
+    assert plain.returncode == 1
+    assert plain.stderr.count("\n") == 1
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in call("env", "--debug", env=env).stderr
+    assert "Traceback" in call("--debug", "env", env=env).stderr
+
+
+def test_debug_after_two_dashes_is_the_childs() -> None:
+    assert main._take_debug(["exec", "p", "--", "cmd", "--debug"]) == (
+        ["exec", "p", "--", "cmd", "--debug"],
+        False,
+    )
+
+
+@pytest.mark.usefixtures("engine")
+def test_into_head() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {' '.join(SYMPHONY)} doctor --json | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("[\n", "", 0)
+
+
+def test_full_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = call("--help", stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    assert done.returncode == 1
+    assert done.stderr == "symphony: the output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+def test_closed_streams(closed: str) -> None:
+    for words, code in (("--help", 0), ("nonsense", 2)):
+        done = subprocess.run(
+            ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done
+        assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("term", [None, "", "dumb", "xterm-256color"])
+def test_on_a_terminal(term: str | None) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "TERM"}
+    if term is not None:
+        env["TERM"] = term
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*SYMPHONY, "doctor"], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(ours)
+    process.wait(timeout=20)
+    assert b"tmux" in shown
+    assert b"Traceback" not in shown
+    assert (b"\x1b[" in shown) == (term == "xterm-256color")
+
+
+@pytest.mark.usefixtures("engine")
+def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = own_home / "it's $(odd)"
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{odd}")
+    facts = json.loads(call("env", "--json").stdout)
+    assert facts["PULUMI_BACKEND_URL"] == f"file://{odd}"
+    script = (
+        f'eval "$({" ".join(SYMPHONY)} env)"; printf %s "$PULUMI_BACKEND_URL"; pulumi stack ls --all --json'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"file://{odd}[]\n"
+
+
+@pytest.mark.usefixtures("engine")
+def test_doctor_and_setup_agree() -> None:
+    rows = {row["name"]: row for row in json.loads(call("doctor", "--json").stdout)}
+    assert rows["pulumi"]["there"]
+    assert rows["tmux"]["there"]
+    ready = {row["name"]: row for row in json.loads(call("setup", "--json").stdout)}
+    assert ready["pulumi"]["version"] == rows["pulumi"]["version"]
+    assert ready["tmux"]["version"] == rows["tmux"]["version"]
+
+
+def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
+    env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = call("doctor", env=env)
+    assert done.returncode == 1
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "missing" in lines["tmux"]
+    assert lines["pulumi"].split() == ["pulumi", "missing", "symphony", "setup"]
+    assert lines["python"].split()[1] == "here"

@@ -1,0 +1,46 @@
+"""Clean text and tables that line up."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symphony.cli import screen
+
+
+@given(st.text())
+def test_clean_text_can_do_nothing_but_be_read(text: str) -> None:
+    shown = screen.clean(text)
+    assert all(not unicodedata.category(c).startswith("C") or c == "\ufffd" for c in shown)
+    assert "\n" not in shown
+    assert screen.clean(shown) == shown
+
+
+@pytest.mark.parametrize("text", ["agent-0", "größe", "日本", "a b"])
+def test_plain_text_stays(text: str) -> None:
+    assert screen.clean(text) == text
+
+
+def test_direction_marks_and_escapes_do_not_pass() -> None:
+    assert screen.clean("a\u202eb\x1b]0;t\x07\tc\u200b") == "a\ufffdb\ufffd]0;t\ufffd c\ufffd"
+
+
+def test_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.show_table(
+        ("name", "n", "state"), [("日本", 7, "ok"), ("rl", 12, ""), ("x\x1b[2J", 1, "a")], right=(1,)
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "name    n  state",
+        "日本    7  ok",
+        "rl     12",
+        "x\ufffd[2J   1  a",
+    ]
+
+
+@given(st.text(max_size=40), st.integers(0, 40))
+def test_cut_fits(text: str, columns: int) -> None:
+    shown = screen.cut(screen.clean(text), columns)
+    assert screen.width(shown) <= max(columns, 1)

@@ -1,0 +1,73 @@
+"""What an engine process gets in its environment, and the passphrase in it."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from symphony.engine import environment, passphrase
+from symphony.engine.binary import Engine
+
+ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
+
+
+def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = environment.for_engine(ENGINE)
+    assert env["PULUMI_SKIP_UPDATE_CHECK"] == env["PULUMI_SKIP_CHECKPOINTS"] == "true"
+    assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
+    assert env["PULUMI_PYTHON_CMD"] == sys.executable
+    monkeypatch.setenv("PULUMI_SKIP_CHECKPOINTS", "false")
+    monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
+    env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
+    assert env["PULUMI_SKIP_CHECKPOINTS"] == "false"
+    assert env["PULUMI_PYTHON_CMD"] == "/my/python"
+    assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "false"
+    assert env["MINE"] == "1"
+
+
+def test_a_projects_virtualenv_keeps_its_python() -> None:
+    assert "PULUMI_PYTHON_CMD" not in environment.for_engine(ENGINE, own_python=True)
+
+
+def test_only_file_stores_skip_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
+    env = environment.for_engine(ENGINE)
+    assert "PULUMI_SKIP_CHECKPOINTS" not in env
+    assert env["PULUMI_BACKEND_URL"] == "gs://bucket"
+
+
+def test_path_has_the_engine_first_and_once() -> None:
+    assert environment.path_with(ENGINE, "/usr/bin:/opt/engine:/bin") == "/opt/engine:/usr/bin:/bin"
+
+
+def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:
+    assert environment.for_engine(ENGINE)[environment.UMASK_VARIABLE] == f"{any_umask:04o}"
+
+
+def test_passphrase_is_ours_only_where_nobody_chose(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, any_umask: int
+) -> None:
+    assert passphrase.variables(passphrase.own_store()) == {}
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
+    assert passphrase.variables("file:///elsewhere") == {}
+    assert not (own_home / "passphrase").exists()
+    found = passphrase.variables(passphrase.own_store())
+    assert found == {"PULUMI_CONFIG_PASSPHRASE_FILE": str(own_home / "passphrase")}
+    assert stat.S_IMODE((own_home / "passphrase").stat().st_mode) == 0o600
+    assert stat.S_IMODE(own_home.stat().st_mode) == 0o700
+    assert len((own_home / "passphrase").read_text()) > 30
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "")
+    assert passphrase.variables(passphrase.own_store()) == {}, "an empty passphrase is a choice too"
+
+
+def test_many_at_once_agree_on_the_passphrase(own_home: Path) -> None:
+    program = "from symphony.engine import passphrase; print(passphrase.ensure().read_text())"
+    with ThreadPoolExecutor(6) as pool:
+        said = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))
+    assert len(set(said)) == 1
+    assert [path.name for path in own_home.iterdir()] == ["passphrase"]

@@ -1,0 +1,133 @@
+"""What engine, plugin and program say about a failure, as one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symphony.engine import errors, tracebacks
+from symphony.engine.events import Diagnostic
+from symphony.engine.run import Outcome, Result
+
+PROVIDER = """Traceback (most recent call last):
+  File "/env/lib/python3.11/site-packages/pulumi/dynamic/__main__.py", line 84, in wrapper
+    return fn(self, request, context)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/x/symphony_tmux/provider.py", line 8, in create
+    raise Refused(
+symphony_tmux.errors.Refused: port 7000 is taken by vim (pid 7). Choose another port.
+
+"""
+SYNTAX = """Program failed with an unhandled exception:
+Traceback (most recent call last):
+  File "/engine/pulumi-language-python-exec", line 232, in <module>
+    loop.run_until_complete(coro)
+  File "<frozen runpy>", line 304, in run_path
+  File "/home/me/rl/stacks/rl.py", line 1
+    import pulumi; def
+                   ^^^
+SyntaxError: invalid syntax
+
+"""
+CHAINED = """Traceback (most recent call last):
+  File "/home/me/a.py", line 1, in <module>
+    int("x")
+ValueError: invalid literal
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/home/me/b.py", line 2, in <module>
+    raise KeyError("y")
+KeyError: 'y'
+"""
+
+
+def outcome(
+    *said: tuple[str, str], stderr: str = "", result: Result = "failed", severity: str = "error"
+) -> Outcome:
+    diagnostics = tuple(Diagnostic(severity, message, urn) for message, urn in said)
+    return Outcome("up", "rl", "symphony", Path("/home/me/rl"), result, 1, None, diagnostics, stderr, 6.0)
+
+
+def test_tracebacks() -> None:
+    refused = tracebacks.find(PROVIDER)
+    assert refused is not None
+    assert refused.is_ours
+    assert refused.text == "port 7000 is taken by vim (pid 7). Choose another port."
+    wrong = tracebacks.find(SYNTAX)
+    assert wrong is not None
+    assert (wrong.short, wrong.where) == ("SyntaxError: invalid syntax", "/home/me/rl/stacks/rl.py:1")
+    assert len(wrong.frames) == 3
+    last = tracebacks.find(CHAINED)
+    assert last is not None
+    assert (last.short, last.where) == ("KeyError: 'y'", "/home/me/b.py:2")
+    assert tracebacks.find("no traceback") is None
+
+
+@pytest.mark.parametrize("text", ["Traceback (most recent call last):", PROVIDER[:90], "\n" + SYNTAX[:200]])
+def test_torn_tracebacks(text: str) -> None:
+    tracebacks.find(text)
+
+
+def test_provider_error_names_the_process_as_the_user_does() -> None:
+    failed = outcome((PROVIDER, "urn:x::rl-agent-0"), ("update failed\n", ""))
+    error = errors.explain(failed, path_of=lambda urn: "agents/agent-0")
+    assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
+
+
+def test_several_failures_are_one_line_and_a_line_each() -> None:
+    boom = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", "OSError: boom")
+    error = errors.explain(outcome((PROVIDER, "u::a"), (boom, "u::b"), (boom, "u::c")))
+    assert error.what.endswith(", and 2 more failed")
+    assert error.where == "a"
+    assert [line.split(":")[0] for line in error.details] == ["  b", "  c"]
+
+
+def test_users_error_shows_the_users_frames() -> None:
+    error = errors.explain(outcome((SYNTAX, "")))
+    assert str(error) == "the program failed: SyntaxError: invalid syntax (stacks/rl.py:1)."
+    assert error.exit_code == 2
+    assert "pulumi-language" not in "\n".join(error.details)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "code"),
+    [
+        ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
+        ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
+        ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` shows", 2),
+        ("error: open /x: no space left on device", "the disk is full", 1),
+        ("error: mkdir /srv/state: permission denied", "permission denied (/srv/state)", 1),
+        (
+            "error: no resource plugin 'pulumi-resource-gcp' found in the workspace at "
+            "version v10.2.0 or on your $PATH",
+            "Run `pulumi plugin install resource gcp 10.2.0`.",
+            1,
+        ),
+        ("error: something new\nand more", "something new (rl).", 1),
+        ("", "the engine failed without a word (rl).", 1),
+    ],
+)
+def test_command_line(text: str, said: str, code: int) -> None:
+    error = errors.explain(outcome(stderr=text))
+    assert said in str(error)
+    assert error.exit_code == code
+
+
+def test_lock_that_another_won() -> None:
+    text = (
+        "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or "
+        "delete the lock file with `pulumi cancel`.\n  file:///s/.pulumi/locks/organization/a/rl/1.json: "
+        "created by alice@elsewhere (pid 812) at 2020-11-21T10:31:00Z"
+    )
+    said = str(errors.explain(outcome(stderr=text)))
+    assert said.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
+
+
+def test_interrupted_and_late() -> None:
+    stopped = errors.explain(outcome(("update failed", ""), result="interrupted"))
+    assert (stopped.exit_code, str(stopped)) == (130, "up of rl was interrupted. The next up finishes it.")
+    assert "did not end within 6 s" in str(errors.explain(outcome(result="timed out")))
+    errors.check(outcome(result="succeeded"))

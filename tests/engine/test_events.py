@@ -1,0 +1,73 @@
+"""Lines of `pulumi --json` as typed events."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symphony.engine.events import Diagnostic, Failed, Finished, PropertyChange, Reader, Started, Summary
+
+URN = "urn:pulumi:rl::symphony::symphony:index:Experiment$symphony:index:Process::agent-0"
+STATE = {"urn": URN, "type": "t", "id": "%4", "parent": "p", "inputs": {"a": 1}, "outputs": {"a": 1, "b": 2}}
+
+
+def line(**body: object) -> bytes:
+    return json.dumps({"sequence": 1, "timestamp": 2, **body}, separators=(",", ":")).encode()
+
+
+def step(**more: object) -> dict[str, object]:
+    return {"metadata": {"op": "update", "urn": URN, "type": "t", "old": STATE, "new": STATE, **more}}
+
+
+def test_a_resource_from_start_to_end() -> None:
+    reader = Reader()
+    detailed = {"args[0]": {"diffKind": "update-replace", "inputDiff": False}}
+    started = reader.read(
+        line(resourcePreEvent=step(detailedDiff=detailed, diffs=["args"], keys=["args"])), 10.0
+    )
+    assert isinstance(started, Started)
+    assert (started.step.name, started.step.op, started.preview) == ("agent-0", "update", False)
+    assert started.step.detailed == (PropertyChange("args[0]", "update-replace"),)
+    assert (started.step.diffs, started.step.replace_keys, started.step.parent) == (("args",), ("args",), "p")
+    finished = reader.read(line(resOutputsEvent=step()), 12.5)
+    assert isinstance(finished, Finished)
+    assert finished.seconds == 2.5
+    assert finished.step.new is not None
+    assert finished.step.new.outputs == {"a": 1, "b": 2}
+
+
+def test_failure_diagnostic_summary_and_preview() -> None:
+    reader = Reader()
+    failed = reader.read(line(resOpFailedEvent={**step(), "status": 0, "steps": 1}), 1.0)
+    assert isinstance(failed, Failed)
+    assert failed.seconds == 0.0
+    said = reader.read(line(diagnosticEvent={"severity": "error", "message": "no", "urn": URN}), 1.0)
+    assert said == Diagnostic("error", "no", URN)
+    body = {"resourceChanges": {"same": 3}, "durationSeconds": 4, "isPreview": True, "result": "succeeded"}
+    assert reader.read(line(summaryEvent=body), 1.0) == Summary({"same": 3}, 4.0, True, "succeeded")
+    planned = reader.read(line(resourcePreEvent={**step(), "planning": True}), 1.0)
+    assert isinstance(planned, Started)
+    assert planned.preview
+
+
+def test_what_nobody_needs_is_left_out() -> None:
+    reader = Reader()
+    for text in (
+        line(diagnosticEvent={"severity": "debug", "message": "registering"}),
+        line(preludeEvent={"config": {"a": "b"}}),
+        line(cancelEvent={}),
+        line(somethingNew={"a": 1}),
+        b"",
+        b"Updating (rl):",
+        b"{not json",
+        b"{}",
+    ):
+        assert reader.read(text, 0.0) is None
+
+
+@given(st.binary(max_size=200))
+def test_no_line_brings_it_down(data: bytes) -> None:
+    Reader().read(data, 0.0)
+    Reader().read(b"{" + data, 0.0)

@@ -1,0 +1,106 @@
+"""Locks: dead owners' are taken away, live and distant ones never."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from symphony.engine import locks, store
+from symphony.errors import SymphonyError
+
+
+def lock(**changes: Any) -> Path:
+    body = {
+        "pid": os.getpid(),
+        "username": "alice",
+        "hostname": socket.gethostname(),
+        "timestamp": datetime.now(UTC).isoformat(),
+        **changes,
+    }
+    return written(json.dumps(body))
+
+
+def written(text: str) -> Path:
+    folder = store.root() / "locks" / "organization" / "symphony" / "rl"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{len(list(folder.iterdir()))}.json"
+    file.write_text(text)
+    return file
+
+
+def gone() -> int:
+    """The number of a process that was and is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_none() -> None:
+    assert locks.recover("symphony", "rl") == []
+
+
+def test_live_owner() -> None:
+    file = lock()
+    clock = time.strftime("%H:%M")
+    with pytest.raises(SymphonyError) as error:
+        locks.recover("symphony", "rl")
+    assert str(error.value) == (
+        f"rl is being changed by alice, pid {os.getpid()} on this machine since {clock}. Wait for it to end."
+    )
+    assert file.exists()
+
+
+def test_dead_owner() -> None:
+    files = [lock(pid=gone()), lock(pid=gone())]
+    notes = locks.recover("symphony", "rl")
+    assert len(notes) == 2
+    assert "took away the lock that alice, pid" in notes[0]
+    assert not any(file.exists() for file in files)
+
+
+def test_zombie_owner_is_dead() -> None:
+    process = subprocess.Popen(["true"])
+    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    lock(pid=process.pid)
+    assert len(locks.recover("symphony", "rl")) == 1
+    process.wait()
+
+
+def test_reused_number() -> None:
+    """A process that began after the lock was made is not its owner: another boot, or the number again."""
+    lock(timestamp="2020-01-01T00:00:00.123456789+01:00")
+    assert len(locks.recover("symphony", "rl")) == 1
+
+
+def test_distant_owner_is_never_judged() -> None:
+    file = lock(hostname="elsewhere", pid=gone(), timestamp="2020-01-01T00:00:00Z")
+    with pytest.raises(SymphonyError, match=r"on elsewhere since 2020-01-01 .*`pulumi cancel rl`"):
+        locks.recover("symphony", "rl")
+    assert file.exists()
+
+
+def test_a_live_one_beside_a_dead_one() -> None:
+    dead, live = lock(pid=gone()), lock()
+    with pytest.raises(SymphonyError):
+        locks.recover("symphony", "rl")
+    assert (dead.exists(), live.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"pid": 1', "[]", '{"pid": "x"}', '{"pid":1,"username":"a"}', "\0\0"]
+)
+def test_torn_lock(text: str) -> None:
+    file = written(text)
+    [note] = locks.recover("symphony", "rl")
+    assert "an owner that it does not name" in note
+    assert not file.exists()

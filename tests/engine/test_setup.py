@@ -1,0 +1,240 @@
+"""Getting the engine: the order of ways, all or nothing, one at a time. The tools on PATH are stand-ins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from symphony import paths
+from symphony.engine import binary, setup, tmux
+from symphony.engine.work import Progress, Unavailable, Work
+from symphony.errors import SymphonyError
+from tests.engine.support import wait_for
+
+# Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
+GO = """#!/bin/sh
+echo "$@" >>"$LOG"
+case "$1 $2" in
+"env GOVERSION") echo "${GO_VERSION:-go1.26.8}" ;;
+"mod download") printf '{\\n}\\n{\\n}\\n'; exit 1 ;;
+"list -deps") printf 'fmt\\nexample.com/a\\nexample.com/b\\n' ;;
+"list -m") echo "{\\"Dir\\": \\"$SDK\\"}" ;;
+"build -v")
+    echo example.com/a; echo example.com/b; sleep "${GO_SLOW:-0}"
+    [ -z "$GO_FAILS" ] || { echo "a.go:1: does not compile"; exit 2; }
+    while [ "$1" != -o ]; do shift; done
+    printf '#!/bin/sh\\necho v3.259.0\\n' >"$2"
+    ;;
+esac
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a Go of ours, without engine and without a network."""
+    sdk = tmp_path / "sdk/python"
+    for script in ("cmd/pulumi-language-python-exec", "dist/pulumi-resource-pulumi-python"):
+        (sdk / script).parent.mkdir(parents=True)
+        (sdk / script).write_text("#!/bin/sh\n")
+        (sdk / script).chmod(0o444)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "go").write_text(GO)
+    (bin_ / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOG", str(tmp_path / "go.log"))
+    monkeypatch.setenv("SDK", str(tmp_path / "sdk"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    return tmp_path
+
+
+def quiet(progress: Progress) -> None:
+    pass
+
+
+def left_over() -> list[str]:
+    return sorted(path.name for path in paths.cache().glob("*") if path.name.startswith("building"))
+
+
+def test_built_from_go_when_nothing_else_works(machine: Path) -> None:
+    said: list[Progress] = []
+    began = time.monotonic()
+    found = setup.engine(said.append)
+    assert time.monotonic() - began < 10, "a host that cannot be reached costs seconds"
+    assert found == binary.Engine(binary.cache_folder() / "pulumi", "cache")
+    assert {p.name: oct(p.stat().st_mode & 0o777) for p in binary.cache_folder().iterdir()} == dict.fromkeys(
+        binary.PARTS, "0o755"
+    )
+    assert left_over() == []
+    compiled = [p for p in said if "compiling the command line" in p.what]
+    assert (compiled[-1].done, compiled[-1].total, compiled[-1].finished) == (3, 3, True)
+    assert any("modules" in p.what and p.total > 200 for p in said), "the modules are counted off go.mod"
+    flags = (machine / "go.log").read_text()
+    assert "-trimpath -tags osusergo,grpcnotrace" in flags
+    assert "version.Version=v3.259.0" in flags
+    (machine / "go.log").unlink()
+    assert setup.engine(said.append) == found
+    assert not (machine / "go.log").exists(), "the second time nothing is done"
+
+
+def test_installer_is_asked_before_go(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = """#!/bin/sh
+echo "$@" >>"$LOG"
+while [ "$1" != --install-root ]; do shift; done
+mkdir -p "$2/bin" && cd "$2/bin" || exit 1
+for part in pulumi pulumi-language-python pulumi-language-python-exec pulumi-resource-pulumi-python; do
+    printf '#!/bin/sh\\necho v3.259.0\\n' >$part
+done
+"""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(script.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(setup, "INSTALLER", f"http://127.0.0.1:{server.server_port}/install.sh")
+        found = setup.engine(quiet)
+        server.shutdown()
+    assert found.source == "cache"
+    asked = (machine / "go.log").read_text()
+    assert asked.startswith("--no-edit-path --install-root ")
+    assert "--version 3.259.0" in asked
+    assert "-trimpath" not in asked
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("GO_VERSION", "go1.21.3", "Go 1.21 is older than 1.26"),
+        ("GO_VERSION", "devel", "`go env GOVERSION` does not work"),
+        ("GO_FAILS", "1", "`go build` failed: a.go:1: does not compile"),
+        ("SDK", "/nowhere", "are not where they were"),
+        ("PATH", "/usr/bin:/bin", "Go is not here"),
+    ],
+)
+def test_no_way_is_one_line_with_all_reasons(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SymphonyError) as error:
+        setup.engine(quiet)
+    assert "https://get.pulumi.com/install.sh cannot be reached; " in str(error.value)
+    assert said in str(error.value)
+    assert "Install Pulumi (pulumi.com/docs/install) or Go 1.26" in error.value.remedy
+    assert left_over() == []
+    assert binary.find() is None
+
+
+SET_UP = """
+import sys
+from symphony.engine import setup
+print(setup.engine(lambda p: print(p.what, file=sys.stderr, flush=True)).pulumi)
+"""
+
+
+def test_two_at_once_build_once(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GO_SLOW", "1")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", SET_UP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=60) for process in both]
+    assert [out.strip() for out, _ in said] == [str(binary.cache_folder() / "pulumi")] * 2
+    assert (machine / "go.log").read_text().count("build -v") == 2, "command line and host, once each"
+    assert sum("waiting for another set-up" in err for _, err in said) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+def test_interrupted_set_up_recovers(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setenv("GO_SLOW", "30")
+    process = subprocess.Popen([sys.executable, "-c", SET_UP], stderr=subprocess.DEVNULL)
+    log = machine / "go.log"
+    wait_for(lambda: log.exists() and "build -v" in log.read_text(), 20, "the compiler runs")
+    process.send_signal(number)
+    process.wait(timeout=10)
+    assert binary.find() is None
+    monkeypatch.setenv("GO_SLOW", "0")
+    assert setup.engine(quiet).source == "cache"
+    assert left_over() == []
+
+
+def test_work_ends_with_its_program_and_children(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script = f"sleep 60 & echo $! >{mark}; wait"
+    with pytest.raises(KeyboardInterrupt), Work("sleeping", interrupt_after(mark)) as work:
+        work.run(["sh", "-c", script])
+    pid = int(mark.read_text())
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 5, "the child ends")
+
+
+def interrupt_after(file: Path) -> setup.Report:
+    def report(progress: Progress) -> None:
+        if file.exists() and file.read_text():
+            raise KeyboardInterrupt
+
+    return report
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_failing_program_is_its_last_line() -> None:
+    with pytest.raises(Unavailable, match="`sh -c` failed: no luck"), Work("trying", quiet) as work:
+        work.run(["sh", "-c", "echo some; echo no luck; exit 3"])
+
+
+def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SymphonyError, match="tmux is not on this machine"):
+        tmux.ensure(quiet)
+
+
+def test_tmux_is_installed_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apt-get").write_text(f"""#!/bin/sh
+echo "$@" >>{tmp_path}/log
+[ "$1" = update ] && touch {tmp_path}/updated
+[ -e {tmp_path}/updated ] || {{ echo "E: Unable to locate package tmux"; exit 100; }}
+[ "$1" = install ] || exit 0
+printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
+/bin/chmod 755 {tmp_path}/tmux
+""")
+    (tmp_path / "apt-get").chmod(0o755)
+    (tmp_path / "touch").symlink_to("/usr/bin/touch")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert tmux.ensure(quiet) == "3.3a"
+    log = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[0] for line in log] == ["install", "update", "install"]
+    assert tmux.command() == "apt-get install tmux"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert tmux.command() == "sudo apt-get install tmux"
+
+
+@pytest.mark.parametrize(
+    ("text", "recent"), [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.0", True), ("master", True)]
+)
+def test_tmux_age(text: str, recent: bool) -> None:
+    assert tmux.is_recent(text) is recent

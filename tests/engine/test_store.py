@@ -1,0 +1,153 @@
+"""State read straight from the files of a store."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from symphony.engine import store
+from symphony.errors import SymphonyError
+
+NAME = store.StackName("symphony", "rl")
+ROOT = "urn:pulumi:rl::symphony::pulumi:pulumi:Stack::symphony-rl"
+CHECKPOINT = {
+    "version": 3,
+    "checkpoint": {
+        "stack": "organization/symphony/rl",
+        "latest": {
+            "manifest": {"time": "2026-11-21T09:10:00Z", "magic": "x", "version": "v3.259.0"},
+            "resources": [
+                {"urn": ROOT, "type": "pulumi:pulumi:Stack", "outputs": {"answer": 42}, "unheardOf": [1]},
+                {
+                    "urn": "urn:pulumi:rl::symphony::t:index:T::agent-0",
+                    "type": "t:index:T",
+                    "custom": True,
+                    "id": "%4",
+                    "parent": ROOT,
+                    "inputs": {"args": ["a"]},
+                    "outputs": {"pid": 7.0},
+                    "created": "2026-11-21T09:10:00.123456789Z",
+                    "modified": "nonsense",
+                },
+                {"urn": "urn:pulumi:rl::symphony::t:index:T::agent-0", "type": "t:index:T", "delete": True},
+            ],
+            "pending_operations": [{"type": "creating", "resource": {"urn": "urn:x::agent-1"}}],
+        },
+    },
+}
+
+
+def write(text: str | bytes, name: store.StackName = NAME, ending: str = ".json") -> Path:
+    file = store.root() / "stacks" / name.project / f"{name.stack}{ending}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+@pytest.mark.parametrize("ending", [".json", ".json.gz"])
+def test_read(ending: str) -> None:
+    data = json.dumps(CHECKPOINT).encode()
+    file = write(gzip.compress(data) if ending == ".json.gz" else data, ending=ending)
+    state = store.read(NAME)
+    assert state.name == NAME
+    assert state.modified == file.stat().st_mtime
+    assert state.outputs() == {"answer": 42}
+    agent = state.resources[1]
+    assert (agent.name, agent.id, agent.parent, agent.custom) == ("agent-0", "%4", ROOT, True)
+    assert agent.created == pytest.approx(1795252200.123456)
+    assert agent.modified is None
+    assert len(state.resources) == 2, "what is on its way out is not there twice"
+    assert state.pending == (store.PendingOperation("creating", "urn:x::agent-1"),)
+
+
+def test_a_stack_without_a_run_is_empty() -> None:
+    write('{"version": 3, "checkpoint": {"stack": "organization/symphony/rl"}}')
+    assert store.read(NAME).resources == ()
+
+
+def test_names() -> None:
+    for project, stack in (("b", "z"), ("a", "rl.gke"), ("a", "rl")):
+        write("{}", store.StackName(project, stack))
+    for clutter in ("rl.json.bak", "rl.json.attrs", "rl.pulumi-tags", "noise.tmp"):
+        write("{}", store.StackName("a", clutter), ending="")
+    assert [str(name) for name in store.names()] == [
+        "organization/a/rl",
+        "organization/a/rl.gke",
+        "organization/b/z",
+    ]
+
+
+def test_nothing_there() -> None:
+    assert store.names() == []
+    assert not store.exists(NAME)
+    with pytest.raises(KeyError):
+        store.read(NAME)
+
+
+def test_every_truncation_is_refused_and_names_the_copy() -> None:
+    text = json.dumps(CHECKPOINT)
+    backup = write(text, ending=".json.bak")
+    for end in range(0, len(text), 13):
+        write(text[:end])
+        with pytest.raises(SymphonyError, match="the state of rl is damaged") as error:
+            store.read(NAME)
+        assert str(backup) in error.value.remedy
+
+
+WORDS = st.sampled_from(["version", "checkpoint", "latest", "resources", "urn"])
+OTHER = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(OTHER)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_other_json_is_a_state_or_one_error(value: object) -> None:
+    write(json.dumps(value))
+    with contextlib.suppress(SymphonyError):
+        assert store.read(NAME).name == NAME
+
+
+def test_newer_version() -> None:
+    write(json.dumps({**CHECKPOINT, "version": 9}))
+    with pytest.raises(SymphonyError, match="the state of rl is of version 9"):
+        store.read(NAME)
+
+
+def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    file = write("{}")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(SymphonyError, match="may not be read") as error:
+        store.read(NAME)
+    assert error.value.where == str(file)
+
+
+def test_prepare_makes_a_private_folder(any_umask: int) -> None:
+    store.prepare()
+    assert stat.S_IMODE(store.root().parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("file:///var/state", "/var/state/.pulumi"),
+        ("file:///var/state?metadata=skip", "/var/state/.pulumi"),
+        ("file://~/state", str(Path("~/state/.pulumi").expanduser())),
+        ("file://~", str(Path("~/.pulumi").expanduser())),
+        ("file://./here", str(Path("here/.pulumi").absolute())),
+    ],
+)
+def test_root(url: str, place: str) -> None:
+    assert str(store.root(url)) == place

@@ -1,0 +1,153 @@
+"""Projects, names of stacks, their settings, hidden projects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symphony.engine import store, workspace
+from symphony.engine.workspace import Secret
+from symphony.errors import UserError
+
+PROJECT = """
+name: symphony
+runtime:
+  name: python
+  options: {virtualenv: .venv}
+stackConfigDir: stacks
+plugins: {providers: []}
+config:
+  workers: {type: integer, default: 4}
+  aws:region: here
+  empty: {type: string}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> workspace.Workspace:
+    (tmp_path / "p/stacks").mkdir(parents=True)
+    (tmp_path / "p/Pulumi.yaml").write_text(PROJECT)
+    return workspace.load(tmp_path / "p/Pulumi.yaml")
+
+
+def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
+    below = place.folder / "stacks/deep"
+    below.mkdir()
+    assert workspace.find(below) == place
+    assert (place.project, place.virtualenv) == ("symphony", ".venv")
+    assert place.config_folder == place.folder / "stacks"
+    assert workspace.find(tmp_path) is None
+    with pytest.raises(UserError, match=r"no Pulumi\.yaml here or in a folder above"):
+        workspace.require(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\nruntime: nodejs\n", "its runtime is 'nodejs'"),
+        ("runtime: python\n", "the project's name None"),
+        ("name: 'a b'\nruntime: python\n", "the project's name 'a b'"),
+        ("name: [\n", "is not YAML"),
+        ("- a\n", "holds no settings"),
+        ("", "its runtime is None"),
+        ("name: x\nruntime: python\ndescription: '\x00'\n", "is not YAML"),
+    ],
+)
+def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    with pytest.raises(UserError) as error:
+        workspace.find(tmp_path)
+    assert said in str(error.value)
+    assert str(tmp_path / "Pulumi.yaml") in str(error.value)
+
+
+def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
+    assert workspace.stack_config(place, "rl") == {"symphony:workers": 4, "aws:region": "here"}
+    workspace.config_file(place, "rl").write_text(
+        "encryptionsalt: v1:x\n"
+        "config:\n  symphony:backend: tmux\n  symphony:workers: 8\n  symphony:key: {secure: v1:abc}\n"
+        "  symphony:list: [1, 2]\n"
+    )
+    assert workspace.stack_config(place, "rl") == {
+        "aws:region": "here",
+        "symphony:workers": 8,
+        "symphony:backend": "tmux",
+        "symphony:key": Secret(),
+        "symphony:list": [1, 2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ("rl", "organization/symphony/rl"),
+        ("rl.gke", "organization/symphony/rl.gke"),
+        ("other/rl", "organization/other/rl"),
+        ("me/other/rl", "me/other/rl"),
+    ],
+)
+def test_names(place: workspace.Workspace, said: str, full: str) -> None:
+    assert str(workspace.stack_name(said, place)) == full
+    assert str(workspace.stack_name("rl", None)) == "organization/symphony/rl"
+
+
+@pytest.mark.parametrize("said", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"])
+def test_bad_names(said: str) -> None:
+    with pytest.raises(UserError, match="is not a stack's name"):
+        workspace.stack_name(said, None)
+
+
+@given(st.text(max_size=30))
+def test_a_name_is_taken_or_refused(said: str) -> None:
+    try:
+        name = workspace.stack_name(said, None)
+    except UserError:
+        return
+    assert said.endswith(name.stack)
+    assert not name.stack.startswith("-")
+
+
+def test_hidden_project_is_private_and_kept(own_home: Path, tmp_path: Path, any_umask: int) -> None:
+    odd = tmp_path / "it's odd: #1"
+    first = workspace.hidden("proj", "rl", main=odd)
+    assert workspace.load(first.folder / "Pulumi.yaml").project == "proj"
+    assert own_home in first.folder.parents
+    assert first.folder.stat().st_mode & 0o077 == 0
+    workspace.config_file(first, "rl").write_text("config: {'proj:a': 1}\n")
+    again = workspace.hidden("proj", "rl", main=odd)
+    assert workspace.stack_config(again, "rl") == {"proj:a": 1}
+    assert sorted(path.name for path in again.folder.iterdir()) == ["Pulumi.rl.yaml", "Pulumi.yaml"]
+
+
+def test_for_stack_takes_the_project_here_or_hides_one(place: workspace.Workspace, tmp_path: Path) -> None:
+    name = store.StackName("symphony", "rl")
+    assert workspace.for_stack(name, place.folder) == place
+    assert workspace.for_stack(name, tmp_path).hidden
+    assert workspace.for_stack(store.StackName("other", "rl"), place.folder).hidden
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
+    before = (tiny.folder / "Pulumi.yaml").read_text()
+    assert workspace.create_stack(tiny, "dev")
+    assert not workspace.create_stack(tiny, "dev")
+    assert store.names() == [store.StackName("tiny", "dev")]
+    assert (tiny.folder / "Pulumi.yaml").read_text() == before
+
+
+def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:
+    """The project's folder may be gone: the state says all that a destroy needs."""
+    from symphony.engine.run import Run
+
+    run("up")  # type: ignore[operator]
+    name = store.StackName("tiny", "dev")
+    elsewhere = workspace.for_stack(name, tmp_path)
+    os.rename(tiny.folder, tmp_path / "moved")  # noqa: PTH104
+    with Run("destroy", elsewhere, "dev", extra={"PYTHONPATH": str(tmp_path / "moved")}) as destroy:
+        list(destroy)
+    assert destroy.outcome.result == "succeeded", destroy.outcome
+    assert store.read(name).resources == ()
