@@ -170,7 +170,7 @@ class Cluster:
         return inline.InlineRun(
             verb,
             target.workspace,
-            str(target.name),
+            target.name.stack,
             program=experiment.launch,
             extra=box.environment,
             options=self._options(target),

@@ -29,7 +29,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
     stacks.refuse_other_host(stack)
     place = workspace.for_stack(stack.name)
-    with Run("destroy", place, str(stack.name)) as run:
+    with Run("destroy", place, stack.name.stack) as run:
         for event in run:
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"

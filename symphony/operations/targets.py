@@ -36,7 +36,7 @@ def of(said: str | None) -> Target:
 @contextmanager
 def existing(target: Target) -> Generator[None]:
     """The stack, made when it is missing; one made here goes again when nothing came of it."""
-    created = workspace.create_stack(target.workspace, str(target.name))
+    created = workspace.create_stack(target.workspace, target.name.stack)
     try:
         yield
     except BaseException:

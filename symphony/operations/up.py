@@ -49,7 +49,7 @@ MakeRun = Callable[[Target, Inbox], Run]
 
 
 def _project_run(target: Target, box: Inbox) -> Run:
-    return Run("up", target.workspace, str(target.name), extra=box.environment)
+    return Run("up", target.workspace, target.name.stack, extra=box.environment)
 
 
 def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
