@@ -1,0 +1,175 @@
+"""A plan is a value: equal for equal declarations, whatever the order they were made in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symphony import Experiment
+from symphony.plan.build import build_plan, problems
+from symphony.plan.problems import PlanError
+from symphony.spec.experiment import ExperimentSpec
+
+RL = """
+    exp = Experiment("rl", preamble_cmds=["export OMP_NUM_THREADS=1"], env={"SEED": 7, "LR": 1e-3})
+    group = exp.new_process_group("workers", env={"LR": 3e-4}, start_dir="/data", preamble_cmds="cd sub")
+    worker = group.new_process("a", command="python -u worker.py", args=["--n", 4], env={"SEED": 8})
+    worker.connects("replay-server")
+    worker.mount_nfs("nas", "/data", "/data")
+    learner = exp.new_process("learner", ["python learner.py"], image="rl:latest")
+    learner.binds("replay-server")
+    learner.exposes({"tensorboard": 6006})
+    learner.resource_limit(gpu=1)
+"""
+
+
+def test_the_plan_of_both_worlds(planned, kubernetes, snapshot):
+    assert planned(RL).to_json() == snapshot(name="tmux")
+    assert planned(RL, kubernetes, default_image="d").to_json() == snapshot(name="kubernetes")
+
+
+def test_the_plan_as_text(planned, snapshot):
+    assert str(planned(RL)) == snapshot
+
+
+def test_text_of_a_program_is_shown_on_one_line_without_control_characters(planned):
+    plan = planned(
+        r'exp = Experiment("rl"); exp.new_process("a", command=["python", "-c", "1\n\x1b[31m" + "x" * 200])'
+    )
+    shown = str(plan).splitlines()[1].removeprefix("  a  ")
+    assert shown.startswith(r"python -c 1\n\x1b[31mxxx")
+    assert len(shown) == 100
+
+
+def test_settings_of_group_and_experiment_are_merged_in(planned):
+    plan = planned(RL)
+    worker, learner = plan.process("workers/a"), plan.process("learner")
+    assert worker.env == {"SEED": "8", "LR": "0.0003"}
+    assert learner.env == {"SEED": "7", "LR": "0.001"}
+    assert worker.preamble_cmds == ("export OMP_NUM_THREADS=1", "cd sub")
+    assert (worker.start_dir, learner.start_dir) == ("/data", "/work")
+    assert worker.command == ("python", "-u", "worker.py")
+    assert worker.args == ("--n", "4")
+
+
+def test_every_process_has_the_variables_of_every_service(planned):
+    plan = planned(RL)
+    replay = plan.services[0]
+    expected = {
+        "SYMPH_REPLAY_SERVER_HOST": "127.0.0.1",
+        "SYMPH_REPLAY_SERVER_PORT": str(replay.port),
+        "SYMPH_REPLAY_SERVER_ADDR": f"127.0.0.1:{replay.port}",
+        "SYMPH_TENSORBOARD_HOST": "127.0.0.1",
+        "SYMPH_TENSORBOARD_PORT": "6006",
+        "SYMPH_TENSORBOARD_ADDR": "127.0.0.1:6006",
+    }
+    assert plan.process("workers/a").service_env == expected
+    bound = {"SYMPH_REPLAY_SERVER_BIND": "127.0.0.1", "SYMPH_TENSORBOARD_BIND": "127.0.0.1"}
+    assert plan.process("learner").service_env == expected | bound
+
+
+def test_hosts_on_kubernetes(planned, kubernetes):
+    plan = planned(RL, kubernetes, default_image="d")
+    assert plan.process("workers/a").service_env["SYMPH_REPLAY_SERVER_HOST"] == "replay-server.rl.svc"
+    assert plan.process("learner").service_env["SYMPH_REPLAY_SERVER_BIND"] == "0.0.0.0"
+
+
+def test_addresses_of_a_process(planned):
+    plan = planned(RL)
+    assert plan.addresses("learner")["tensorboard"] == "127.0.0.1:6006"
+    assert plan.addresses("workers/a") == {}
+
+
+def shuffled(spec: ExperimentSpec, seed: int) -> ExperimentSpec:
+    order = random.Random(seed)
+
+    def mixed(things):
+        return tuple(order.sample(things, len(things)))
+
+    processes = [
+        dataclasses.replace(p, binds=mixed(p.binds), connects=mixed(p.connects))
+        for p in mixed(spec.processes)
+    ]
+    groups = [dataclasses.replace(g, processes=mixed(g.processes)) for g in mixed(spec.groups)]
+    return dataclasses.replace(spec, processes=tuple(processes), groups=tuple(groups))
+
+
+names = st.lists(
+    st.from_regex(r"[a-z]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True), min_size=1, max_size=8, unique=True
+)
+
+
+@settings(max_examples=50)
+@given(names, names, st.randoms(use_true_random=False), st.integers())
+def test_the_order_of_declaration_changes_no_address(tmux, processes, services, chance, seed):
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("of-its-own-name")
+    made = [(experiment if chance.random() < 0.7 else group).new_process(name, ["x"]) for name in processes]
+    for service in services:
+        chance.choice(made).binds({service: None})
+        chance.choice(made).connects(service)
+    if not group.list_processes():
+        group.new_process("a", ["x"])
+    spec = experiment.spec
+    assert build_plan(spec, tmux) == build_plan(spec, tmux)
+    assert build_plan(spec, tmux).to_json() == build_plan(spec, tmux).to_json()
+    before, after = build_plan(spec, tmux), build_plan(shuffled(spec, seed), tmux)
+    assert set(before.services) == set(after.services)
+    for process in before.processes:
+        assert after.process(process.path).service_env == process.service_env
+        assert after.process(process.path).env == process.env
+
+
+def test_to_json_is_plain_and_says_the_kind_of_a_mount(planned):
+    process = json.loads(planned(RL).to_json())["processes"][1]
+    assert process["mounts"] == [{"kind": "nfs", "mount_path": "/data", "server": "nas", "path": "/data"}]
+
+
+MISTAKES = """
+    exp = Experiment("rl")
+    learner = exp.new_process("learner", command="python")
+    learner.binds({"replay": 70000})
+    agent = exp.new_process("agent", command=5)
+    agent.connects("replya")
+    agent.set_env("A B", 1)
+    exp.new_process("agent", ["x"])
+    exp.new_process("Bad Name")
+"""
+
+
+def test_every_problem_is_gathered_in_the_order_of_the_program(found):
+    problems = found(MISTAKES)
+    assert [problem.what for problem in problems] == [
+        'learner binds "replay" at port 70000',
+        "agent has command of type int",
+        'process "agent" is declared twice',
+        'agent connects to "replya", which nobody binds',
+        'agent sets the variable "A B"',
+        'process "Bad Name" has an illegal name',
+        "Bad Name has no command, which tmux needs",
+    ]
+    lines = [problem.where[0].line for problem in problems]
+    assert lines == sorted(lines)
+
+
+def test_the_error_holds_all_problems(declare, tmux):
+    spec, _ = declare(MISTAKES)
+    with pytest.raises(PlanError) as raised:
+        build_plan(spec, tmux)
+    assert raised.value.problems == problems(spec, tmux)
+    assert raised.value.exit_code == 2
+
+
+def test_a_thousand_processes(tmux):
+    experiment = Experiment("big")
+    for i in range(1000):
+        process = experiment.new_process(f"p{i}", command="x")
+        process.binds(f"s{i}")
+        process.connects(f"s{(i + 1) % 1000}")
+    plan = build_plan(experiment.spec, tmux)
+    assert len(plan.processes) == len(plan.services) == 1000

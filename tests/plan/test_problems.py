@@ -1,0 +1,52 @@
+"""The report of what is wrong: columns, the file once, and never a control character."""
+
+from __future__ import annotations
+
+from symphony.plan.problems import PlanError, Problem, count
+from symphony.spec.location import NOWHERE, Location
+
+
+def test_the_report(snapshot, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    file = str(tmp_path / "stacks" / "rl.py")
+    error = PlanError(
+        "rl",
+        [
+            Problem(
+                'a and b both bind "replay"',
+                "give one of them another name",
+                (Location(file, 3), Location(file, 5)),
+            ),
+            Problem("agent has no command, which tmux needs", 'say command="python"', (Location(file, 14),)),
+            Problem("c has no image", "say one", (Location(str(tmp_path / "lib.py"), 2), Location(file, 1))),
+            Problem("the stack", "rename it", (NOWHERE,)),
+        ],
+    )
+    assert error.report() == snapshot
+
+
+def test_one_problem_is_no_problems():
+    assert str(PlanError("rl", [Problem("x", "y")])) == "rl cannot run: 1 problem"
+    assert count(3, "process", "processes") == "3 processes"
+
+
+def test_a_line_is_named_once():
+    here = Location("rl.py", 3)
+    assert Problem("x", "y", (here, here)).lines("rl.py") == "line 3"
+    assert Problem("x", "y", (here, Location("rl.py", 4))).lines("rl.py") == "lines 3, 4"
+    assert Problem("x", "y", (here,)).lines("other.py") == "rl.py:3"
+
+
+def test_names_of_the_user_cannot_move_the_cursor():
+    problem = Problem("a\x1b[2J\n\u202e has no command", "say\r one\x07")
+    assert problem.what == r"a\x1b[2J\n\u202e has no command"
+    assert problem.remedy == r"say\r one\x07"
+
+
+def test_a_name_without_end_is_cut():
+    assert len(Problem("x" * 10_000, "y").what) == 300
+
+
+def test_as_json():
+    problem = Problem("x", "y", (Location("rl.py", 3),))
+    assert problem.to_json() == {"what": "x", "remedy": "y", "where": [{"file": "rl.py", "line": 3}]}

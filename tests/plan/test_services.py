@@ -1,0 +1,21 @@
+"""The ports that a declaration wants, right or wrong."""
+
+from __future__ import annotations
+
+from symphony import Experiment
+from symphony.plan.services import wanted_ports
+
+
+def test_fixed_ports_and_ports_to_be_chosen():
+    experiment = Experiment("rl")
+    process = experiment.new_process("a")
+    process.binds("free", {"fixed": 7000, "late": None})
+    process.exposes({"late": 7001})
+    process.connects("other")
+    assert wanted_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
+
+
+def test_what_is_illegal_is_left_out():
+    experiment = Experiment("rl")
+    experiment.new_process("a").binds(5, {"high": 70000, "text": "7000"})
+    assert wanted_ports(experiment.spec) == {"text": None}
