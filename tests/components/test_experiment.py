@@ -36,9 +36,9 @@ def test_finding(experiment):
 
 
 def test_what_is_not_there_is_one_line_with_the_near_name(experiment):
-    with pytest.raises(UserError, match='experiment rl has no "lerner" .* The nearest is "learner"'):
+    with pytest.raises(UserError, match=r'experiment rl has no "lerner" .* The nearest is "learner"'):
         experiment.get_process("lerner")
-    with pytest.raises(UserError, match='experiment rl has no "worker" .* The nearest is "workers"'):
+    with pytest.raises(UserError, match=r'experiment rl has no "worker" .* The nearest is "workers"'):
         experiment.get_process_group("worker")
     with pytest.raises(UserError, match="has no"):
         experiment.get_process([])

@@ -66,12 +66,15 @@ def kubernetes(tmux: Target) -> Target:
 
 
 @pytest.fixture
-def declare(tmp_path: Path) -> Callable[[str], tuple[ExperimentSpec, list[int]]]:
+def declare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[ExperimentSpec, list[int]]]:
     """Runs a program that makes `exp`; returns what it declares, and the numbers of the marked lines."""
 
     def run(program: str) -> tuple[ExperimentSpec, list[int]]:
         text = PRELUDE + textwrap.dedent(program)
         file = tmp_path / "program.py"
+        monkeypatch.chdir(tmp_path)
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         made = runpy.run_path(str(file))
         lines = text.splitlines()

@@ -1,0 +1,329 @@
+"""Programs through the real engine: what a launch, and every way to get it wrong, shows and leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.engine import environment
+from symphony.engine.binary import Engine
+
+HELLO = """
+    from symphony import Experiment
+
+    with Experiment("hello") as exp:
+        group = exp.new_process_group("guests")
+        server = exp.new_process("server", command="sleep", args=[600])
+        server.binds("greetings")
+        group.new_process("ada", ["sleep 600"]).connects("greetings")
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project with one stack, and the engine to run it with."""
+
+    folder: Path
+    engine: Engine
+    env: dict[str, str]
+
+    def pulumi(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.engine.pulumi, *words, "--non-interactive", "--stack", "hello", "--color", "never"],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def write(self, program: str) -> None:
+        (self.folder / "stacks" / "hello.py").write_text(textwrap.dedent(program))
+
+    def preview(self, program: str) -> subprocess.CompletedProcess[str]:
+        self.write(program)
+        return self.pulumi("preview")
+
+    def up(self, program: str) -> subprocess.CompletedProcess[str]:
+        self.write(program)
+        return self.pulumi("up", "--yes", "--skip-preview")
+
+    def refused(self, program: str) -> str:
+        """What `up` says of a program that cannot run; the state holds nothing but the stack itself."""
+        done = self.up(program)
+        text = done.stdout + done.stderr
+        assert done.returncode != 0, text
+        assert [each for each in self.resources() if each["type"] != "pulumi:pulumi:Stack"] == [], text
+        return text
+
+    def resources(self) -> list[dict[str, Any]]:
+        exported = json.loads(self.pulumi("stack", "export").stdout)
+        return exported["deployment"].get("resources") or []
+
+    def handed(self) -> dict[str, Any]:
+        return json.loads(Path(self.env["SYMPHONY_PLAN_FILE"]).read_text())
+
+
+@pytest.fixture
+def project(own_home: Path, tmp_path: Path, engine: Engine) -> Iterator[Project]:
+    folder = tmp_path / "project"
+    (folder / "stacks").mkdir(parents=True)
+    (own_home / "state").mkdir(parents=True, mode=0o700)
+    (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nstackConfigDir: stacks\n")
+    (folder / "__main__.py").write_text('from symphony import run_program\n\nrun_program("stacks")\n')
+    extra = {"SYMPHONY_PLAN_FILE": str(tmp_path / "plan.json"), "PULUMI_PYTHON_CMD": sys.executable}
+    made = Project(folder, engine, environment.for_engine(engine, extra=extra))
+    done = made.pulumi("stack", "init")
+    assert done.returncode == 0, done.stderr
+    yield made
+    made.pulumi("destroy", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def said(project: Project) -> Callable[[str], str]:
+    """The engine's own words of what went wrong: the lines of the diagnostics, without their indentation."""
+
+    def run(program: str) -> str:
+        text = project.refused(program)
+        _, _, diagnostics = text.partition("Diagnostics:")
+        lines = [line.strip() for line in diagnostics.partition("Resources:")[0].splitlines()]
+        return "\n".join(line for line in lines if line)
+
+    return run
+
+
+def test_a_launch(project):
+    done = project.up(HELLO)
+    assert done.returncode == 0, done.stdout + done.stderr
+    resources = {
+        each["urn"].rpartition("::")[2]: each for each in project.resources() if "tmux" not in each["type"]
+    }
+    by_urn = {each["urn"]: each for each in project.resources()}
+
+    def above(name: str, kind: str) -> str:
+        (one,) = [
+            each
+            for urn, each in by_urn.items()
+            if urn.endswith(f"::{name}") and each["type"] == f"symphony:index:{kind}"
+        ]
+        return by_urn[one["parent"]]["type"].rpartition(":")[2] + " " + one["parent"].rpartition("::")[2]
+
+    assert above("hello", "Experiment") == "Stack test-hello"
+    assert above("server", "Process") == "Experiment hello"
+    assert above("guests", "ProcessGroup") == "Experiment hello"
+    assert above("guests/ada", "Process") == "ProcessGroup guests"
+    windows = [each for each in by_urn.values() if each["type"].endswith(":Window")]
+    assert sorted(each["parent"].rpartition("::")[2] for each in windows) == ["guests/ada", "server"]
+
+    plan = project.handed()
+    address = plan["plan"]["services"][0]
+    (experiment,) = [each for each in by_urn.values() if each["type"] == "symphony:index:Experiment"]
+    expected = {"greetings": f"127.0.0.1:{address['port']}"}
+    assert experiment["outputs"] == {"session": "hello", "backend": "tmux", "addresses": expected}
+    assert sorted(plan["inputs"]) == ["guests/ada", "server"]
+    assert resources
+
+
+def test_a_preview_changes_nothing_and_hands_over_the_plan(project):
+    done = project.preview(HELLO)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.resources() == []
+    handed = project.handed()
+    assert handed["plan"]["name"] == "hello"
+    assert handed["plan"]["launched_as"] == "hello"
+    assert [process["path"] for process in handed["plan"]["processes"]] == ["server", "guests/ada"]
+    assert Path(project.env["SYMPHONY_PLAN_FILE"]).stat().st_mode & 0o777 == 0o600
+
+
+def test_launch_without_a_block(project):
+    done = project.preview(
+        """
+        from symphony import Experiment
+        exp = Experiment()
+        exp.new_process("a", ["sleep 1"])
+        exp.launch()
+        exp.launch()
+        print(exp.name, exp.session, exp.addresses, exp.get_process("a").services)
+        """
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hello hello {} {}" in done.stdout
+
+
+def test_declared_but_never_launched_is_one_line(said):
+    assert said(
+        """
+        from symphony import Experiment
+        exp = Experiment("rl")
+        exp.new_process("a", ["sleep 1"])
+        """
+    ) == (
+        "pulumi:pulumi:Stack (test-hello):\n"
+        'error: Experiment "rl" is declared but never launched (stacks/hello.py:3).'
+        ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
+    )
+
+
+def test_a_plan_problem_is_the_report_alone(project, said):
+    text = said(
+        """
+        from symphony import Experiment
+        with Experiment("rl") as exp:
+            exp.new_process("a", ["sleep 1"]).binds("replay")
+            exp.new_process("b").connects("replya")
+        """
+    )
+    assert text == (
+        "pulumi:pulumi:Stack (test-hello):\n"
+        "error: hello cannot run: 2 problems in stacks/hello.py\n"
+        "b has no command, which tmux needs"
+        '            line 5   say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]\n'
+        'b connects to "replya", which nobody binds    line 5   did you mean "replay"?\n'
+        "Nothing was started."
+    )
+    problems = project.handed()["problems"]
+    assert [each["where"] for each in problems] == [
+        [{"file": str(project.folder / "stacks" / "hello.py"), "line": 5}]
+    ] * 2
+
+
+@pytest.mark.parametrize("launches", [(False, False), (True, True), (False, True)])
+def test_two_experiments(said, launches):
+    text = said(
+        f"""
+        from symphony import Experiment
+        a = Experiment("a")
+        b = Experiment("b")
+        for exp, launched in zip((a, b), {launches}):
+            exp.new_process("p", ["sleep 1"])
+            if launched:
+                exp.launch()
+        """
+    )
+    assert text.splitlines()[1:] == [
+        "error: hello cannot run: 1 problem in stacks/hello.py",
+        '"a" and "b" are two experiments in one program'
+        "   lines 3, 4   a stack is one experiment: move one to a program and stack of its own",
+        "Nothing was started.",
+    ]
+
+
+def test_an_error_in_the_program_is_the_users_own_traceback(said):
+    text = said(
+        """
+        from symphony import Experiment
+
+        def rate(text):
+            return float(text)
+
+        with Experiment("rl") as exp:
+            exp.new_process("a", ["sleep 1"])
+            rate("fast")
+        """
+    )
+    assert text.splitlines()[1:] == [
+        "error: Traceback (most recent call last):",
+        f'File "stacks{os.sep}hello.py", line 9, in <module>',
+        'rate("fast")',
+        f'File "stacks{os.sep}hello.py", line 5, in rate',
+        "return float(text)",
+        "^^^^^^^^^^^",
+        "ValueError: could not convert string to float: 'fast'",
+    ]
+
+
+def test_a_wrong_call_shows_no_line_of_symphony(said):
+    text = said(
+        """
+        from symphony import Experiment
+        with Experiment("rl") as exp:
+            exp.new_process("a", ["sleep 1"]).set_env("A")
+        """
+    )
+    assert "symphony/" not in text
+    assert 'stacks/hello.py", line 4' in text
+    assert text.splitlines()[-1].startswith("TypeError: ")
+
+
+def test_a_misspelt_process_is_one_line(said):
+    text = said(
+        """
+        from symphony import Experiment
+        with Experiment("rl") as exp:
+            exp.new_process("learner", ["sleep 1"])
+            exp.get_process("lerner").binds("s")
+        """
+    )
+    assert text.splitlines()[1:] == [
+        'error: experiment rl has no "lerner" (stacks/hello.py:5). The nearest is "learner".'
+    ]
+
+
+def test_what_is_said_after_the_launch_is_not_lost_silently(project):
+    done = project.up(
+        """
+        from symphony import Experiment
+        with Experiment("rl") as exp:
+            exp.new_process("a", ["sleep 1"])
+        exp.new_process("late", ["sleep 1"])
+        """
+    )
+    assert done.returncode != 0
+    assert 'Experiment "rl" is changed after its launch (stacks/hello.py:3).' in done.stdout
+    assert not [each for each in project.resources() if "dynamic" in each["type"]]
+
+
+def test_a_syntax_error_points_at_the_program(said):
+    text = said("from symphony import Experiment\nwith Experiment(\n")
+    assert 'stacks/hello.py", line 2' in text
+    assert text.splitlines()[-1].startswith("SyntaxError: ")
+    assert "runpy" not in text
+
+
+def test_a_missing_module_is_the_users_own_traceback(said):
+    text = said("import numpyy\n")
+    assert text.splitlines()[1:] == [
+        "error: Traceback (most recent call last):",
+        'File "stacks/hello.py", line 1, in <module>',
+        "import numpyy",
+        "ModuleNotFoundError: No module named 'numpyy'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        (
+            "backend",
+            "tmx",
+            'error: there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.',
+        ),
+        ("namespace", "My_Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
+        (
+            "grace",
+            "soon",
+            'error: "soon" is no number of seconds (symphony:grace). Give one between 0 and 600.',
+        ),
+        (
+            "program",
+            "helo",
+            "error: stack hello has no program: there is no stacks/helo.py. Did you mean hello?",
+        ),
+    ],
+)
+def test_wrong_settings_of_the_stack_are_one_line(project, setting, value, message):
+    project.pulumi("config", "set", f"symphony:{setting}", value)
+    done = project.preview(HELLO)
+    assert done.returncode != 0
+    assert message in [line.strip() for line in done.stdout.splitlines()]
+    assert "Traceback" not in done.stdout
