@@ -61,13 +61,7 @@ def _agreed(stack: str | None) -> bool:
 
 
 def _ended(ended: Ended) -> int:
-    statuses = ended.statuses
-    running = sum(1 for status in statuses if status.state in ("running", "completed"))
-    failed = [status for status in statuses if status.state not in ("running", "completed")]
-    for status in failed:
+    for status in ended.troubled:
         print(screen.clean(f"  {status.path}   {state(status)}   symphony logs {ended.stack} {status.path}"))
-    of = f"{running} of {len(statuses)} running"
-    print(
-        screen.clean(f"{ended.stack} is up: {of}, in {ended.seconds:.1f} s.   symphony logs {ended.stack} -f")
-    )
-    return 1 if failed else 0
+    print(screen.clean(f"{ended}   symphony logs {ended.stack} -f"))
+    return 1 if ended.troubled else 0

@@ -31,6 +31,10 @@ class Planned:
     def world(self) -> str:
         return str(self.plan["world"])
 
+    def __str__(self) -> str:
+        rows = [f"  {change.path}: {change.kind}, {change.why}".rstrip(", ") for change in self.changes]
+        return "\n".join([f"{self.stack} on {self.world}", *rows])
+
     def count(self, kind: str) -> int:
         return sum(1 for change in self.changes if change.kind == kind)
 

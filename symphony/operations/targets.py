@@ -46,9 +46,13 @@ def existing(target: Target) -> Generator[None]:
 
 
 def _remove(target: Target) -> None:
-    if store.is_files() and store.exists(target.name) and store.read(target.name).resources:
+    """Only a stack in which there is nothing but itself and the engine's own bookkeeping."""
+    if not store.is_files() or not store.exists(target.name):
         return
-    workspace.pulumi(target.workspace, ["stack", "rm", f"--stack={target.name}", "--yes"])
+    if any(not resource.type.startswith("pulumi:") for resource in store.read(target.name).resources):
+        return
+    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--force"]
+    workspace.pulumi(target.workspace, words)
 
 
 def _only(place: workspace.Workspace) -> str:

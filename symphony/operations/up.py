@@ -43,6 +43,15 @@ class Ended:
     statuses: tuple[ProcessStatus, ...]
     seconds: float
 
+    @property
+    def troubled(self) -> tuple[ProcessStatus, ...]:
+        """The processes that neither run nor came to a good end."""
+        return tuple(status for status in self.statuses if status.state not in ("running", "completed"))
+
+    def __str__(self) -> str:
+        running = len(self.statuses) - len(self.troubled)
+        return f"{self.stack} is up: {running} of {len(self.statuses)} running, in {self.seconds:.1f} s."
+
 
 UpEvent = Planned | Progress | Remark | Ended
 MakeRun = Callable[[Target, Inbox], Run]

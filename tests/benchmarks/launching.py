@@ -1,0 +1,115 @@
+"""Rows of launching: against the floor of the engine, and against the launchers people know."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.benchmarks.projects import FLOOR, OURS, project
+from tests.benchmarks.timing import Row, paired
+
+COUNT = 100
+PEERS = Path(".venv-bench/bin").absolute()
+PATIENCE = 120.0
+
+
+def rows() -> list[Row]:
+    """Cold launches of 100 processes, and a run that changes nothing."""
+    with project(OURS.format(count=COUNT)) as ours, project(FLOOR.format(count=COUNT)) as floor:
+        numbers = itertools.count()
+
+        def cold() -> float:
+            stack = f"cold{next(numbers)}"
+            took = ours.symphony("up", stack, "-y")
+            ours.symphony("delete", stack, "-y")
+            return took
+
+        def engine() -> float:
+            stack = f"floor{next(numbers)}"
+            floor.engine("stack", "init", stack)
+            return floor.engine("up", "--yes", "--skip-preview", "--stack", stack)
+
+        found = [
+            paired("up of 100 processes, cold", cold, engine, against="engine: up of 100 no-ops", goal=1.5),
+            paired("up of 100 processes, cold", cold, _tmuxp, against="tmuxp load, 100 windows", goal=0.25),
+            paired("up of 100 processes, cold", cold, _honcho, against="honcho start", goal=None),
+            paired("up of 100 processes, cold", cold, _supervisord, against="supervisord", goal=None),
+        ]
+        ours.symphony("up", "warm", "-y")
+        floor.engine("stack", "init", "warm")
+        floor.engine("up", "--yes", "--skip-preview", "--stack", "warm")
+        found.append(
+            paired(
+                "up of 100 processes, no change",
+                lambda: ours.symphony("up", "warm", "-y"),
+                lambda: floor.engine("preview", "--stack", "warm"),
+                against="engine: preview of 100 no-ops",
+                goal=1.2,
+            )
+        )
+        return found
+
+
+def _tmuxp() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        file, socket = Path(folder, "bench.yaml"), Path(folder, "socket")
+        windows = "".join(f"  - window_name: w{n}\n    panes:\n      - sleep 100000\n" for n in range(COUNT))
+        file.write_text(f"session_name: bench\nwindows:\n{windows}")
+        environment = {name: value for name, value in os.environ.items() if name != "TMUX"}
+        began = time.perf_counter()
+        subprocess.run(
+            [PEERS / "tmuxp", "load", "-d", "-y", "-S", socket, file],
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+        took = time.perf_counter() - began
+        subprocess.run([shutil.which("tmux") or "tmux", "-S", socket, "kill-server"], check=True, timeout=30)
+        return took
+
+
+def _honcho() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "Procfile").write_text("".join(f"w{n}: sleep 100000\n" for n in range(COUNT)))
+        return _until_all_run([str(PEERS / "honcho"), "start"], folder, lambda line: "started (pid" in line)
+
+
+def _supervisord() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        programs = "".join(
+            f"[program:w{n}]\ncommand=sleep 100000\nstartsecs=0\nautorestart=false\n" for n in range(COUNT)
+        )
+        Path(folder, "supervisord.conf").write_text(
+            f"[supervisord]\nnodaemon=true\nlogfile=/dev/stdout\nlogfile_maxbytes=0\npidfile={folder}/pid\n{programs}"
+        )
+        command = [str(PEERS / "supervisord"), "-c", "supervisord.conf"]
+        return _until_all_run(command, folder, lambda line: "spawned:" in line)
+
+
+def _until_all_run(command: list[str], folder: str, counts: Callable[[str], bool]) -> float:
+    """Start a launcher, wait until it says of all that they run, and end it."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        started = 0
+        for line in process.stdout:
+            started += counts(line)
+            if started == COUNT:
+                break
+        took = time.perf_counter() - began
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        process.wait(timeout=PATIENCE)
+    if started != COUNT:
+        raise RuntimeError(f"{command[0]} started {started} of {COUNT}")
+    return took

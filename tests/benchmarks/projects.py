@@ -1,0 +1,87 @@
+"""The projects that are timed, each in a folder of its own with its own state and home; the rows use them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from symphony.engine import binary, environment
+
+HERE = Path(__file__).parent
+SYMPHONY = str(Path(sys.executable).with_name("symphony"))
+DEADLINE = 300
+
+FLOOR = """
+from noop_provider import Noop
+for number in range({count}):
+    Noop(f"noop-{{number}}")
+"""
+OURS = """
+from symphony import Experiment
+with Experiment() as experiment:
+    for number in range({count}):
+        experiment.new_process(f"p-{{number}}", command="sleep", args=[100000])
+"""
+
+
+class Project:
+    """A Pulumi project in a temporary folder."""
+
+    def __init__(self, folder: Path, program: str) -> None:
+        self.folder = folder
+        (folder / "Pulumi.yaml").write_text("name: bench\nruntime: python\n")
+        (folder / "__main__.py").write_text(program)
+        (folder / "store").mkdir()
+        self.env = {
+            **os.environ,
+            "SYMPHONY_HOME": str(folder / "home"),
+            "PULUMI_HOME": str(folder / "pulumi"),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'store'}",
+            "PULUMI_CONFIG_PASSPHRASE": "bench",
+            "PULUMI_PYTHON_CMD": sys.executable,
+            "PYTHONPATH": str(HERE),
+        }
+        engine = binary.require()
+        self.pulumi = str(engine.pulumi)
+        floor = {**environment.defaults(), "PATH": environment.path_with(engine, os.environ["PATH"])}
+        floor["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
+        self.engine_env = {**floor, **self.env, "PATH": floor["PATH"]}
+
+    def symphony(self, *words: str) -> float:
+        """One symphony command; how long it took."""
+        return self._run([SYMPHONY, *words], self.env)
+
+    def engine(self, *words: str) -> float:
+        """One engine command; how long it took."""
+        return self._run([self.pulumi, *words, "--non-interactive", "--color=never"], self.engine_env)
+
+    def _run(self, words: list[str], env: dict[str, str]) -> float:
+        began = time.perf_counter()
+        done = subprocess.run(
+            words, cwd=self.folder, env=env, capture_output=True, text=True, timeout=DEADLINE, check=False
+        )
+        took = time.perf_counter() - began
+        if done.returncode:
+            raise RuntimeError(f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return took
+
+
+@contextmanager
+def project(program: str) -> Iterator[Project]:
+    """A project that is gone afterwards, with everything it started."""
+    folder = Path(tempfile.mkdtemp(prefix="symphony-bench-"))
+    made = Project(folder, program)
+    try:
+        yield made
+    finally:
+        for stack in (folder / "store/.pulumi/stacks/bench").glob("*.json"):
+            if "symphony" in program:
+                made.symphony("delete", stack.stem, "-y")
+        shutil.rmtree(folder, ignore_errors=True)
