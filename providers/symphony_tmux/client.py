@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from symphony import paths
 from symphony.errors import SymphonyError
+from symphony_tmux import machine
 
 DEADLINE = 8.0
 OLDEST = (3, 2)
+LOOKS = 40
 # Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
 FIELDS = (
     "session_id",
@@ -126,17 +131,30 @@ def list_panes(server: str) -> Listing:
     """What runs in the server now; an empty listing when there is no server."""
     if not paths.tmux_socket(server).exists():
         return Listing()
-    try:
-        return parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
-    except NoServer:
-        return Listing()
+    found = Listing()
+    for _ in range(LOOKS):
+        try:
+            found = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
+        except NoServer:
+            return Listing()
+        if not any(map(_is_ending, found.panes)):
+            break
+        # tmux 3.3a at times overlooks the end of a child until the next one ends, or until it is told to look.
+        with suppress(ProcessLookupError):
+            os.kill(found.server_pid, signal.SIGCHLD)
+        time.sleep(0.02)
+    return found
+
+
+def _is_ending(pane: Pane) -> bool:
+    """tmux sees the end of the terminal a moment before it learns how the process ended."""
+    untold = pane.path and pane.dead and pane.exit_code is None and not pane.signal
+    return bool(untold) and machine.exists(pane.pid)
 
 
 def parse(text: str) -> Listing:
     """The listing in the answer of tmux; what does not look like one of its lines is left out."""
-    rows = [
-        dict(zip(FIELDS, line.split("|"), strict=True)) for line in text.splitlines() if line.count("|") >= 13
-    ]
+    rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
     sessions = {
         row["session_id"]: Session(
             row["session_id"], row["@symphony_session"], row["@symphony_owner"], _int(row["session_created"])
@@ -178,6 +196,10 @@ def _failure(server: str, said: bytes) -> TmuxError:
     return kind(f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)))
 
 
+def _row(parts: list[str]) -> dict[str, str]:
+    return dict(zip(FIELDS, parts, strict=True))
+
+
 def _pane(row: dict[str, str]) -> Pane:
     dead = row["pane_dead"] == "1"
     pane = Pane(
@@ -191,21 +213,12 @@ def _pane(row: dict[str, str]) -> Pane:
         signal=_signal(row["pane_dead_signal"]) if dead else None,
         ended=_int(row["pane_dead_time"]),
     )
-    return _marked(pane, row["@symphony_process"])
-
-
-def _marked(pane: Pane, mark: str) -> Pane:
-    parts = mark.split(" ")
-    if len(parts) != 5:
+    marked = row["@symphony_process"].split(" ")
+    if len(marked) != 5:
         return pane
-    owner, path, attempt, launched, digest = parts
-    return Pane(
-        *(getattr(pane, name) for name in Pane.__slots__[:9]),
-        owner,
-        path,
-        _int(attempt),
-        _float(launched),
-        digest,
+    owner, path, attempt, launched, digest = marked
+    return replace(
+        pane, owner=owner, path=path, attempt=_int(attempt), launched=_float(launched), digest=digest
     )
 
 
@@ -219,7 +232,7 @@ def _signal(text: str) -> int | None:
 
 
 def _int(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _float(text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -38,7 +39,7 @@ def create(path: Path, content: bytes) -> None:
 
 def replace(path: Path, content: bytes) -> None:
     """Readers see the old content or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     create(draft, content)
     draft.replace(path)
 

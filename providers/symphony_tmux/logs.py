@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|more|exit|signal) (\d+))?")
@@ -109,32 +110,33 @@ def follow(log: Path | str, position: Position | None = None, pause: float = 0.1
 
 
 def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
-    for file in (log.with_name(log.name + ".1"), log):
-        try:
-            with file.open("rb") as opened:
-                inode = os.fstat(opened.fileno()).st_ino
-                if at.inode not in (0, inode):
-                    continue
-                opened.seek(at.offset)
-                data = opened.read(1 << 20)
-        except OSError:
-            continue
-        if data or file == log:
-            return data, Position(inode, at.offset + len(data))
-        # The moved file is read to its end: go on with the beginning of the new one.
-        at = Position()
-        if file != log:
-            return _read_file(log)
-    return (b"", at) if not log.exists() or at.inode == 0 else _read_file(log)
+    moved = log.with_name(log.name + ".1")
+    if not at.inode:
+        return _read_from(log, 0, at)
+    if _inode(log) == at.inode:
+        return _read_from(log, at.offset, at)
+    if _inode(moved) == at.inode:
+        data, position = _read_from(moved, at.offset, at)
+        return (data, position) if data else _read_from(log, 0, at)
+    # Moved twice since the last look: what is left begins with the moved file.
+    return _read_from(moved if moved.exists() else log, 0, at)
 
 
-def _read_file(log: Path) -> tuple[bytes, Position]:
+def _read_from(file: Path, offset: int, otherwise: Position) -> tuple[bytes, Position]:
     try:
-        with log.open("rb") as opened:
+        with file.open("rb") as opened:
+            opened.seek(offset)
             data = opened.read(1 << 20)
-            return data, Position(os.fstat(opened.fileno()).st_ino, len(data))
+            return data, Position(os.fstat(opened.fileno()).st_ino, offset + len(data))
     except OSError:
-        return b"", Position()
+        return b"", otherwise
+
+
+def _inode(file: Path) -> int:
+    try:
+        return file.stat().st_ino
+    except OSError:
+        return 0
 
 
 def _parts(file: Path, until: Position | None) -> Iterator[Part]:
@@ -149,7 +151,7 @@ def _parts(file: Path, until: Position | None) -> Iterator[Part]:
     if first:
         yield Part(0, 0, data[:first])
     attempt = 0
-    for mark, following in zip(known, [*known[1:], None], strict=True):
+    for mark, following in zip_longest(known, known[1:]):
         attempt = mark.number if mark.event in ("start", "more") else attempt
         part = data[mark.offset : following.offset if following else len(data)]
         if part:
@@ -157,18 +159,16 @@ def _parts(file: Path, until: Position | None) -> Iterator[Part]:
 
 
 def _tail(parts: list[Part], lines: int) -> list[Part]:
+    """A line may lie in several parts, so they are cut where it begins in the whole."""
+    whole = b"".join(part.data for part in parts).splitlines(keepends=True)
+    skipped = sum(map(len, whole[: max(0, len(whole) - lines)]))
     found: list[Part] = []
-    for part in reversed(parts):
-        if lines <= 0:
-            break
-        rows = part.data.splitlines(keepends=True)
-        # A row that goes on in the next part was counted there.
-        whole = len(rows) - (1 if found and not part.data.endswith((b"\n", b"\r")) else 0)
-        if whole > lines:
-            rows = rows[len(rows) - lines - (len(rows) - whole) :]
-        lines -= whole
-        found.append(replace(part, data=b"".join(rows)))
-    return found[::-1]
+    for part in parts:
+        kept = part.data[skipped:]
+        skipped = max(0, skipped - len(part.data))
+        if kept:
+            found.append(replace(part, data=kept))
+    return found
 
 
 def _mark(match: re.Match[bytes]) -> Mark:

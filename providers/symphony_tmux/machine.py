@@ -75,6 +75,11 @@ def start_of(pid: int) -> int:
     return found.start if isinstance(found, Process) else found[4]
 
 
+def exists(pid: int) -> bool:
+    """Somebody has the pid, be it a zombie."""
+    return (PROC / str(pid)).exists() if HAS_PROC else psutil.pid_exists(pid)
+
+
 def alive(identities: Iterable[Identity]) -> list[Identity]:
     return [one for one in identities if start_of(one.pid) == one.start]
 

@@ -50,7 +50,9 @@ def test_short_processes_lose_nothing(rig: Any) -> None:
     world = World()
 
     def run(number: int) -> dict[str, Any]:
-        script = [f"i=0; while [ $i -lt {lines} ]; do echo line $i of {number}; i=$((i+1)); done; exit {number}"]
+        script = [
+            f"i=0; while [ $i -lt {lines} ]; do echo line $i of {number}; i=$((i+1)); done; exit {number}"
+        ]
         return windows.create(rig.inputs(f"p{number}", script=script), world)[1]
 
     with ThreadPoolExecutor(4) as pool:
@@ -109,7 +111,10 @@ def test_inherited_values_are_nowhere_in_state_or_server(rig: Any, monkeypatch: 
     assert "SYMCANARY-2" not in str(outputs)
     server = Path(f"/proc/{session['server_pid']}")
     shown = (server / "environ").read_bytes() + (server / "cmdline").read_bytes()
-    shown += rig.tmux("show-environment", "-g").encode() + rig.tmux("list-panes", "-aF", "#{pane_start_command}").encode()
+    shown += (
+        rig.tmux("show-environment", "-g").encode()
+        + rig.tmux("list-panes", "-aF", "#{pane_start_command}").encode()
+    )
     assert b"SYMCANARY" not in shown
 
 
@@ -124,7 +129,9 @@ def test_preamble_script_and_folder(rig: Any, tmp_path: Path) -> None:
     rig.session("a", "b")
     folder = tmp_path / "a 'folder'; #(x)"
     folder.mkdir()
-    a = rig.start("a", "sh", "-c", 'echo "$0|$V|$PWD"', "$HOME;", preamble=["export V='x y'"], cwd=str(folder))
+    a = rig.start(
+        "a", "sh", "-c", 'echo "$0|$V|$PWD"', "$HOME;", preamble=["export V='x y'"], cwd=str(folder)
+    )
     b = rig.script("b", "echo $V", "[[ 1 == 1 ]] && exit 4", preamble=["V=1"])
     assert rig.ended(a).state == "completed"
     assert rig.printed(a).decode() == f"$HOME;|x y|{folder}\r\n"
@@ -162,7 +169,10 @@ def test_attempts_share_one_log(rig: Any) -> None:
     rig.ended(outputs)
     outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), World())
     rig.ended(outputs)
-    assert [(part.attempt, part.data) for part in logs.read(outputs["log"])] == [(1, b"one\r\n"), (2, b"two\r\n")]
+    assert [(part.attempt, part.data) for part in logs.read(outputs["log"])] == [
+        (1, b"one\r\n"),
+        (2, b"two\r\n"),
+    ]
     assert [(n, mark.event, mark.number) for n, _, mark in logs.attempts(outputs["log"])] == [
         (1, "exit", 3),
         (2, "exit", 0),
@@ -183,8 +193,13 @@ def test_conditions_and_reasons(rig: Any) -> None:
     assert rig.ended(a).reason == "it was killed by signal 9 (SIGKILL)"
     assert windows.read(d, World()) is None
     assert windows.read(b, World())["status"] == "failed: it exited with code 3"
-    assert windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), World()).reason == "the host was rebooted"
-    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), World()).reason.startswith("another process")
+    assert (
+        windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), World()).reason
+        == "the host was rebooted"
+    )
+    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), World()).reason.startswith(
+        "another process"
+    )
 
 
 def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
@@ -315,7 +330,9 @@ def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     assert target.read_text() == "keep"
 
 
-@pytest.mark.parametrize("name", ["../x", "-x", "A", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"])
+@pytest.mark.parametrize(
+    "name", ["../x", "-x", "A", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"]
+)
 def test_hostile_names_are_refused(rig: Any, name: str) -> None:
     with pytest.raises(UserError):
         windows.create(rig.inputs(name, "true"), World())

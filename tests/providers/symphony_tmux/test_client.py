@@ -1,0 +1,197 @@
+"""What is said to tmux and what comes back: hostile titles and output, deadlines, a missing or old tmux."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symphony_tmux import client, machine, sessions, windows
+from symphony_tmux.client import TmuxError
+from symphony_tmux.world import World
+
+HOSTILE = [
+    r"\033]2;evil|x\n|$1|y\007",
+    r"\033]2;#(touch /tmp/symphony-canary)\007",
+    r"\033k#(touch /tmp/symphony-canary)\033\\",
+    r"\033]2;\342\220\236\342\220\236\007",
+    r"\033[?1049h\033[31m\000\377\376|||||||||||||",
+    r"\033]52;c;ZXZpbA==\007",
+    r"\033]7;file:///|||\n\n\007",
+    r"\033P\033]7777;symphony-end-1\007",
+]
+
+
+def test_hostile_output_changes_no_listing(rig: Any) -> None:
+    rig.session(*(f"p{i}" for i in range(len(HOSTILE))))
+    outputs = [
+        rig.start(f"p{i}", "sh", "-c", f"printf '{text}'; sleep 100") for i, text in enumerate(HOSTILE)
+    ]
+    rig.until(lambda: all(rig.printed(one) for one in outputs))
+    time.sleep(0.2)
+    listing = client.list_panes("default")
+    assert [pane.path for pane in listing.panes] == ["", *(f"p{i}" for i in range(len(HOSTILE)))]
+    assert {rig.condition(one).state for one in outputs} == {"running"}
+    assert [session.name for session in listing.sessions] == ["rl"]
+    assert not Path("/tmp/symphony-canary").exists()
+
+
+def test_hostile_output_is_logged_to_the_byte_and_ends_exactly(rig: Any) -> None:
+    rig.session("a")
+    noise = bytes(range(256)) * 40 + b"\x1bP unfinished \x1b]2;"
+    file = rig.home / "noise"
+    file.write_bytes(noise)
+    outputs = rig.start("a", "sh", "-c", f"stty raw -opost; cat '{_inside(file)}'; exit 5")
+    assert rig.ended(outputs).pane.exit_code == 5
+    assert rig.printed(outputs) == noise
+
+
+def _inside(file: Path) -> str:
+    return str(file).replace("'", "'\\''")
+
+
+def test_session_a_user_made_by_hand_is_no_experiment(rig: Any) -> None:
+    rig.session()
+    rig.tmux("new-session", "-d", "-s", "my|own", "sleep", "50")
+    assert [one.name for one in client.list_panes("default").sessions] == ["rl"]
+    rig.tmux("kill-session", "-t", "=my|own")
+
+
+@given(st.text())
+def test_parse_never_raises(text: str) -> None:
+    client.parse(text)
+
+
+@given(st.lists(st.text(alphabet="$@%0123456789|ab# \n"), max_size=20))
+def test_parse_never_raises_on_near_misses(parts: list[str]) -> None:
+    client.parse("|".join(parts))
+
+
+def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = rig.session("a")
+    assert client.DEADLINE <= 10
+    monkeypatch.setattr(client, "DEADLINE", 1.0)
+    os.kill(outputs["server_pid"], signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(TmuxError, match="does not answer within 1 s") as caught:
+            rig.start("a", "true")
+        assert time.monotonic() - began < 3
+        assert "\n" not in str(caught.value)
+    finally:
+        os.kill(outputs["server_pid"], signal.SIGCONT)
+
+
+def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = rig.session(*(f"p{i}" for i in range(40)))
+    monkeypatch.setattr(client, "DEADLINE", 2.0)
+    _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
+    resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (32, hard))
+    try:
+        began = time.monotonic()
+        with pytest.raises(TmuxError) as caught:
+            for number in range(40):
+                began = time.monotonic()
+                rig.start(f"p{number}", "sleep", "100")
+        assert time.monotonic() - began < 8
+        assert "\n" not in str(caught.value)
+    finally:
+        resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def test_missing_tmux_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.tmux.cache_clear()
+    monkeypatch.setenv("PATH", str(home))
+    with pytest.raises(TmuxError, match="tmux is not installed"):
+        sessions.create(
+            {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}, World()
+        )
+
+
+@pytest.mark.parametrize(
+    ("said", "good"), [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)]
+)
+def test_version(home: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: bool) -> None:
+    stand_in = home / "tmux"
+    stand_in.write_text(f"#!/bin/sh\necho '{said}'\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(home))
+    client.tmux.cache_clear()
+    try:
+        if good:
+            assert client.tmux() == str(stand_in)
+        else:
+            with pytest.raises(TmuxError, match="too old"):
+                client.tmux()
+    finally:
+        client.tmux.cache_clear()
+        stand_in.unlink()
+
+
+def test_no_server_is_an_empty_listing(home: Path) -> None:
+    assert client.list_panes("default") == client.Listing()
+    (home / "tmux").mkdir(mode=0o700)
+    with open(home / "tmux" / "default.sock", "w"):
+        pass
+    assert client.list_panes("default") == client.Listing()
+
+
+def test_works_inside_tmux_and_with_a_hostile_configuration(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (rig.home / ".tmux.conf").write_text(
+        "set -g base-index 5\nset -g remain-on-exit off\nset -g default-shell /bin/false\n"
+    )
+    monkeypatch.setenv("HOME", str(rig.home))
+    monkeypatch.setenv("TMUX", "/tmp/nowhere,1,0")
+    rig.session("a")
+    assert rig.ended(rig.start("a", "sh", "-c", "exit 9")).pane.exit_code == 9
+
+
+def test_deep_home_gets_a_short_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("d" * 100)
+    monkeypatch.setenv("SYMPHONY_HOME", str(deep))
+    inputs = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
+    outputs = sessions.create(inputs, World())[1]
+    folder = Path(outputs["socket"]).parent
+    try:
+        assert len(outputs["socket"]) < 108
+        assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        sessions.delete(outputs, World())
+        Path(outputs["socket"]).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
+    """The processes of the unreachable server are found by their marker and end before new ones start."""
+    old = rig.session("a")
+    process = rig.start("a", "sleep", "100")
+    Path(old["socket"]).unlink()
+    new = sessions.update(old, rig.session_inputs("a"), World())
+    again = windows.update(process, rig.inputs("a", "sleep", "100"), World())
+    assert {one.marker for one in rig.living()} == {f"{rig.owner}/a/2"}
+    assert new["server_pid"] != old["server_pid"]
+    assert rig.condition(again).state == "running"
+    if machine.start_of(old["server_pid"]):
+        os.kill(old["server_pid"], signal.SIGKILL)
+
+
+def test_another_user_gets_nowhere(rig: Any) -> None:
+    if os.getuid():
+        pytest.skip("only root can become somebody else")
+    outputs = rig.session("a")
+    log = rig.start("a", "sleep", "100")["log"]
+    for command in (["tmux", "-S", outputs["socket"], "ls"], ["cat", log], ["ls", str(rig.home / "tmux")]):
+        done = subprocess.run(
+            ["setpriv", "--reuid", "65534", "--clear-groups", *command], capture_output=True, check=False
+        )
+        assert done.returncode != 0

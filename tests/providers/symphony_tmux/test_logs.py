@@ -1,0 +1,146 @@
+"""Logs: since and tail, rotation under load, a full disk, and following across both."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux import logs
+
+
+def _text(parts: list[logs.Part]) -> bytes:
+    return b"".join(part.data for part in parts)
+
+
+def test_since_and_tail(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "echo one; sleep 0.8; echo two; echo three")
+    rig.ended(outputs)
+    log = outputs["log"]
+    assert _text(logs.read(log)) == b"one\r\ntwo\r\nthree\r\n"
+    began = logs.attempts(log)[0][1]
+    assert _text(logs.read(log, since=began + 0.6)) == b"two\r\nthree\r\n"
+    assert _text(logs.read(log, since=time.time() + 60)) == b""
+    for count, expected in (
+        (0, b""),
+        (1, b"three\r\n"),
+        (2, b"two\r\nthree\r\n"),
+        (9, b"one\r\ntwo\r\nthree\r\n"),
+    ):
+        assert _text(logs.read(log, tail=count)) == expected
+    first, second = logs.read(log)
+    assert 0.7 < second.time - first.time < 5
+
+
+def test_tail_over_parts_of_lines(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"a\nbb\ncc")
+    (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.000 3\n3.000 6\n")
+    assert [_text(logs.read(tmp_path / "log", tail=n)) for n in (1, 2, 3)] == [b"cc", b"bb\ncc", b"a\nbb\ncc"]
+
+
+def test_cut_off_index_lines_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"abcdef")
+    (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.0003.000 3\nx\n4.000 4\n5.0")
+    assert [(part.time, part.data) for part in logs.read(tmp_path / "log")] == [(1.0, b"abcd"), (4.0, b"ef")]
+
+
+def test_log_without_index_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"abc")
+    assert logs.read(tmp_path / "log") == [logs.Part(0, 0, b"abc")]
+    assert logs.read(tmp_path / "none") == []
+
+
+def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_LOG_CAP", "200000")
+    rig.session("a")
+    outputs = rig.start(
+        "a", "sh", "-c", "i=0; while [ $i -lt 60000 ]; do echo this is line $i; i=$((i+1)); done; exit 2"
+    )
+    assert rig.ended(outputs, 60).pane.exit_code == 2
+    folder = Path(outputs["log"]).parent
+    sizes = [(folder / name).stat().st_size for name in ("log", "log.1")]
+    assert all(0 < size <= 200_000 for size in sizes)
+    lines = _text(logs.read(outputs["log"])).splitlines()
+    assert lines[-1] == b"this is line 59999"
+    numbers = [int(line.split()[-1]) for line in lines[1:]]
+    assert numbers == list(range(numbers[0], 60000))
+    assert {part.attempt for part in logs.read(outputs["log"])} == {1}
+
+
+def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
+    if os.getuid():
+        pytest.skip("only root can mount a small disk")
+    rig.session("a")
+    folder = rig.home / "experiments" / "rl" / "a"
+    folder.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=True)
+    try:
+        outputs = rig.start(
+            "a", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo this is line $i; i=$((i+1)); done; exit 6"
+        )
+        assert rig.ended(outputs, 30).pane.exit_code == 6
+        assert 0 < Path(outputs["log"]).stat().st_size < 65536
+        assert "the log lost" in rig.tmux("capture-pane", "-p", "-S", "-5", "-t", outputs["pane_id"])
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_disk_that_has_room_again_notes_the_loss(tmp_path: Path, rig: Any) -> None:
+    if os.getuid():
+        pytest.skip("only root can mount a small disk")
+    rig.session("a")
+    folder = rig.home / "experiments" / "rl" / "a"
+    folder.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=True)
+    try:
+        go = rig.home / "go"
+        outputs = rig.start(
+            "a",
+            "sh",
+            "-c",
+            'head -c 100000 /dev/zero | tr "\\0" x; while [ ! -e "$0" ]; do sleep 0.05; done; echo end',
+            str(go),
+        )
+        rig.until(lambda: Path(outputs["log"]).stat().st_size > 20000)
+        time.sleep(0.3)
+        subprocess.run(["mount", "-o", "remount,size=1m", str(folder)], check=True)
+        go.touch()
+        rig.ended(outputs)
+        assert b"bytes of output lost: No space left on device]\nend\r\n" in rig.printed(outputs)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_follow_crosses_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_LOG_CAP", "20000")
+    rig.session("a")
+    script = (
+        "i=0; while [ $i -lt 2500 ]; do echo line $i; i=$((i+1)); [ $((i % 100)) = 0 ] && sleep 0.02; done; :"
+    )
+    outputs = rig.script("a", script)
+    seen = b""
+    deadline = time.monotonic() + 30
+    for part in logs.follow(outputs["log"], pause=0.005):
+        seen += part.data if part else b""
+        if b"line 2499\r\n" in seen:
+            break
+        assert time.monotonic() < deadline
+    assert (Path(outputs["log"]).parent / "log.1").exists()
+    assert seen == b"".join(b"line %d\r\n" % i for i in range(2500))
+
+
+def test_follow_from_the_end_shows_only_what_is_new(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"old\n")
+    reader = logs.follow(log, logs.end(log), pause=0)
+    assert next(reader) is None
+    with log.open("ab") as file:
+        file.write(b"new\n")
+    part = next(reader)
+    assert part is not None
+    assert part.data == b"new\n"

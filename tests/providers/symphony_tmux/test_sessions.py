@@ -1,0 +1,246 @@
+"""One experiment against a real tmux: adoption, refusal, strays, repair, and one delete for everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.errors import SymphonyError, UserError
+from symphony_tmux import client, machine, ports, server, sessions, windows
+from symphony_tmux.world import World
+
+
+def test_create_twice_adopts(rig: Any) -> None:
+    first, second = rig.session("a"), rig.session("a")
+    assert (first["session_id"], first["server_pid"]) == (second["session_id"], second["server_pid"])
+
+
+def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
+    outputs = rig.session()
+    rig.until(lambda: client.list_panes("default").panes[0].dead)
+    assert "Experiment rl" in rig.tmux("capture-pane", "-p", "-t", outputs["session_id"])
+    assert not rig.living()
+
+
+def test_session_of_another_stack_is_refused(rig: Any) -> None:
+    rig.session("a")
+    with pytest.raises(UserError, match="the tmux session rl belongs to proj/rl"):
+        sessions.create(rig.session_inputs("a", owner="other/x.rl#ffff0000"), World())
+    with pytest.raises(UserError, match="belongs to proj/rl"):
+        windows.create(rig.inputs("a", "true", owner="other/x.rl#ffff0000"), World())
+    assert not rig.living()
+
+
+def test_many_at_once_start_one_server(home: Path) -> None:
+    """Twelve processes of different experiments come to a machine without a server."""
+    code = (
+        "import sys; from symphony_tmux import sessions; from symphony_tmux.world import World\n"
+        "n=sys.argv[1]; o=sessions.create(dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1),World())\n"
+        "print(o[1]['server_pid'])"
+    )
+    run = [
+        subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)
+        for n in range(12)
+    ]
+    said = {one.communicate()[0].strip() for one in run}
+    assert len(said) == 1
+    assert len(client.list_panes("default").sessions) == 12
+
+
+def test_server_that_ends_while_others_start(home: Path) -> None:
+    """The last session goes again and again while others come: the loser of that race starts the server anew."""
+
+    def one(number: int) -> None:
+        for _ in range(8):
+            outputs = sessions.create(
+                {
+                    "name": f"e{number}",
+                    "owner": f"p/e{number}#1",
+                    "server": "default",
+                    "processes": [],
+                    "grace": 0.0,
+                },
+                World(),
+            )[1]
+            sessions.delete(outputs, World())
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, range(4)))
+    assert client.list_panes("default").sessions == ()
+
+
+def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
+    rig.session("a", "b")
+    a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
+    rig.session("a")
+    assert rig.condition(a).state == "running"
+    assert rig.condition(b).state == "lost"
+    assert not [one for one in rig.living() if "/b/" in one.marker]
+
+
+def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
+    old = rig.session("a")
+    rig.start("a", "sleep", "100")
+    stray = rig.start("g/x", "sh", "-c", "trap '' TERM; sleep 100", grace=0.2)
+    declared = rig.session_inputs("a", grace=0.2)
+    assert sessions.strays(declared, old, World()) == ["g/x"]
+    assert sessions.strays(rig.session_inputs("a", "g/x"), old, World()) == []
+    assert sessions.strays(declared, rig.session_inputs("a", "g/x"), World()) == []
+    news = {**declared, "strays": ["g/x"]}
+    assert sessions.diff(old, news, World()).changed == ("grace", "strays")
+    new = sessions.update(old, news, World())
+    assert "strays" not in new
+    assert rig.condition(stray).state == "lost"
+    assert {one.marker for one in rig.living()} == {f"{rig.owner}/a/1"}
+
+
+def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
+    old = rig.session("a")
+    rig.start("b", "setsid", "sh", "-c", "trap '' HUP; sleep 100")
+    time.sleep(0.2)
+    os.kill(old["server_pid"], signal.SIGKILL)
+    rig.until(lambda: machine.start_of(old["server_pid"]) == 0)
+    assert rig.living()
+    assert sessions.strays(rig.session_inputs("a"), old, World()) == ["b"]
+    new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, World())
+    assert not rig.living()
+    assert new["server_pid"] != old["server_pid"]
+
+
+def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> None:
+    old = rig.session("a", "b")
+    survivor = rig.start("a", "sh", "-c", "trap '' HUP; while :; do sleep 100; done", grace=0.2)
+    rig.start("b", "sleep", "100")
+    time.sleep(0.2)
+    os.kill(old["server_pid"], signal.SIGKILL)
+    rig.until(lambda: machine.start_of(old["server_pid"]) == 0)
+    assert rig.condition(survivor).reason == "the tmux server is gone"
+    assert sessions.reason(rig.session_inputs("a", "b"), World()) == "the tmux server is gone"
+    assert windows.reason(survivor, World()) == "the tmux server is gone"
+    assert sessions.read(old, World()) is None
+    sessions.update(old, rig.session_inputs("a", "b"), World())
+    new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), World())
+    assert {one.marker for one in rig.living() if "/a/" in one.marker} == {f"{rig.owner}/a/2"}
+    assert new["attempt"] == 2
+
+
+def test_reboot_is_noticed(rig: Any) -> None:
+    old = {**rig.session("a"), "boot_id": "before"}
+    rig.tmux("kill-session", "-t", old["session_id"])
+    assert sessions.diff(old, rig.session_inputs("a"), World()).changed == ("session_id",)
+
+
+def test_one_process_more_or_less_changes_no_session(rig: Any) -> None:
+    old = rig.session("a")
+    assert sessions.diff(old, rig.session_inputs("a", "b"), World()).changed == ()
+    assert sessions.diff(old, rig.session_inputs(), World()).changed == ()
+    assert sessions.diff(old, rig.session_inputs("a", grace=9.0), World()).changed == ("grace",)
+    assert sessions.diff(old, rig.session_inputs("a", name="x"), World()).replaced == ("name",)
+
+
+def test_delete_takes_all_in_one_grace(rig: Any) -> None:
+    outputs = rig.session(*(f"p{i}" for i in range(20)), grace=0.5)
+    for number in range(20):
+        rig.start(
+            f"p{number}", "sh", "-c", "trap '' TERM HUP; setsid sleep 100 & while :; do sleep 100; done"
+        )
+    ports.lease(rig.owner, {"ps": None}, record=True)
+    began = time.monotonic()
+    sessions.delete(outputs, World())
+    assert time.monotonic() - began < 4
+    assert not rig.living()
+    assert not (rig.home / "experiments" / "rl").exists()
+    assert ports.leased() == {}
+    assert client.list_panes("default").sessions == ()
+    sessions.delete(outputs, World())
+
+
+def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
+    outputs = rig.session("a")
+    rig.tmux("kill-session", "-t", outputs["session_id"])
+    other = sessions.create(rig.session_inputs("a", owner="p/y#1"), World())[1]
+    running = windows.create(rig.inputs("a", "sleep", "100", owner="p/y#1"), World())[1]
+    sessions.delete(outputs, World())
+    assert rig.condition(running).state == "running"
+    assert Path(running["log"]).exists()
+    sessions.delete(other, World())
+
+
+def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
+    rig.session("a")
+    mine = rig.start("a", "sleep", "100")
+    other = sessions.create(rig.session_inputs("a", name="rl2", owner="proj/rl2#abcd1234"), World())[1]
+    windows.create(rig.inputs("a", "sleep", "100", session="rl2", owner="proj/rl2#abcd1234"), World())
+    sessions.delete(other, World())
+    assert rig.condition(mine).state == "running"
+
+
+def test_other_host_is_refused(rig: Any) -> None:
+    outputs = {**rig.session("a"), "host": "far-away"}
+    for call in (
+        lambda: sessions.diff(outputs, rig.session_inputs("a"), World()),
+        lambda: sessions.update(outputs, rig.session_inputs("a"), World()),
+        lambda: sessions.read(outputs, World()),
+        lambda: sessions.delete(outputs, World()),
+    ):
+        with pytest.raises(SymphonyError, match="experiment rl was started on host far-away"):
+            call()
+
+
+def test_server_has_a_clean_environment_and_all_descriptors(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SYMCANARY-5")
+    outputs = rig.session()
+    process = Path(f"/proc/{outputs['server_pid']}")
+    variables = {
+        entry.split(b"=")[0].decode() for entry in (process / "environ").read_bytes().split(b"\0") if entry
+    }
+    assert variables <= {*client.CLEAN, "PWD", "OLDPWD", "SHLVL", "_"}
+    limits = next(
+        line for line in (process / "limits").read_text().splitlines() if line.startswith("Max open files")
+    )
+    assert limits.split()[3] == limits.split()[4]
+    assert os.getsid(outputs["server_pid"]) != os.getsid(0)
+
+
+def test_folder_of_somebody_else_is_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.getuid():
+        pytest.skip("only root can give a folder away")
+    (rig.home / "tmux").mkdir()
+    os.chown(rig.home / "tmux", 65534, 65534)
+    with pytest.raises(SymphonyError, match="is not a folder of this user"):
+        rig.session()
+    os.chown(rig.home / "tmux", 0, 0)
+
+
+def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from symphony_tmux import turn
+
+    monkeypatch.setattr(turn, "SECONDS", 0.3)
+    code = "import sys,time; from symphony_tmux import turn; turn.take('default', 'rl'); print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(SymphonyError, match="experiment rl is busy"):
+            rig.session()
+        other.kill()
+    rig.session()
+
+
+def test_ensure_session_when_help_window_was_closed(rig: Any) -> None:
+    outputs = rig.session("a")
+    process = rig.start("a", "sleep", "100")
+    rig.tmux("kill-window", "-t", f"{outputs['session_id']}:0")
+    assert server.ensure_session("default", "rl", rig.owner, World()).session_id == outputs["session_id"]
+    # Restarting the only window of a session ends the session in between.
+    new = windows.update(process, rig.inputs("a", "sleep", "200"), World())
+    assert rig.condition(new).state == "running"

@@ -1,0 +1,171 @@
+"""Stopping takes the whole tree and nothing else: daemons, ignorers, stopped and forking processes, reused pids."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux import machine, stop, trees, windows
+from symphony_tmux.machine import Identity, Process
+from symphony_tmux.world import World
+
+DAEMON = """
+import os, signal, sys, time
+for name in ("SIGHUP", "SIGTERM"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        {clear}
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+time.sleep(1000)
+"""
+
+
+def _written(rig: Any, file: Path) -> int:
+    rig.until(lambda: file.exists() and file.read_text())
+    return int(file.read_text())
+
+
+CASES = {
+    "ignores": ["sh", "-c", "trap '' HUP TERM INT; while :; do sleep 100; done"],
+    "children": ["sh", "-c", "sleep 100 & (sleep 100; :) & setsid sleep 100 & wait"],
+    "stopped": ["sh", "-c", "kill -STOP $$; sleep 100"],
+    "exited root": ["sh", "-c", "setsid nohup sleep 100 >/dev/null 2>&1 & sleep 0.1"],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whole_tree_goes(rig: Any, name: str) -> None:
+    rig.session("a", "b")
+    other = rig.start("b", "sleep", "100")
+    outputs = rig.start("a", *CASES[name], grace=0.3)
+    time.sleep(0.3)
+    assert any(one.marker == f"{rig.owner}/a/1" for one in rig.living())
+    windows.delete(outputs, World())
+    assert not [one for one in rig.living() if "/a/" in one.marker]
+    assert rig.condition(other).state == "running"
+
+
+def test_daemon_goes(rig: Any) -> None:
+    rig.session("a")
+    file = rig.home / "pid"
+    outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=""), str(file), grace=0.3)
+    pid = _written(rig, file)
+    assert machine.process(pid).parent != outputs["pid"]
+    windows.delete(outputs, World())
+    assert machine.start_of(pid) == 0
+
+
+def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "env -i setsid sleep 100 & wait")
+    rig.until(lambda: len(_below(outputs["pid"])) == 2)
+    below = _below(outputs["pid"])
+    windows.delete(outputs, World())
+    assert not machine.alive(below)
+
+
+def _below(pid: int) -> list[Identity]:
+    scan = machine.scan()
+    root = next(one.identity for one in scan if one.pid == pid)
+    return [one for one in trees.members(scan, [root], lambda marker: False) if one != root]
+
+
+def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start(
+        "a",
+        "sh",
+        "-c",
+        "trap 'sleep 0.2; echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done",
+        grace=5,
+    )
+    rig.until(lambda: b"up" in rig.printed(outputs))
+    began = time.monotonic()
+    windows.delete(outputs, World())
+    assert time.monotonic() - began < 3
+    assert rig.printed(outputs) == b"up\r\nsaved\r\n"
+
+
+def test_strangers_are_never_signalled(rig: Any) -> None:
+    """A stranger in the session of ours, with a marker that only looks like one, or with a pid of ours, lives on."""
+    rig.session("a", "a/b")
+    outputs = rig.start("a", "sleep", "100")
+    markers = [
+        f"{rig.owner}/a/x",
+        f"{rig.owner}/a/b/1",
+        f"{rig.owner}0/a/1",
+        f"x{rig.owner}/a/1",
+        f"{rig.owner}/a/1/",
+    ]
+    strangers = [subprocess.Popen(["sleep", "100"], env={"SYMPHONY_ID": marker}) for marker in markers]
+    strangers.append(subprocess.Popen(["sleep", "100"]))
+    try:
+        old = {**outputs, "pid": strangers[-1].pid, "start_time": 1}
+        windows.delete(old, World())
+        assert not [one for one in rig.living() if one.marker == f"{rig.owner}/a/1"]
+        assert [one.poll() for one in strangers] == [None] * len(strangers)
+    finally:
+        for one in strangers:
+            one.kill()
+            one.wait()
+
+
+def test_reused_pid_is_not_signalled() -> None:
+    stranger = subprocess.Popen(["sleep", "100"])
+    try:
+        found = machine.process(stranger.pid)
+        before = Process(found.pid, found.start - 1, 1, found.pid, False, "o/s#1/a/1")
+        stop._send([before], signal.SIGKILL)
+        stop.take_down([before.identity], trees.marked("o/s#1"), 0.1)
+        time.sleep(0.05)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_zombie_is_dead() -> None:
+    child = subprocess.Popen(["true"])
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+    assert machine.start_of(child.pid) == 0
+    assert machine.process(child.pid) is None
+    child.wait()
+
+
+def test_members_is_by_session_only_while_the_leader_is_ours() -> None:
+    leader = Process(10, 5, 1, 10, False, "")
+    mate, stranger = Process(11, 6, 1, 10, False, ""), Process(12, 7, 1, 1, False, "")
+    none = trees.marked("o/s#1")
+    assert set(trees.members([leader, mate, stranger], [leader.identity], none)) == {
+        leader.identity,
+        mate.identity,
+    }
+    assert trees.members([leader, mate, stranger], [Identity(10, 4)], none) == {}
+
+
+def test_deleting_from_inside_does_not_kill_the_deleter() -> None:
+    me = machine.process(os.getpid())
+    assert me is not None
+    stop.take_down([me.identity], trees.marked("o/s#1"), 0.0)
+
+
+def test_fork_storm_ends(rig: Any) -> None:
+    rig.session("a")
+    storm = "trap '' TERM; while :; do (sleep 0.05; sleep 100) & sleep 0.01; done"
+    outputs = rig.start("a", "sh", "-c", storm, grace=0.2)
+    time.sleep(0.5)
+    windows.delete(outputs, World())
+    assert not rig.living()
