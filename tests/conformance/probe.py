@@ -1,0 +1,94 @@
+"""What the processes of the conformance suite run: tells what it sees, serves, reaches, speaks, ends as told.
+
+Words: say=TEXT, show=VARIABLE, bind=SERVICE, reach=SERVICE, read=FOLDER's variable, exit=N, signal=N,
+count=N (so many lines), chatter=SECONDS between lines. Without an end it stays.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+
+def variable(service, part):
+    return os.environ["SYMPH_" + service.upper().replace("-", "_") + "_" + part]
+
+
+def tell(kind, value):
+    sys.stdout.write(kind + " " + json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def bind(service):
+    server = socket.create_server((variable(service, "BIND"), int(variable(service, "PORT"))), backlog=200)
+
+    def serve():
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(service.encode())
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def reach(service):
+    host, _, port = variable(service, "ADDR").rpartition(":")
+    assert (host, port) == (variable(service, "HOST"), variable(service, "PORT"))
+    for _ in range(300):
+        try:
+            with socket.create_connection((host, int(port)), timeout=5) as connection:
+                answer = connection.makefile().read()
+        except OSError:
+            answer = ""
+        if answer == service:
+            return tell("reached", service)
+        time.sleep(0.1)
+    return tell("not reached", service)
+
+
+def secrets():
+    for file in sorted(Path(os.environ["SYMPH_SECRETS_DIR"]).iterdir()):
+        if file.is_file():
+            text = file.read_text()
+            tell("secret", [file.name, file.stat().st_mode & 0o777, len(text), sum(map(ord, text))])
+
+
+def main():
+    words = [word.partition("=")[::2] for word in sys.argv[1:]]
+    tell("services", {name: value for name, value in os.environ.items() if name.startswith("SYMPH_")})
+    for kind, value in words:
+        if kind == "bind":
+            bind(value)
+    for kind, value in words:
+        if kind == "say":
+            tell("said", value)
+        elif kind == "show":
+            tell("variable", os.environ.get(value))
+        elif kind == "reach":
+            reach(value)
+        elif kind == "secrets":
+            secrets()
+        elif kind == "count":
+            for number in range(int(value)):
+                print("line", number, flush=True)
+        elif kind == "exit":
+            sys.exit(int(value))
+        elif kind == "signal":
+            os.kill(os.getpid(), int(value))
+    tell("ready", os.getpid())
+    for kind, value in words:
+        if kind == "chatter":
+            number = 0
+            while True:
+                print("tick", number, flush=True)
+                number += 1
+                time.sleep(float(value))
+    while True:
+        signal.pause()
+
+
+main()

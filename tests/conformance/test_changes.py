@@ -1,0 +1,110 @@
+"""A program edited between runs: what an edit does not touch goes on running, at its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.world import Snapshot, World
+
+STACK = "edited.twice"
+START = """
+with Experiment() as e:
+    probe(e, "server", "bind=alpha")
+    probe(e, "client", "reach=alpha", "say=%(word)s")
+    group = e.new_process_group("group")
+    probe(group, "one", "reach=alpha")
+    probe(group, "two", "bind=beta")
+    probe(e, "done", "exit=0")
+%(more)s
+"""
+ADDED = """
+    probe(e, "late", "bind=gamma", "reach=alpha")
+"""
+USED = """
+    probe(e, "late", "bind=gamma", "reach=alpha", "reach=beta")
+"""
+STEPS = {
+    "started": START % {"word": "first", "more": ""},
+    "nothing": START % {"word": "first", "more": ""},
+    "edited": START % {"word": "second", "more": ""},
+    "added": START % {"word": "second", "more": ADDED},
+    "connected": START % {"word": "second", "more": USED},
+    "removed": START.replace('probe(group, "two", "bind=beta")', "pass") % {"word": "second", "more": ADDED},
+}
+
+
+@pytest.fixture(scope="module")
+def history(world: World) -> Iterator[dict[str, Snapshot]]:
+    """The experiment after each step."""
+    found: dict[str, Snapshot] = {}
+    for name, program in STEPS.items():
+        plan = world.up(STACK, program).out
+        for path in ("server", "client", "group/one"):
+            world.speaks(STACK, path, "ready")
+        world.becomes(STACK, "done", "completed")
+        found[name] = world.snapshot(STACK)
+        found[name].statuses["plan"] = {"text": plan}  # type: ignore[index]
+    yield found
+    world.delete(STACK)
+    assert world.leftovers(STACK) == []
+
+
+ALWAYS = {"server", "client", "group/one", "group/two"}
+
+
+def test_no_edit_changes_nothing(history: dict[str, Snapshot]) -> None:
+    assert history["nothing"].same(history["started"]) == ALWAYS
+    assert "Nothing changes" in history["nothing"].statuses["plan"]["text"]
+
+
+def test_an_edited_process_alone_restarts(history: dict[str, Snapshot]) -> None:
+    before, after = history["nothing"], history["edited"]
+    assert after.same(before) == ALWAYS - {"client"}
+    assert set(after.identities) == ALWAYS
+    assert after.statuses["client"]["restarts"] == 1
+    assert after.statuses["client"]["since"] > before.statuses["client"]["since"]
+    assert {path: after.statuses[path]["since"] for path in ALWAYS - {"client"}} == {
+        path: before.statuses[path]["since"] for path in ALWAYS - {"client"}
+    }
+
+
+def test_the_plan_says_what_restarts_and_why(history: dict[str, Snapshot]) -> None:
+    rows = [line.split() for line in history["edited"].statuses["plan"]["text"].splitlines()]
+    (row,) = [row for row in rows if row[:2] == ["~", "client"]]
+    assert row[2] == "restart"
+    assert "args:" in row or "argv:" in row or any("second" in word for word in row)
+
+
+def test_addresses_stay(history: dict[str, Snapshot]) -> None:
+    first = history["started"].services["server"]
+    for name in ("edited", "added", "connected", "removed"):
+        now = history[name].services["client"]
+        assert {key: now[key] for key in now if key.startswith("SYMPH_ALPHA")} == {
+            key: first[key] for key in first if key.startswith("SYMPH_ALPHA") and not key.endswith("_BIND")
+        }
+
+
+def test_an_added_process_and_service_restart_nobody(history: dict[str, Snapshot]) -> None:
+    before, after = history["edited"], history["added"]
+    assert after.same(before) == ALWAYS
+    assert set(after.identities) == ALWAYS | {"late"}
+    assert after.services["late"]["SYMPH_GAMMA_ADDR"]
+
+
+def test_a_new_connection_restarts_the_one_that_connects(history: dict[str, Snapshot]) -> None:
+    assert history["connected"].same(history["added"]) == ALWAYS
+
+
+def test_a_removed_process_alone_stops(history: dict[str, Snapshot]) -> None:
+    before, after = history["connected"], history["removed"]
+    assert after.same(before) == ALWAYS - {"group/two"}
+    assert "group/two" not in after.identities
+    assert "group/two" not in after.statuses
+
+
+def test_what_has_completed_is_not_started_again(history: dict[str, Snapshot]) -> None:
+    ends = {name: moment.statuses["done"]["since"] for name, moment in history.items()}
+    assert len(set(ends.values())) == 1
+    assert {moment.statuses["done"]["restarts"] for moment in history.values()} == {0}

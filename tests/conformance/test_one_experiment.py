@@ -1,0 +1,238 @@
+"""One experiment, looked at from all sides: addresses, groups, names, values, ends, logs, secrets."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.world import World
+from tests.desk import SYMPHONY, wait_for
+
+STACK = "whole"
+LONG = "n" * 63
+GROUP = "g" * 63
+MANY = 100
+CANARY = "SYMCANARY-0b5f1c"
+# What has broken launchers before: quotes, new lines, a trailing ;, formats of tmux and of the shell.
+HARD = [
+    "plain",
+    "",
+    " two  spaces ",
+    'it\'s "quoted" `tick` $HOME ${X} $(id)',
+    "first\nsecond\n",
+    "tab\tand\\backslash\\n",
+    "ends;",
+    ";",
+    "#(id) #{pane_id} %1 !! ~ *",
+    "-e --",
+    "größe 漢字 🎼 \u0301",
+    "\x1b]0;title\x07\x1b[31m",
+    "\x7f\x01",
+    "a=b=c",
+    "x" * 20000,
+]
+PROGRAM = f"""
+HARD = {HARD!r}
+with Experiment(secrets=[SECRET]) as e:
+    everywhere = ["reach=" + name for name in ("alpha", "beta", "left", "right", "far")]
+    probe(e, "server", "bind=alpha", "bind=beta", *everywhere)
+    pair = e.new_process_group("pair")
+    probe(pair, "left", "bind=left", *everywhere)
+    probe(pair, "right", "bind=right", *everywhere)
+    probe(e.new_process_group("{GROUP}"), "{LONG}", "bind=far", *everywhere)
+    probe(e, "{LONG}", *everywhere)
+    probe(e, "many", *["bind=s-%d" % i for i in range({MANY})], "bind={"s" * 63}")
+    probe(e, "visitor", *["reach=s-%d" % i for i in range({MANY})], "reach={"s" * 63}")
+    probe(e, "hard", *["say=" + text for text in HARD], *["show=HARD_%d" % i for i in range(len(HARD))],
+          env={{"HARD_%d" % i: text for i, text in enumerate(HARD)}})
+    probe(e, "holder", "secrets")
+    probe(e, "counter", "count=50")
+    for code in (0, 1, 7, 126, 127, 255):
+        probe(e, "exit-%d" % code, "say=bye", "exit=%d" % code)
+    for number in (9, 11, 15):
+        probe(e, "signal-%d" % number, "signal=%d" % number)
+    e.new_process("brief", command=["true"])
+    probe(e, "talker", "chatter=0.2")
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The experiment, up; `up` says with its exit code that some of it failed."""
+    secret = tmp_path_factory.mktemp("s") / "key.txt"
+    secret.write_text(CANARY)
+    secret.chmod(0o644)
+    ran = world.up(STACK, f"SECRET = {str(secret)!r}\n{PROGRAM}", fails=True)
+    yield f"{ran}"
+    world.delete(STACK)
+    assert world.leftovers(STACK) == []
+
+
+EVERY = ("alpha", "beta", "left", "right", "far")
+CONNECTORS = ("server", "pair/left", "pair/right", f"{GROUP}/{LONG}", LONG)
+
+
+@pytest.mark.parametrize("path", CONNECTORS, ids=lambda path: path[:12])
+def test_every_process_reaches_every_service(world: World, path: str) -> None:
+    """A binder reaches its own service too, a member of a group the other's."""
+    assert set(world.speaks(STACK, path, "reached", len(EVERY))) == set(EVERY)
+
+
+def test_every_process_sees_the_variables_of_every_service(world: World) -> None:
+    services = [*EVERY, *(f"s-{i}" for i in range(MANY)), "s" * 63]
+    seen = {path: world.speaks(STACK, path, "services")[0] for path in ("server", "pair/left", "talker")}
+    for variables in seen.values():
+        for service in services:
+            stem = "SYMPH_" + service.upper().replace("-", "_")
+            host, port = variables[f"{stem}_HOST"], variables[f"{stem}_PORT"]
+            assert variables[f"{stem}_ADDR"] == f"{host}:{port}"
+            assert 0 < int(port) < 65536
+    addresses = [seen["server"][name] for name in seen["server"] if name.endswith("_ADDR")]
+    assert len(set(addresses)) == len(addresses) == len(services)
+    without_binds = [{k: v for k, v in each.items() if not k.endswith("_BIND")} for each in seen.values()]
+    assert without_binds[0] == without_binds[1] == without_binds[2]
+
+
+def test_who_binds_learns_which_host_to_bind(world: World) -> None:
+    seen = world.speaks(STACK, "server", "services")[0]
+    binds = {name for name in seen if name.endswith("_BIND")}
+    assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}
+
+
+def test_a_hundred_services(world: World) -> None:
+    reached = world.speaks(STACK, "visitor", "reached", MANY + 1, seconds=40)
+    assert set(reached) == {*(f"s-{i}" for i in range(MANY)), "s" * 63}
+
+
+def test_names_at_the_limit(world: World) -> None:
+    statuses = world.statuses(STACK)
+    assert statuses[LONG]["state"] == statuses[f"{GROUP}/{LONG}"]["state"] == "running"
+    assert (statuses[f"{GROUP}/{LONG}"]["group"], statuses[f"{GROUP}/{LONG}"]["name"]) == (GROUP, LONG)
+
+
+def test_arguments_and_variables_arrive_byte_for_byte(world: World) -> None:
+    assert world.speaks(STACK, "hard", "said", len(HARD)) == HARD
+    assert world.speaks(STACK, "hard", "variable", len(HARD)) == HARD
+
+
+@pytest.mark.parametrize("code", [1, 7, 126, 127, 255])
+def test_exit_codes(world: World, code: int) -> None:
+    status = world.becomes(STACK, f"exit-{code}", "failed")
+    assert f"exit {code}" in status["why"].split(":")[0]
+    assert status["ready"] is False
+    (said,) = [line for line in world.lines(STACK, f"exit-{code}") if line["ended"]]
+    assert said["text"].endswith(f"exit {code}")
+
+
+def test_a_good_end_is_completed(world: World) -> None:
+    assert world.becomes(STACK, "exit-0", "completed")["why"] == ""
+    assert world.becomes(STACK, "brief", "completed")["since"] is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM], ids=lambda n: n.name)
+def test_signals(world: World, number: signal.Signals) -> None:
+    status = world.becomes(STACK, f"signal-{int(number)}", "failed")
+    assert number.name in status["why"]
+    (said,) = [line for line in world.lines(STACK, f"signal-{int(number)}") if line["ended"]]
+    assert number.name in said["text"]
+
+
+def test_up_says_what_failed(world: World, whole: str) -> None:
+    world.becomes(STACK, "exit-7", "failed")
+    again = world.desk.symphony("process", STACK).out
+    assert any("exit-7" in line and "exit 7" in line for line in again.splitlines())
+    listed = world.desk.symphony("ls").out
+    assert "failed" in listed
+
+
+def test_the_log_of_one_process(world: World) -> None:
+    world.speaks(STACK, "counter", "ready")
+    out = world.desk.symphony("logs", STACK, "counter").out
+    assert [line for line in out.splitlines() if line.startswith("line ")] == [f"line {i}" for i in range(50)]
+
+
+def test_the_log_of_a_process_that_died(world: World) -> None:
+    world.becomes(STACK, "exit-7", "failed")
+    out = world.desk.symphony("logs", STACK, "exit-7").out.splitlines()
+    assert out[-2:] == ['said "bye"', "ended: exit 7"]
+
+
+def test_the_log_of_a_group(world: World) -> None:
+    world.speaks(STACK, "pair/left", "ready")
+    world.speaks(STACK, "pair/right", "ready")
+    assert {line["path"] for line in world.lines(STACK, "pair")} == {"pair/left", "pair/right"}
+    out = world.desk.symphony("logs", STACK, "pair").out.splitlines()
+    assert {line.split(" | ")[0].strip() for line in out} == {"pair/left", "pair/right"}
+
+
+def test_all_logs_merged_in_the_order_of_time(world: World) -> None:
+    world.becomes(STACK, "brief", "completed")
+    lines = world.lines(STACK)
+    assert {line["path"] for line in lines} == set(world.statuses(STACK))
+    times = [line["time"] for line in lines if line["time"] is not None]
+    assert times == sorted(times)
+
+
+def test_tail(world: World) -> None:
+    world.speaks(STACK, "counter", "ready")
+    texts = [line["text"] for line in world.lines(STACK, "counter", "-t", "3")]
+    assert texts[:2] == ["line 48", "line 49"]
+    assert texts[2].startswith("ready ")
+    assert world.lines(STACK, "counter", "-t", "0") == []
+
+
+def test_tail_is_of_each_process(world: World) -> None:
+    lines = world.lines(STACK, "counter", "many", "-t", "1")
+    assert sorted(line["path"] for line in lines) == ["counter", "many"]
+
+
+def test_since(world: World) -> None:
+    world.speaks(STACK, "counter", "ready")
+    wait_for(lambda: time.time() - world.statuses(STACK)["counter"]["since"] > 4, 20, "time goes by")
+    assert world.lines(STACK, "counter", "-s", "2s") == []
+    recent = world.lines(STACK, "talker", "-s", "2s")
+    assert 3 <= len(recent) <= 20
+    assert len(world.lines(STACK, "counter", "-s", "1h")) >= 51
+
+
+def test_follow(world: World) -> None:
+    """New lines come as they are printed, without those that were there before when so asked."""
+    words = [str(SYMPHONY), "logs", STACK, "talker", "-f", "-t", "1"]
+    following = world.desk.start(words)
+    try:
+        assert following.stdout is not None
+        ticks = [int(following.stdout.readline().split()[1]) for _ in range(8)]
+    finally:
+        following.send_signal(signal.SIGINT)
+        out, err = following.communicate(timeout=10)
+    assert ticks == list(range(ticks[0], ticks[0] + 8))
+    assert following.returncode == 130
+    assert "Traceback" not in out + err
+
+
+def test_follow_ends_with_the_last_process(world: World) -> None:
+    followed = world.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20)
+    assert "ended: exit 1" in followed.out
+
+
+def test_secrets(world: World) -> None:
+    """The files are there for every process, for its eyes only."""
+    ((name, mode, size, checksum),) = world.speaks(STACK, "holder", "secret")
+    assert (name, size, checksum) == ("key.txt", len(CANARY), sum(map(ord, CANARY)))
+    assert mode & 0o400
+    assert not mode & 0o337
+    assert world.speaks(STACK, "talker", "services")[0]["SYMPH_SECRETS_DIR"]
+
+
+def test_secrets_are_in_no_state_and_no_argument(world: World) -> None:
+    assert CANARY not in world.arguments()
+    state = world.desk.home / "state"
+    files = [file for file in state.rglob("*") if file.is_file()]
+    assert len(files) > 3
+    assert [file for file in files if CANARY.encode() in file.read_bytes()] == []
+    exported = world.desk.pulumi("stack", "export", f"--stack={STACK}").out
+    assert CANARY not in exported
+    assert "key.txt" not in world.desk.symphony("process", STACK).out

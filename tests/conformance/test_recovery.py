@@ -1,0 +1,200 @@
+"""Runs that are killed, processes that die or are lost: the next `up` finishes, `delete` leaves nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.conformance.world import World
+from tests.desk import wait_for
+
+COUNT = 40
+MANY = """
+with Experiment() as e:
+    for i in range(%d):
+        e.new_process("p-%%d" %% i, command=["sleep", "3600"])
+    probe(e, "server", "bind=alpha")
+    probe(e, "client", "reach=alpha")
+"""
+
+
+@pytest.fixture
+def stack(world: World, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A stack of this test's own; whatever became of it, `delete` leaves nothing."""
+    name = "x" + str(abs(hash(request.node.name)) % 100000)
+    yield name
+    if any(each.endswith(f"/{name}") for each in world.desk.stacks()):
+        world.delete(name)
+    assert world.leftovers(name) == []
+
+
+def begun(world: World, stack: str, program: str, alive: int) -> subprocess.Popen[str]:
+    """An `up` in its middle: so many processes live, not all."""
+    process = world.desk.start(world.prepare(stack, program), start_new_session=True)
+    wait_for(lambda: len(world.identities(stack)) >= alive, 30, f"{alive} processes", pause=0.0)
+    return process
+
+
+def engine_of(process: subprocess.Popen[str]) -> psutil.Process:
+    found = [each for each in psutil.Process(process.pid).children() if each.name() == "pulumi"]
+    return found[0]
+
+
+def converged(world: World, stack: str, count: int) -> None:
+    """So many processes are declared; each lives exactly once, and the command line says so."""
+    living = world.identities(stack)
+    assert {path: who for path, who in living.items() if len(who) != 1} == {}
+    statuses = world.statuses(stack)
+    assert {status["state"] for status in statuses.values()} == {"running"}
+    assert set(living) == set(statuses)
+    assert len(living) == count
+
+
+@pytest.mark.parametrize("alive", [1, COUNT // 2], ids=["first", "half"])
+@pytest.mark.parametrize("victim", ["engine", "command line"])
+def test_after_a_killed_run_the_next_one_finishes(world: World, stack: str, victim: str, alive: int) -> None:
+    process = begun(world, stack, MANY % COUNT, alive)
+    killed = engine_of(process) if victim == "engine" else psutil.Process(process.pid)
+    killed.kill()
+    process.communicate(timeout=20)
+    wait_for(lambda: not world.desk.engines(), 10, "the run has ended")
+    world.up(stack, MANY % COUNT)
+    converged(world, stack, COUNT + 2)
+    world.speaks(stack, "client", "reached")
+
+
+def test_after_a_killed_run_a_changed_program_is_what_runs(world: World, stack: str) -> None:
+    """What the killed run started and the program does not declare any more is gone."""
+    process = begun(world, stack, MANY % COUNT, COUNT // 2)
+    engine_of(process).kill()
+    process.communicate(timeout=20)
+    world.up(stack, MANY % 3)
+    converged(world, stack, 3 + 2)
+
+
+def test_after_a_killed_run_delete_leaves_nothing(world: World, stack: str) -> None:
+    process = begun(world, stack, MANY % COUNT, COUNT // 2)
+    engine_of(process).kill()
+    process.communicate(timeout=20)
+    world.delete(stack)
+    assert world.leftovers(stack) == []
+
+
+def test_after_a_killed_delete_the_next_one_finishes(world: World, stack: str) -> None:
+    code = "trap : TERM HUP; while :; do sleep 1; done"
+    stubborn = f'with Experiment() as e: e.new_process("a", command=["sh", "-c", "{code}"])'
+    world.up(stack, stubborn, grace="3")
+    words = world.prepare(stack, stubborn)
+    process = world.desk.start([words[0], "delete", *words[2:]])
+    wait_for(lambda: psutil.Process(process.pid).children(), 10, "the engine runs")
+    time.sleep(1)
+    engine_of(process).kill()
+    process.communicate(timeout=20)
+    world.delete(stack)
+    assert world.leftovers(stack) == []
+
+
+TWO = """
+with Experiment() as e:
+    probe(e, "server", "bind=alpha")
+    probe(e, "client", "reach=alpha")
+    probe(e, "fails", "exit=3")
+    probe(e, "done", "exit=0")
+"""
+
+
+def test_failed_and_lost_processes_come_back_with_the_next_up(world: World, stack: str) -> None:
+    world.up(stack, TWO, fails=True)
+    world.becomes(stack, "done", "completed")
+    world.becomes(stack, "fails", "failed")
+    before = world.snapshot(stack)
+
+    world.lose(stack, "client")
+    lost = world.becomes(stack, "client", "lost")
+    assert lost["why"]
+    assert lost["ready"] is False
+    assert world.statuses(stack)["server"]["state"] == "running"
+    plan = {each["path"]: each for each in world.desk.symphony("plan", stack, "--json").json["changes"]}
+    assert {path: each["kind"] for path, each in plan.items()} == {
+        "server": "keep",
+        "client": "restart",
+        "fails": "restart",
+        "done": "keep",
+    }
+
+    world.up(stack, TWO, fails=True)
+    after = world.snapshot(stack)
+    assert after.same(before) == {"server"}
+    assert after.statuses["client"]["state"] == "running"
+    assert after.statuses["done"] == before.statuses["done"]
+    world.becomes(stack, "fails", "failed")
+    assert world.statuses(stack)["fails"]["restarts"] == 1
+    assert [line["text"] for line in world.lines(stack, "fails") if line["ended"]] == ["ended: exit 3"] * 2
+    assert world.speaks(stack, "client", "reached", 2) == ["alpha", "alpha"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_killed_process_is_shown_at_once(world: World, stack: str, number: signal.Signals) -> None:
+    world.up(stack, 'with Experiment() as e:\n    probe(e, "a", "say=hello")\n    probe(e, "b")')
+    world.speaks(stack, "a", "ready")
+    before = world.snapshot(stack)
+    world.kill(stack, "a", number)
+    status = world.becomes(stack, "a", "failed", seconds=3)
+    assert number.name in status["why"]
+    assert world.snapshot(stack).identities["b"] == before.identities["b"]
+    assert world.told(stack, "a", "said") == ["hello"]
+
+
+STUBBORN = """
+import sys
+code = '''
+import os, signal, time
+for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(3600)
+    time.sleep(3600)
+print("ready 1", flush=True)
+time.sleep(3600)
+'''
+with Experiment() as e:
+    e.new_process("stubborn", command=["python3", "-u", "-c", code])
+    e.new_process("stopped", command=["sh", "-c", "kill -STOP $$"])
+    e.new_process("ends", command=["true"])
+"""
+
+
+def test_delete_leaves_nothing_of_the_stubborn(world: World, stack: str) -> None:
+    """Children that ignore every polite signal, left their session or are stopped go too."""
+    world.up(stack, STUBBORN, grace="1")
+    world.speaks(stack, "stubborn", "ready")
+    world.delete(stack)
+    assert world.leftovers(stack) == []
+    assert stack not in world.desk.symphony("ls").out
+
+
+def test_delete_of_what_is_gone_succeeds(world: World, stack: str) -> None:
+    world.up(stack, 'with Experiment() as e: probe(e, "a")')
+    world.lose(stack, "a")
+    world.delete(stack)
+    world.delete(stack, code=None)
+
+
+def test_two_experiments_do_not_see_each_other(world: World, stack: str) -> None:
+    program = 'with Experiment() as e:\n    probe(e, "a", "bind=alpha")\n    probe(e, "b", "reach=alpha")'
+    other = f"{stack}-b"
+    world.up(stack, program)
+    world.up(other, program)
+    addresses = {s: world.speaks(s, "b", "services")[0]["SYMPH_ALPHA_ADDR"] for s in (stack, other)}
+    assert len(set(addresses.values())) == 2
+    before = world.snapshot(stack)
+    world.delete(other)
+    assert world.leftovers(other) == []
+    assert world.snapshot(stack).same(before) == {"a", "b"}

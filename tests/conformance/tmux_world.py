@@ -1,0 +1,69 @@
+"""tmux as a world of the conformance suite: processes by pid and start time, windows by tmux itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from tests.conformance.world import World
+from tests.desk import wait_for
+
+
+class TmuxWorld(World):
+    name = "tmux"
+
+    def settings(self) -> Mapping[str, str]:
+        return {"grace": "2"}
+
+    def identities(self, stack: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, pids in self.desk.trees().items():
+            owner, _, path = name.partition("/")
+            if owner == stack:
+                # The top of a tree is the one whose parent is not in it.
+                tops = [each for each in map(_process, pids) if each and each.ppid() not in pids]
+                found[path] = [f"{each.pid} {each.create_time()}" for each in tops]
+        return {path: tops for path, tops in found.items() if tops}
+
+    def kill(self, stack: str, path: str, number: signal.Signals) -> None:
+        top = int(self.identities(stack)[path][0].split()[0])
+        program = next(iter(psutil.Process(top).children()), psutil.Process(top))
+        program.send_signal(number)
+
+    def lose(self, stack: str, path: str) -> None:
+        top = self.identities(stack)[path][0].split()[0]
+        panes = self.tmux("list-panes", "-a", "-F", "#{pane_pid} #{window_id}").split("\n")
+        window = next(line.split()[1] for line in panes if line.startswith(f"{top} "))
+        self.tmux("kill-window", "-t", window)
+        wait_for(lambda: path not in self.identities(stack), 10, f"{path} is gone")
+
+    def leftovers(self, stack: str) -> list[str]:
+        trees = [f"process {name}" for name in self.desk.trees() if name.startswith(f"{stack}/")]
+        files = [str(file) for file in (self.desk.home / "experiments").glob("*")]
+        servers = [f"tmux server {pid}" for pid in self.desk.servers()] if not files and not trees else []
+        return [*trees, *[file for file in files if Path(file).name == stack.replace(".", "-")], *servers]
+
+    def arguments(self) -> str:
+        found = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+        return "\n".join(" ".join(words) for words in found)
+
+    def tmux(self, *words: str) -> str:
+        socket = self.desk.home / "tmux" / "default.sock"
+        done = subprocess.run(
+            ["tmux", "-S", str(socket), *words], capture_output=True, text=True, timeout=10, check=True
+        )
+        return done.stdout.strip()
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        process = psutil.Process(pid)
+        os.fspath(process.name())
+    except psutil.Error:
+        return None
+    return process

@@ -1,0 +1,133 @@
+"""What the conformance suite asks of a world, and what the `symphony` command answers alike in all."""
+
+from __future__ import annotations
+
+import json
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.desk import SYMPHONY, Desk, Ran, wait_for
+
+PROBE = Path(__file__).with_name("probe.py")
+# What every program of the suite begins with: probe(e, "a", "bind=x") declares a process with the probe.
+PRELUDE = """
+import os
+source = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")).read()
+def probe(owner, name, *words, **settings):
+    process = owner.new_process(name, command=["python3", "-u", "-c", source], args=list(words), **settings)
+    process.binds(*[word[5:] for word in words if word.startswith("bind=")])
+    process.connects(*[word[6:] for word in words if word.startswith("reach=")])
+    return process
+"""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of an experiment: status and identity of every process, and what it says of its services."""
+
+    statuses: Mapping[str, Mapping[str, Any]]
+    identities: Mapping[str, str]
+    services: Mapping[str, Mapping[str, str]]
+
+    def same(self, other: Snapshot) -> set[str]:
+        """The processes that went on running from one moment to the other."""
+        return {path for path, who in self.identities.items() if who == other.identities.get(path)}
+
+
+class World(ABC):
+    """One backend under test. What differs between worlds is abstract; the rest is the command line."""
+
+    name: str
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        (desk.folder / "probe.py").write_text(PROBE.read_text())
+
+    # what a backend's file says
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, str]:
+        """The configuration of a stack of this world."""
+
+    @abstractmethod
+    def identities(self, stack: str) -> dict[str, list[str]]:
+        """path -> what lives of it, each by something that no other start of it shares."""
+
+    @abstractmethod
+    def kill(self, stack: str, path: str, number: signal.Signals) -> None:
+        """Send a signal to the program of a process."""
+
+    @abstractmethod
+    def lose(self, stack: str, path: str) -> None:
+        """Take a running process away as the world itself may: a window closed by hand, a node gone."""
+
+    @abstractmethod
+    def leftovers(self, stack: str) -> list[str]:
+        """All that is left of an experiment in this world, and should not be after `delete`."""
+
+    @abstractmethod
+    def arguments(self) -> str:
+        """The command lines of everything that runs, for what must not be in them."""
+
+    # what is the same everywhere
+
+    def up(self, stack: str, program: str, *, fails: bool = False, **config: str) -> Ran:
+        """Run a program text as the experiment of a stack; fails: some process of it may fail."""
+        self.prepare(stack, program, **config)
+        ran = self.desk.symphony("up", stack, "-y", code=None if fails else 0)
+        assert f"{stack} is up" in ran.out, str(ran)
+        return ran
+
+    def prepare(self, stack: str, program: str, **config: str) -> list[str]:
+        """Write program and configuration; the words of the command that would run them."""
+        self.desk.write(PRELUDE + program)
+        self.desk.config(stack, **{**self.settings(), **config})
+        return [str(SYMPHONY), "up", stack, "-y"]
+
+    def delete(self, stack: str, code: int | None = 0) -> Ran:
+        return self.desk.symphony("delete", stack, "-y", code=code)
+
+    def statuses(self, stack: str) -> dict[str, dict[str, Any]]:
+        return self.desk.processes(stack)
+
+    def becomes(self, stack: str, path: str, state: str, seconds: float = 20) -> dict[str, Any]:
+        """Wait until a process is in a state; its status then."""
+
+        def there() -> Any:
+            status = self.statuses(stack).get(path)
+            return status if status is not None and status["state"] == state else None
+
+        return wait_for(there, seconds, f"{path} is {state}", pause=0.3)
+
+    def lines(self, stack: str, *words: str) -> list[dict[str, Any]]:
+        """What `symphony logs --json` says, a line each: path, text, time, ended."""
+        out = self.desk.symphony("logs", stack, *words, "--json").out
+        return [json.loads(line) for line in out.splitlines()]
+
+    def told(self, stack: str, path: str, kind: str) -> list[Any]:
+        """What the probe of a process told of one kind, oldest first."""
+        texts = [line["text"] for line in self.lines(stack, path) if not line["ended"]]
+        return [json.loads(text[len(kind) + 1 :]) for text in texts if text.startswith(f"{kind} ")]
+
+    def speaks(self, stack: str, path: str, kind: str, times: int = 1, seconds: float = 30) -> list[Any]:
+        """Wait until the probe has told so many things of a kind; these things."""
+
+        def there() -> Any:
+            found = self.told(stack, path, kind)
+            return found if len(found) >= times else None
+
+        return wait_for(there, seconds, f"{path} tells {kind}", pause=0.3)
+
+    def snapshot(self, stack: str) -> Snapshot:
+        """How an experiment is now; no process lives twice."""
+        living = self.identities(stack)
+        assert {path: who for path, who in living.items() if len(who) != 1} == {}
+        said: dict[str, Mapping[str, str]] = {}
+        for line in self.lines(stack):
+            if line["text"].startswith("services "):
+                said[line["path"]] = json.loads(line["text"].removeprefix("services "))
+        return Snapshot(self.statuses(stack), {path: who[0] for path, who in living.items()}, said)
