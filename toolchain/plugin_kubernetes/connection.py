@@ -9,25 +9,19 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from toolchain.plugin_kubernetes.access import Access
 from toolchain.plugin_kubernetes.failures import Canceled, Refused, Unreachable
 
-TIMEOUT = 15
+CONNECT_WITHIN = 5
+ANSWER_WITHIN = 25
 # A server that restarts is back well within this; one that is gone must not hold up the user for longer.
-PATIENCE = 25
+PATIENCE = 20
+# For so long after patience ran out every request fails at once, else each object would try it anew.
+AWAY_FOR = 10
 _TRANSIENT = (429, 502, 503, 504)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the API server returned."""
-
-    status: int
-    body: dict[str, Any]
 
 
 class Connection:
@@ -37,6 +31,7 @@ class Connection:
         self._access = access
         self._canceled = threading.Event()
         self._own = threading.local()
+        self._away_until = 0.0
         self._streams: set[http.client.HTTPConnection] = set()
 
     def cancel(self) -> None:
@@ -54,38 +49,35 @@ class Connection:
 
     def request(
         self, verb: str, path: str, query: dict[str, str] | None = None, body: Any = None, kind: str = "json"
-    ) -> Answer:
-        """Send it, again while the server is away or asks for patience; raise Refused for every other no."""
+    ) -> dict[str, Any]:
+        """The answer; asks again while the server is away, raises Refused for any other no."""
         target = f"{path}?{urlencode(query)}" if query else path
         content = json.dumps(body).encode() if body is not None else None
-        headers = {
-            "Accept": "application/json",
-            "Content-Type": f"application/{kind}",
-            **self._access.headers,
-        }
-        deadline, pause = time.monotonic() + PATIENCE, 0.1
+        headers = {"Content-Type": f"application/{kind}", **self._access.headers}
+        if time.monotonic() < self._away_until:
+            raise Unreachable(f"the API server at {self._access.server} does not answer")
+        deadline, wait = time.monotonic() + PATIENCE, 0.1
         while True:
             try:
                 status, raw = self._once(verb, target, content, headers)
             except (OSError, http.client.HTTPException) as error:
-                if time.monotonic() + pause > deadline:
-                    raise Unreachable(
-                        f"the API server at {self._access.server} does not answer: {error}"
-                    ) from error
+                if time.monotonic() + wait > deadline:
+                    self._away_until = time.monotonic() + AWAY_FOR
+                    text = f"the API server at {self._access.server} does not answer: {error}"
+                    raise Unreachable(text) from error
             else:
-                # A webhook that fails is a 500 too, and is the user's to know at once.
-                passing = status in _TRANSIENT or (status == 500 and b"etcdserver" in raw)
-                if not passing or time.monotonic() + pause > deadline:
+                if not _passing(status, raw) or time.monotonic() + wait > deadline:
                     return _judged(status, raw)
-            self.pause(pause)
-            pause = min(pause * 2, 2)
+            self.pause(wait)
+            wait = min(wait * 2, 2)
 
     def stream(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
         """The events of a watch, over a connection of its own, until the server ends it."""
         self.pause(0)
-        connection = self._connect(timeout=float(query["timeoutSeconds"]) + TIMEOUT)
+        connection = self._made()
         self._streams.add(connection)
         try:
+            self._connect(connection, within=float(query["timeoutSeconds"]) + ANSWER_WITHIN)
             connection.request("GET", f"{path}?{urlencode(query)}", headers=self._access.headers)
             answer = connection.getresponse()
             if answer.status != 200:
@@ -102,37 +94,46 @@ class Connection:
     def _once(
         self, verb: str, target: str, content: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes]:
-        connection = self._open()
+        connection = getattr(self._own, "connection", None)
         try:
+            if connection is None:
+                connection = self._made()
+                self._connect(connection, within=ANSWER_WITHIN)
+                self._own.connection = connection
             connection.request(verb, target, content, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except BaseException:
-            connection.close()
             self._own.connection = None
+            if connection is not None:
+                connection.close()
             raise
 
-    def _open(self) -> http.client.HTTPConnection:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            self._own.connection = connection = self._connect(TIMEOUT)
-        return connection
-
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+    def _made(self) -> http.client.HTTPConnection:
         server, trust = urlsplit(self._access.server), self._access.trust
         if trust is None:
-            return http.client.HTTPConnection(server.netloc, timeout=timeout)
-        return http.client.HTTPSConnection(server.netloc, timeout=timeout, context=trust)
+            return http.client.HTTPConnection(server.netloc, timeout=CONNECT_WITHIN)
+        return http.client.HTTPSConnection(server.netloc, timeout=CONNECT_WITHIN, context=trust)
+
+    def _connect(self, connection: http.client.HTTPConnection, within: float) -> None:
+        """A server that is there takes the connection at once, but may need its time to answer."""
+        connection.connect()
+        connection.sock.settimeout(within)
 
 
-def _judged(status: int, raw: bytes) -> Answer:
+def _passing(status: int, raw: bytes) -> bool:
+    """Trouble of the server's own; a webhook that fails is a 500 too, and the user's to know at once."""
+    return status in _TRANSIENT or (status == 500 and b"etcdserver" in raw)
+
+
+def _judged(status: int, raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw)
     except ValueError:
         body = {"message": raw.decode(errors="replace")[:500]}
     if status >= 400:
         raise Refused(status, body.get("reason", ""), _message(body, status))
-    return Answer(status, body)
+    return body
 
 
 def _message(body: dict[str, Any], status: int) -> str:

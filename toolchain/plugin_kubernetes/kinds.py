@@ -50,7 +50,7 @@ class Kinds:
     def _ask(self, api_version: str) -> dict[str, Kind]:
         base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            listed: list[dict[str, Any]] = self._connection.request("GET", base).body.get("resources", [])
+            listed: list[dict[str, Any]] = self._connection.request("GET", base).get("resources", [])
         except Refused as refused:
             if refused.status == 404:
                 return {}

@@ -65,7 +65,7 @@ class Objects:
         exact = {**body, "metadata": {**body["metadata"], **({"uid": uid} if uid else {})}}
         query = self._query(body, manager) | ({"dryRun": "All"} if preview else {})
         try:
-            live = self._connection.request("PATCH", self._path(body), query, exact, _APPLY).body
+            live = self._connection.request("PATCH", self._path(body), query, exact, _APPLY)
         except Refused as refused:
             if preview and refused.status == 403:
                 return id, state.expected(inputs)
@@ -105,21 +105,21 @@ class Objects:
                 return
             raise
         skipped = annotation(inputs or old, readiness.SKIP).lower() == "true"
-        if answer.body.get("kind") != "Status" and not skipped:
-            self._waiting.until_gone(place, answer.body, _timeout(inputs or old, timeout))
+        if answer.get("kind") != "Status" and not skipped:
+            self._waiting.until_gone(place, answer, _timeout(inputs or old, timeout))
 
     def _made(self, kind: Kind, body: Body, manager: str) -> Body:
         namespace, name = identity(body)
         if not name:  # metadata.generateName: only the server knows the name
             return self._connection.request(
                 "POST", kind.collection(namespace), {"fieldManager": manager}, body
-            ).body
+            )
         sent = body
         if not self._settings.upsert:
             sent = {**body, "metadata": {**body["metadata"], "resourceVersion": _NEVER}}
         path = kind.path(namespace, name)
         try:
-            return self._connection.request("PATCH", path, self._query(body, manager), sent, _APPLY).body
+            return self._connection.request("PATCH", path, self._query(body, manager), sent, _APPLY)
         except Refused as refused:
             if refused.status != 409 or self._settings.upsert:
                 raise
@@ -167,7 +167,7 @@ class Objects:
 
     def _seen(self, path: str) -> Body | None:
         try:
-            return self._connection.request("GET", path).body
+            return self._connection.request("GET", path)
         except Refused as refused:
             if refused.status == 404:
                 return None

@@ -14,6 +14,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provid
 
 from toolchain.plugin_kubernetes import access, differences, immutable, naming, settings, state
 from toolchain.plugin_kubernetes.failures import Failure, Unreachable, abort
+from toolchain.plugin_kubernetes.kinds import UnknownKind
 from toolchain.plugin_kubernetes.objects import Objects
 from toolchain.plugin_kubernetes.values import UNKNOWN, from_struct, has_unknown, plain, to_struct
 
@@ -179,7 +180,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             return False
         try:
             return self._reached().namespaced(plain(inputs))
-        except Failure:  # the definition may come with this very run, the server may be away
+        except UnknownKind:  # its definition may come with this very run
             return False
 
     def _announce(self) -> None:

@@ -67,7 +67,7 @@ class Waiting:
         place = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         query = {"labelSelector": f"kubernetes.io/service-name={service}"}
         for _ in self._looks(timeout):
-            slices = self._connection.request("GET", place, query).body.get("items") or []
+            slices = self._connection.request("GET", place, query).get("items") or []
             behind = [endpoint for found in slices for endpoint in found.get("endpoints") or []]
             if any(endpoint.get("conditions", {}).get("ready") is not False for endpoint in behind):
                 return
@@ -110,7 +110,7 @@ class Waiting:
 
     def _get(self, path: str) -> Body | None:
         try:
-            return self._connection.request("GET", path).body
+            return self._connection.request("GET", path)
         except Refused as refused:
             if refused.status == 404:
                 return None
