@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self, cast
 
-from symphony.engine import binary, environment, locks, store, watch
+from symphony.engine import binary, environment, locks, prune, store, watch
 from symphony.engine.events import Diagnostic, Event, Note, Reader, Summary
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
@@ -229,6 +229,8 @@ class Run:
             self._watch_clock(process)
             time.sleep(0.01)
         self._end()
+        if self.verb != "preview":
+            prune.prune(self.workspace.project, self.stack)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
         if code != 0 and self._stop_asked is not None:

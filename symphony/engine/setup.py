@@ -28,6 +28,7 @@ REACH = 5.0
 def engine(report: Report) -> Engine:
     """The engine; the first way to get it that works."""
     if (found := binary.find()) is not None:
+        binary.check_age(found)
         return found
     paths.cache().mkdir(parents=True, exist_ok=True)
     with _alone(report):

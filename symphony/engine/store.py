@@ -1,4 +1,4 @@
-"""Reads the state that file stores hold, straight from their files; `ls`, `process` and stacks.py call it.
+"""Reads the state of stacks, from the files of a file store directly; operations call it.
 
 Reading is safe beside a running engine, which replaces its files whole. Only the engine ever writes them.
 """
@@ -111,6 +111,10 @@ def prepare() -> None:
 
 def names() -> list[StackName]:
     """All stacks of the store, in order, without reading one."""
+    if not is_files():
+        from symphony.engine import remote
+
+        return remote.names()
     found: set[StackName] = set()
     top = root() / "stacks"
     for folder in _entries(top):
@@ -120,11 +124,15 @@ def names() -> list[StackName]:
 
 
 def exists(name: StackName) -> bool:
-    return _file(name) is not None
+    return _file(name) is not None if is_files() else name in names()
 
 
 def read(name: StackName) -> StackState:
     """The state of one stack; KeyError when the store has none of that name."""
+    if not is_files():
+        from symphony.engine import remote
+
+        return remote.read(name)
     file = _file(name)
     if file is None:
         raise KeyError(str(name))

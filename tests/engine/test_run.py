@@ -40,7 +40,7 @@ def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
     )
     planned = run("preview")
     steps = [e.step for e in planned.of(Started) if e.step.op == "update"]
-    assert [step.name for step in steps] == ["one", "two"]
+    assert sorted(step.name for step in steps) == ["one", "two"]
     assert all(e.preview for e in planned.of(Started))
     old, new = steps[0].old, steps[0].new
     assert old is not None
