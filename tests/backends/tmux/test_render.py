@@ -1,0 +1,60 @@
+"""A plan as the inputs of the tmux resources: nothing lost, nothing made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony import Experiment
+from symphony.backends.tmux import render
+from symphony.plan.build import build_plan
+from symphony.plan.target import Target
+
+TARGET = Target(
+    world="tmux",
+    launched_as="rl-x",
+    starts="command",
+    supports=frozenset(),
+    one_host=True,
+    host_of="127.0.0.1",
+    bind_host="127.0.0.1",
+    ports={"replay": 7000},
+)
+
+
+@pytest.fixture
+def rendered() -> dict[str, Any]:
+    experiment = Experiment("rl", preamble_cmds=["cd x"], env={"A": 1}, inherit="WANDB_*", secrets=["~/.key"])
+    group = experiment.new_process_group("g")
+    group.new_process("a", ["echo 1", "echo 2"], command="never", env={"B": 2}).binds("replay")
+    experiment.new_process("b", command="python -u", args=["b.py", 1], preamble_cmds="y").connects("replay")
+    plan = build_plan(experiment.spec, TARGET)
+    session = render.session(plan, "test/rl.x#12345678", "default", 5.0)
+    windows = {each.path: render.window(plan, each, session, "/work", "/secrets") for each in plan.processes}
+    return {"session": session, **windows}
+
+
+def test_everything(rendered, snapshot):
+    assert rendered == snapshot
+
+
+def test_shell_lines_win_over_a_command(rendered):
+    assert (rendered["g/a"]["argv"], rendered["g/a"]["script"]) == (None, ["echo 1", "echo 2"])
+    assert (rendered["b"]["argv"], rendered["b"]["script"]) == (["python", "-u", "b.py", "1"], None)
+
+
+def test_the_folder_of_secrets_is_told_to_every_process(rendered):
+    assert {rendered[path]["env"]["SYMPH_SECRETS_DIR"] for path in ("b", "g/a")} == {"/secrets"}
+
+
+def test_without_secrets_there_is_no_folder():
+    experiment = Experiment("rl")
+    experiment.new_process("a", ["x"])
+    plan = build_plan(experiment.spec, TARGET)
+    session = render.session(plan, "o", "default", 5.0)
+    assert "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/s")["env"]
+
+
+def test_the_session_names_its_processes_in_an_order_of_their_own(rendered):
+    assert rendered["session"]["processes"] == ["b", "g/a"]
