@@ -19,7 +19,8 @@ from caraml.security import Gate
 log = logging.getLogger("caraml")
 
 _EVENTS = (
-    zmq.Event.HANDSHAKE_SUCCEEDED
+    zmq.Event.ACCEPTED
+    | zmq.Event.HANDSHAKE_SUCCEEDED
     | zmq.Event.HANDSHAKE_FAILED_AUTH
     | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
     | zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
@@ -37,17 +38,8 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 class Link:
     """What is known of a socket's connections: refusals, losses, and the error its calls raise."""
 
-    __slots__ = (
-        "__weakref__",
-        "bind",
-        "denied",
-        "denied_count",
-        "endpoint",
-        "fault",
-        "lost",
-        "made",
-        "unexplained",
-    )
+    __slots__ = ("__weakref__", "bind", "denied", "denied_count", "endpoint", "fault", "lost", "made")
+    __slots__ += ("shaking", "unexplained")
 
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint
@@ -58,19 +50,34 @@ class Link:
         self.lost = 0
         self.made = 0
         self.unexplained = 0
+        self.shaking: dict[int, None] = {}
 
-    def handle(self, event: zmq.Event, peer: str) -> None:
+    def handle(self, event: zmq.Event, descriptor: int) -> None:
         """Take in one event of the monitor."""
-        if event == zmq.Event.HANDSHAKE_SUCCEEDED:
+        if event == zmq.Event.ACCEPTED:
+            self.shaking[descriptor] = None
+        elif event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self.fault, self.unexplained = None, 0
             self.made += 1
+            self._settle_oldest()
         elif event == zmq.Event.DISCONNECTED:
-            self.lost += 1
+            if descriptor in self.shaking:
+                del self.shaking[descriptor]
+                self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
+            else:
+                self.lost += 1
         elif event in _REFUSALS:
-            self._refused(event, peer)
+            self._settle_oldest()
+            self._refused(event)
 
-    def _refused(self, event: zmq.Event, peer: str) -> None:
-        error = AuthenticationError(f"{peer if self.bind else self.endpoint}: refused: {_REFUSALS[event]}")
+    def _settle_oldest(self) -> None:
+        """ZeroMQ does not say whose handshake ended: of several at once, the first."""
+        for descriptor in self.shaking:
+            del self.shaking[descriptor]
+            break
+
+    def _refused(self, event: zmq.Event) -> None:
+        error = AuthenticationError(f"{self.endpoint}: refused: {_REFUSALS[event]}")
         self.denied_count += 1
         self.denied.append(error)
         if self.denied_count == 1:
@@ -154,7 +161,7 @@ class Sentry:
         if message["event"] == zmq.Event.MONITOR_STOPPED:
             self._drop(poller, raw)
         else:
-            detail.handle(message["event"], message["endpoint"].decode(errors="replace"))
+            detail.handle(message["event"], message["value"])
 
     def _drop(self, poller: zmq.Poller, raw: zmq.Socket[Any]) -> None:
         poller.unregister(raw)

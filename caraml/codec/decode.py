@@ -95,9 +95,7 @@ class Decoder:
             plan = self._plan(layout, body)
         if len(head) != plan.end or len(parts) != len(plan.parts):
             raise MalformedMessageError(
-                f"{len(head)} bytes in {1 + len(parts)} parts; the layout says {plan.end} in {
-                    1 + len(plan.parts)
-                }"
+                f"{len(head)} bytes and {len(parts)} parts; the layout says {plan.end} and {len(plan.parts)}"
             )
         if type(source) is bytearray:
             small: dict[str, Array] = {

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from caraml.codec.parts import MAGIC, Parts, size
 
+EVERYTHING = (1 << 63) - 1
 HELLO, DATA, WELCOME, ACK, READY = range(1, 6)
 REDELIVERED, DETACHED = 1, 2
 
-_head = struct.Struct("<BBHIQQQQ")
+_head = struct.Struct("<BBHIQQQQQ")
 HEAD_BYTES = _head.size
 _unpack = _head.unpack_from
 _pack = _head.pack
@@ -28,16 +29,19 @@ class Head(NamedTuple):
     """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA,
     lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of
     DATA; of WELCOME
-    and ACK the messages that may be on their way, and `window_bytes` their bytes."""
+    and ACK the messages that may be on their way, and `window_bytes` their bytes. `asked` of HELLO is the last sequence
+    sent before it, and comes back in the WELCOME: what is missing up to there is lost, what was sent after may be on
+    its way still."""
 
     magic: int
     kind: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
     connection: int
     sender: int
     first: int
     second: int
     window_bytes: int
+    asked: int
 
     @property
     def session(self) -> tuple[int, int]:
@@ -52,9 +56,10 @@ def pack_head(
     second: int = 0,
     count: int = 0,
     window_bytes: int = 0,
+    asked: int = 0,
 ) -> bytes:
     """A head as bytes."""
-    return _pack(MAGIC, _KIND | kind, count, session[1], session[0], first, second, window_bytes)
+    return _pack(MAGIC, _KIND | kind, count, session[1], session[0], first, second, window_bytes, asked)
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:

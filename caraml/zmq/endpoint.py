@@ -97,6 +97,9 @@ class Endpoint:
         if self.rejected == 1:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
 
+    def _after_rejection(self, error: MalformedMessageError) -> None:
+        """What a class owes the peer of a rejected message."""
+
     def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
         """The next message that can be decoded; others are rejected and counted."""
         wire = self._wire
@@ -108,6 +111,7 @@ class Endpoint:
                     return decode(*wire.receive(timeout, waiting_for))
                 except MalformedMessageError as error:
                     self._reject(error)
+                    self._after_rejection(error)
                 timeout = wire.timeout if timeout is None else timeout
                 if timeout >= 0:
                     timeout = max(0.0, timeout - (time.monotonic() - started))

@@ -13,8 +13,8 @@
 far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond that, by
 `policy`:
 
-* `'drop'`: new messages are dropped for the subscribers that are full, and counted in `dropped`; others get
-  them;
+* `'drop'`: new messages are dropped for the subscribers that are full; others get them. Each ZmqSub counts in
+  `missed` what it was not given;
 * `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of
   all its
   topics: no slow motion behind;
@@ -23,6 +23,7 @@ far as they keep up. For each subscriber the publisher holds at most `budget_byt
 """
 
 import logging
+import secrets
 import struct
 import threading
 import time
@@ -34,7 +35,7 @@ import zmq
 
 from caraml import serializers
 from caraml.codec.joined import join, split
-from caraml.codec.parts import MAGIC, Inline, Parts, size
+from caraml.codec.parts import MAGIC, Inline, Parts, size, view
 from caraml.errors import MalformedMessageError
 from caraml.utils.serializer import str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
@@ -48,11 +49,12 @@ log = logging.getLogger("caraml")
 Policy: TypeAlias = Literal["drop", "latest", "block"]
 
 BUDGET_BYTES = 64 << 20
-_TRAILER = 4
 _INLINE, _DETACHED, _JOINED = range(3)
 _MOST_QUEUED = 100_000
 _QUEUED_OVERHEAD = 64
 _REMEMBERED = 1024
+_MOST_TOPICS = 1 << 16
+_LAST_NUMBER = (1 << 32) - 1
 _LONGEST_TOPIC = (1 << 16) - 1
 
 
@@ -78,10 +80,10 @@ class ZmqPub(Endpoint):
             raise ValueError(f"policy {policy!r} is none of drop, latest, block")
         self.policy: Policy = policy
         self.budget_bytes = budget_bytes
-        self.dropped = 0
         self._fixed_hwm = options.get("hwm") is not None
         self._largest = 0
-        self._trailers: dict[str | bytes, tuple[bytes, bytes]] = {}
+        self._topics: dict[str | bytes, _Topic] = {}
+        self._publisher = secrets.randbits(32)
         self._subscriptions: Counter[bytes] = Counter()
         self._unread = 0
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
@@ -90,7 +92,7 @@ class ZmqPub(Endpoint):
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
         raw.setsockopt(zmq.XPUB_VERBOSER, 1)
-        raw.setsockopt(zmq.XPUB_NODROP, 1)
+        raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
         self._resize(1 << 10)
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
@@ -99,11 +101,7 @@ class ZmqPub(Endpoint):
         Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
         """
         message = self._framed(topic, data if self._encode is None else self._encode(data))
-        if self.policy == "block":
-            self._wire.send(message, timeout)
-        elif not self._wire.try_send(message):
-            self.dropped += 1
-            self._send_to_the_others(message)
+        self._wire.send(message, timeout)
         self._unread += 1
         if self._unread == _REMEMBERED:
             self._read_subscriptions()
@@ -138,36 +136,42 @@ class ZmqPub(Endpoint):
 
     def _framed(self, topic: str | bytes, message: Any) -> Any:
         """Topic, message and how long the topic is, in one frame: several times faster to filter than two."""
-        known = self._trailers.get(topic)
+        known = self._topics.get(topic)
         if known is None:
             known = self._new_topic(topic)
-        name, inline = known
+        known.number = number = (known.number + 1) & _LAST_NUMBER
         if type(message) is bytes and len(message) < ZERO_COPY:
-            framed = b"".join((name, message, inline))
+            trailer = _pack_trailer(self._publisher, number, _INLINE, MAGIC, known.length)
+            framed = b"".join((known.name, message, trailer))
             if len(framed) > self._largest and not self._fixed_hwm:
                 self._resize(len(framed))
             return framed
-        return self._framed_large(name, message)
+        return self._framed_large(known, message)
 
-    def _framed_large(self, name: bytes, message: Any) -> Any:
+    def _framed_large(self, topic: "_Topic", message: Any) -> Any:
         parts = message if isinstance(message, Parts) else Parts((message,))
         nbytes = sum(map(size, parts))
         if nbytes > self._largest and not self._fixed_hwm:
             self._resize(nbytes)
-        if self.policy == "latest":
-            return b"".join((name, join(parts), _trailer(_JOINED, len(name))))
-        if isinstance(message, Parts):
-            return Parts((b"".join((name, parts[0], _trailer(_INLINE, len(name)))), *parts[1:]))
-        return Parts((name + _trailer(_DETACHED, len(name)), message))
 
-    def _new_topic(self, topic: str | bytes) -> tuple[bytes, bytes]:
+        def trailer(kind: int) -> bytes:
+            return _pack_trailer(self._publisher, topic.number, kind, MAGIC, topic.length)
+
+        if self.policy == "latest":
+            return b"".join((topic.name, join(parts), trailer(_JOINED)))
+        if isinstance(message, Parts):
+            return Parts((b"".join((topic.name, view(parts[0]), trailer(_INLINE))), *parts[1:]))
+        return Parts((topic.name + trailer(_DETACHED), message))
+
+    def _new_topic(self, topic: str | bytes) -> "_Topic":
         name = str2bytes(topic)
         if len(name) > _LONGEST_TOPIC:
             raise ValueError(f"a topic of {len(name)} bytes; {_LONGEST_TOPIC} is the most")
-        if len(self._trailers) >= _REMEMBERED:
-            self._trailers.clear()
-        self._trailers[topic] = name, _trailer(_INLINE, len(name))
-        return self._trailers[topic]
+        if len(self._topics) >= _MOST_TOPICS:
+            self._topics.clear()
+            self._publisher = secrets.randbits(32)  # numbers begin again, so they are another publisher's
+        known = self._topics[topic] = _Topic(name)
+        return known
 
     def _resize(self, nbytes: int) -> None:
         """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes."""
@@ -175,14 +179,6 @@ class ZmqPub(Endpoint):
         if not self._fixed_hwm:
             queued = self.budget_bytes // (self._largest + _QUEUED_OVERHEAD)
             self.socket.unwrap().sndhwm = max(1, min(_MOST_QUEUED, queued))
-
-    def _send_to_the_others(self, message: Any) -> None:
-        raw = self.socket.unwrap()
-        raw.setsockopt(zmq.XPUB_NODROP, 0)
-        try:
-            self._wire.send(message)
-        finally:
-            raw.setsockopt(zmq.XPUB_NODROP, 1)
 
     def _read_subscriptions(self) -> None:
         self._unread = 0
@@ -205,7 +201,8 @@ class ZmqSub(Endpoint):
 
     `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
     `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
-    message. After a `recv`, `topic` is that message's.
+    message. After a `recv`, `topic` is that message's. `missed` counts the messages of subscribed topics, after the first
+    one received, that were not given: dropped because we were too slow, or passed over by 'latest'.
     """
 
     def __init__(
@@ -222,7 +219,9 @@ class ZmqSub(Endpoint):
         if policy not in ("all", "latest"):
             raise ValueError(f"policy {policy!r} is none of all, latest")
         self.topic = b""
+        self.missed = 0
         self.handler_failures = 0
+        self._numbers: dict[tuple[int, bytes], int] = {}
         self._policy = policy
         self._first_topic = topic
         self._topics: Counter[bytes] = Counter()
@@ -246,6 +245,7 @@ class ZmqSub(Endpoint):
         """Take back one `subscribe`."""
         self._topics -= Counter((str2bytes(topic),))
         self._wanted.clear()
+        self._numbers.clear()
         self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
 
     def recv(self, timeout: float | None = None) -> Any:
@@ -287,18 +287,30 @@ class ZmqSub(Endpoint):
 
     def _decode(self, frame: Any, rest: list[zmq.Frame]) -> tuple[bytes | None, Any]:
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
-        kind, magic, length = _read_trailer(whole[-_TRAILER:]) if len(whole) >= _TRAILER else (0, 0, 0)
-        if magic != MAGIC or length > len(whole) - _TRAILER:
+        end = len(whole) - _TRAILER
+        publisher, number, kind, magic, length = _read_trailer(whole, end) if end >= 0 else _NO_TRAILER
+        if magic != MAGIC or length > end:
             if len(rest) == 1:  # what a plain ZeroMQ publisher sends: topic, data
                 return self._chosen(bytes(whole), rest[0], ())
             raise MalformedMessageError("not a message of a ZmqPub")
         topic = bytes(whole[:length])
+        self._count(publisher, topic, number)
         if kind == _DETACHED and rest:
             return self._chosen(topic, rest[0], rest[1:])
         if kind == _JOINED:
-            first, *others = split(whole[length:-_TRAILER])
+            first, *others = split(whole[length:end])
             return self._chosen(topic, Inline(first), others)
-        return self._chosen(topic, Inline(whole[length:-_TRAILER]), rest)
+        return self._chosen(topic, Inline(whole[length:end]), rest)
+
+    def _count(self, publisher: int, topic: bytes, number: int) -> None:
+        """Numbers are the publisher's, by topic: a gap is what did not reach us."""
+        last = self._numbers.get((publisher, topic))
+        if last is None:
+            if len(self._numbers) >= _MOST_TOPICS:
+                self._numbers.clear()
+        elif number > last + 1:
+            self.missed += number - last - 1
+        self._numbers[publisher, topic] = number
 
     def _chosen(self, topic: bytes, frame: Any, rest: Any) -> tuple[bytes | None, Any]:
         """Drop what ZeroMQ let through because topic and data together begin with a subscription."""
@@ -311,12 +323,19 @@ class ZmqSub(Endpoint):
         return topic, self._decode_data(frame, rest)
 
 
-_trailer_struct = struct.Struct("<BBH")
+class _Topic:
+    """A topic of a publisher, and the number of its last message."""
+
+    __slots__ = ("length", "name", "number")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.length = len(name)
+        self.number = 0
 
 
-def _trailer(kind: int, topic_length: int) -> bytes:
-    return _trailer_struct.pack(kind, MAGIC, topic_length)
-
-
-def _read_trailer(data: bytes | memoryview) -> tuple[int, int, int]:
-    return _trailer_struct.unpack(data)
+_trailer = struct.Struct("<IIBBH")  # publisher, number, kind, magic, length of the topic
+_TRAILER = _trailer.size
+_NO_TRAILER = (0, 0, 0, 0, 0)
+_pack_trailer = _trailer.pack
+_read_trailer = _trailer.unpack_from

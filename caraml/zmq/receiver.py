@@ -21,6 +21,7 @@ from caraml.zmq.ack_protocol import (
     DATA,
     DETACHED,
     HEAD_BYTES,
+    EVERYTHING,
     HELLO,
     READY,
     REDELIVERED,
@@ -46,11 +47,12 @@ _SESSIONS = 4096
 class _Session:
     """How far one sender's connection has come."""
 
-    __slots__ = ("acknowledged", "finished", "key", "peer", "received")
+    __slots__ = ("acknowledged", "finished", "gap", "key", "peer", "received")
 
     def __init__(self, key: tuple[int, int], peer: bytes, received: int) -> None:
         self.key = key
         self.peer = peer
+        self.gap = False
         self.received = self.finished = self.acknowledged = received
 
 
@@ -181,8 +183,8 @@ class ZmqReceiver(Endpoint):
             self._answer(session, ACK)
         self._owed.clear()
 
-    def _answer(self, session: _Session, kind: int) -> None:
-        head = pack_head(kind, session.key, session.received, session.finished, *self._window)
+    def _answer(self, session: _Session, kind: int, asked: int = 0) -> None:
+        head = pack_head(kind, session.key, session.received, session.finished, *self._window, asked)
         session.acknowledged = session.finished
         if session.peer:
             self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
@@ -226,6 +228,7 @@ class ZmqReceiver(Endpoint):
             self._reject(MalformedMessageError("a message of a sender that did not say hello"))
         elif head.first == session.received + 1:
             session.received += 1
+            session.gap = False
             if head.count & DETACHED and rest:
                 self._queue.append((session, head, rest[0], rest[1:]))
             else:
@@ -233,8 +236,9 @@ class ZmqReceiver(Endpoint):
         elif head.first <= session.received:
             self.duplicates += 1
             self._owed[session.key] = session
-        else:
-            self._answer(session, WELCOME)
+        elif not session.gap:
+            session.gap = True
+            self._answer(session, WELCOME, EVERYTHING)
 
     def _welcome(self, session: _Session | None, head: Head, peer: bytes) -> None:
         if session is None:
@@ -243,4 +247,5 @@ class ZmqReceiver(Endpoint):
             session = self._sessions[head.session] = _Session(head.session, peer, head.first - 1)
         session.peer = peer
         self._sessions.move_to_end(head.session)
-        self._answer(session, WELCOME)
+        session.gap = False
+        self._answer(session, WELCOME, head.asked)

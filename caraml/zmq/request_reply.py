@@ -214,10 +214,11 @@ class ZmqServer(Endpoint):
     def _decode_request(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         try:
             return self._decode(frame, rest)
+        except MalformedMessageError:
+            raise
         except Exception as error:
-            self._wire.answer(
-                Parts((FAILURE, f"the request cannot be read: {error}"[:_LONGEST_REASON].encode()))
-            )
-            if isinstance(error, MalformedMessageError):
-                raise
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
+
+    def _after_rejection(self, error: MalformedMessageError) -> None:
+        reason = f"the request cannot be read: {error}"[:_LONGEST_REASON]
+        self._wire.answer(Parts((FAILURE, reason.encode("utf-8", "replace"))))

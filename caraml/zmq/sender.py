@@ -240,7 +240,7 @@ class ZmqSender(Endpoint):
                 window.moved_at = time.monotonic()
             window.max_messages, window.max_bytes = head.count, head.window_bytes
             for message in list(window.unfinished):
-                if message.sequence > head.first:
+                if head.first < message.sequence <= head.asked:
                     self._put(window, message.frames)
         if self._orphans:
             self._rehome()
@@ -251,7 +251,7 @@ class ZmqSender(Endpoint):
             window = self._windows[peer] = Window(peer, self._sender, next(self._connections))
         lowest = window.unfinished[0].sequence if window.unfinished else window.next_sequence
         window.asked_at = time.monotonic()
-        self._put(window, pack_head(HELLO, window.session, lowest))
+        self._put(window, pack_head(HELLO, window.session, lowest, asked=window.next_sequence - 1))
 
     def _after_silence(self) -> None:
         """Ask the receivers that owe an acknowledgement how far they are; that also finds the dead ones."""

@@ -114,23 +114,6 @@ class Wire:
         finally:
             self._turns.append(1)
 
-    def try_send(self, message: Any) -> bool:
-        """Send if it can be taken at once; False if not."""
-        self.enter()
-        try:
-            first, *others = message if isinstance(message, Parts) else (message,)
-            try:
-                self._send(first, zmq.NOBLOCK | (_MORE if others else 0))
-            except zmq.Again:
-                return False
-            except zmq.ZMQError as error:
-                raise self.failed(error) from error
-            for index, part in enumerate(others, 1):
-                self.send_part(part, _MORE if index < len(others) else 0, not isinstance(part, bytes), None)
-            return True
-        finally:
-            self.leave()
-
     def answer(self, message: Parts) -> None:
         """Send between enter() and leave(), as a decoder does that refuses a request."""
         for index, part in enumerate(message):
@@ -272,13 +255,13 @@ class Wire:
         return frames
 
     def check(self) -> None:
-        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError, ClosedError."""
+        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError."""
         if self.link.fault is not None:
             raise self.link.fault
         if self.lost_before is not None and self.link.lost > self.lost_before:
             raise PeerLostError(self.socket.address, "an answer, and the connection was lost")
         if process.closing() and not self.exiting:
-            raise ClosedError(f"{self.socket.address}: the interpreter is exiting")
+            raise SystemExit  # ends the daemon thread that waits here, without a word
 
     def wait_in(self, milliseconds: int) -> None:
         """Set how long one receive blocks."""

@@ -1,0 +1,679 @@
+"""R1-R20: what must be survived, each with real processes and a time bound."""
+
+import contextlib
+import errno
+import os
+import pickle
+import signal
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+from caraml.keys import make_keys
+
+SERVER = """
+    import sys, time, caraml
+    server = caraml.ZmqServer(address=sys.argv[1], deserializer="msgpack", serializer="msgpack")
+    print(server.address)
+    def answer(request):
+        time.sleep(request.get("sleep", 0))
+        if "fail" in request:
+            raise KeyError(request["fail"])
+        return request["x"]
+    server.start_loop(answer, blocking=True)
+"""
+
+
+def client(address, **options):
+    return caraml.ZmqClient(address=address, serializer="msgpack", deserializer="msgpack", **options)
+
+
+def resident(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("timeout", [5.0, -1.0], ids=["deadline", "forever"])
+def test_r1_server_killed_mid_request_and_restarted(spawn, timeout):
+    server = spawn(SERVER, "127.0.0.1:0")
+    address = server.line()
+    with client(address, timeout=timeout) as asking:
+        assert asking.request({"x": 1}) == 1
+        threading.Timer(0.5, server.kill).start()
+        started = time.monotonic()
+        with pytest.raises(caraml.ZmqTimeoutError, match=address):
+            asking.request({"x": 2, "sleep": 60})
+        assert time.monotonic() - started < 3  # told of the loss, it does not wait for the deadline
+        server.process.wait(5)
+        assert spawn(SERVER, address).line() == address
+        assert [asking.request({"x": n}, timeout=5) for n in (3, 4)] == [3, 4]
+
+
+@pytest.mark.timeout(30)
+def test_r1_a_late_answer_is_never_taken_for_the_next(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address) as asking:
+        assert asking.request({"x": 0}) == 0
+        for n in range(3):
+            with pytest.raises(caraml.ZmqTimeoutError):
+                asking.request({"x": f"late {n}", "sleep": 0.3}, timeout=0.1)
+            assert asking.request({"x": n}, timeout=5) == n
+
+
+@pytest.mark.timeout(20)
+def test_r2_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
+    nobody = "tcp://127.0.0.1:9"
+    make = [
+        lambda: caraml.ZmqClient(address=nobody, timeout=0.3).request(b"x"),
+        lambda: caraml.ZmqSender(address=nobody, timeout=0.3).send(b"x"),
+        lambda: caraml.ZmqPusher(address=nobody, timeout=0.3, hwm=1).push_many([bytes(1 << 20)] * 4),
+        lambda: caraml.ZmqPuller(address=nobody, bind=False).pull(timeout=0.3),
+        lambda: caraml.ZmqSub(address=nobody, topic="").recv(timeout=0.3),
+        lambda: caraml.ZmqServer(address=nobody, bind=False).recv(timeout=0.3),
+        lambda: caraml.ZmqReceiver(address=nobody, bind=False).recv(timeout=0.3),
+    ]
+    for call in make:
+        started = time.monotonic()
+        with pytest.raises(caraml.ZmqTimeoutError, match=nobody):
+            call()
+        assert 0.25 < time.monotonic() - started < 1.0
+    with caraml.ZmqPub(port=0) as publisher, pytest.raises(caraml.ZmqTimeoutError, match=publisher.address):
+        publisher.wait_subscribers(1, timeout=0.3)
+
+
+@pytest.mark.timeout(20)
+def test_r3_frozen_peer_is_noticed_within_three_heartbeats(spawn):
+    server = spawn(SERVER, "127.0.0.1:0")
+    with client(server.line(), heartbeat=0.4) as asking:
+        assert asking.request({"x": 1}, timeout=5) == 1
+        os.kill(server.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        with pytest.raises(caraml.PeerLostError):
+            asking.request({"x": 2})
+        assert time.monotonic() - started < 3 * 0.4
+
+
+@pytest.mark.timeout(30)
+def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
+    receiver = spawn("""
+        import time, caraml
+        receiver = caraml.ZmqReceiver(port=0, heartbeat=0.2, window=20)
+        print(receiver.address)
+        for count in range(100):
+            message = receiver.recv(timeout=10)
+            assert int.from_bytes(message[:4], "little") == count, count
+            lost = receiver.socket.link.lost
+            time.sleep(0.03)
+        print(receiver.duplicates, lost)
+    """)
+    sender = caraml.ZmqSender(address=receiver.line(), heartbeat=0.2, timeout=10)
+    for count in range(100):
+        sender.send(count.to_bytes(4, "little") + bytes(1 << 16))
+    assert sender.close(timeout=10)
+    assert sender.socket.link.lost == 0
+    assert receiver.line() == "0 0"
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("scheme", ["tcp", "ipc"])
+def test_r5_close_is_true_only_if_delivered(spawn, scheme, tmp_path):
+    address = "tcp://127.0.0.1:0" if scheme == "tcp" else f"ipc://{tmp_path}/r5"
+    receiver = spawn(
+        """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1])
+        print(receiver.address)
+        time.sleep(1)
+        for count in range(2000):
+            assert receiver.recv(timeout=10) == b"%045d" % count
+            if count % 200 == 0:
+                time.sleep(0.05)
+        receiver.close()
+        print("all")
+        """,
+        address,
+    )
+    sender = spawn(
+        """
+        import sys, caraml
+        sender = caraml.ZmqSender(address=sys.argv[1])
+        for count in range(2000):
+            sender.send(b"%045d" % count)
+        print(sender.close(timeout=0.2), sender.unacknowledged > 0)
+        again = caraml.ZmqSender(address=sys.argv[1])
+        """,
+        receiver.line(),
+    )
+    assert sender.line() in ("False True", "True False")
+    receiver.kill()
+    receiver = spawn(
+        """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1])
+        print(receiver.address)
+        time.sleep(0.5)
+        for count in range(2000):
+            assert receiver.recv(timeout=10) == b"%045d" % count
+        time.sleep(1)
+        print("all")
+    """,
+        address,
+    )
+    quick = spawn(
+        """
+        import sys, caraml
+        sender = caraml.ZmqSender(address=sys.argv[1])
+        for count in range(2000):
+            sender.send(b"%045d" % count)
+        print(sender.close(timeout=10))
+    """,
+        receiver.line(),
+    )
+    assert quick.line() == "True"
+    assert quick.end(3)[0] == 0
+    assert receiver.line() == "all"
+
+
+@pytest.mark.timeout(30)
+def test_r6_worker_killed_loses_nothing_in_acknowledged_mode(spawn, tmp_path):
+    worker = """
+        import os, sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1], bind=False, finish="processed", window=64)
+        with open(sys.argv[2], "a", buffering=1) as done:
+            while True:
+                message = receiver.recv()
+                done.write(f"{int(message)} {int(receiver.redelivered)} {receiver.identifier}\\n")
+                time.sleep(0.0005)
+    """
+    sender = caraml.ZmqSender(port=0, bind=True, timeout=20)
+    first, second = (spawn(worker, sender.address, tmp_path / name) for name in "ab")
+    for count in range(3000):
+        sender.send(b"%d" % count)
+        if count == 1500:
+            first.kill()
+    assert sender.close(timeout=20)
+    second.kill()
+    lines = [line.split() for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
+    assert {int(number) for number, _, _ in lines} == set(range(3000))
+    assert (tmp_path / "a").stat().st_size and (tmp_path / "b").stat().st_size
+    twice = (
+        [int(n) for n, _, _ in lines if sum(n == other for other, _, _ in lines) > 1]
+        if len(lines) > 3000
+        else []
+    )
+    flagged = {int(number) for number, redelivered, _ in lines if redelivered == "1"}
+    assert set(twice) <= flagged
+    assert all(int(number) + 1 == int(identifier) for number, _, identifier in lines)
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("policy", ["drop", "latest", "block"])
+def test_r7_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
+    subscriber = """
+        import sys, caraml
+        subscriber = caraml.ZmqSub(address=sys.argv[1], topic="t", policy=sys.argv[2])
+        count = 0
+        while (message := subscriber.recv())[:4] != b"last":
+            count += 1
+        print(count, subscriber.missed)
+    """
+    receive = "latest" if policy == "latest" else "all"
+    publisher = caraml.ZmqPub(port=0, policy=policy, budget_bytes=8 << 20, timeout=0.5)
+    healthy, stopped = (spawn(subscriber, publisher.address, receive) for _ in range(2))
+    publisher.wait_subscribers(2, timeout=10)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    before = resident(os.getpid())
+    message = bytes(1 << 18)
+    sent = 0
+    try:
+        for _ in range(400):
+            publisher.pub("t", message)
+            sent += 1
+            time.sleep(0.001)
+    except caraml.ZmqTimeoutError as error:
+        assert policy == "block", error
+        assert publisher.address in str(error)
+    # the budget, and what ZeroMQ and malloc keep
+    assert resident(os.getpid()) - before < (8 << 20) + (24 << 20)
+    assert (sent < 400) == (policy == "block")
+    os.kill(stopped.pid, signal.SIGCONT)
+    if policy != "block":
+        time.sleep(1)  # let it take in what was kept for it
+    publisher.pub("t", b"last", timeout=10)
+    (count, missed), (count_stopped, missed_stopped) = (
+        map(int, p.line().split()) for p in (healthy, stopped)
+    )
+    if policy == "latest":
+        assert count + missed <= 400
+        assert count_stopped < 300
+    else:
+        assert (count, missed) == (sent, 0)  # the healthy one was not affected
+        assert count_stopped + missed_stopped == sent
+        assert (missed_stopped > 200) == (policy == "drop")
+    publisher.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_r8_slow_joiner_gets_everything_after_wait_subscribers(spawn):
+    publisher = caraml.ZmqPub(port=0)
+    subscriber = spawn(
+        """
+        import sys, time, caraml
+        time.sleep(0.3)
+        subscriber = caraml.ZmqSub(address=sys.argv[1], topic="t")
+        print(sum(subscriber.recv(timeout=5) == b"%d" % n for n in range(500)))
+        """,
+        publisher.address,
+    )
+    publisher.wait_subscribers(1, timeout=10)
+    assert publisher.subscribers("topic") == 1
+    assert publisher.subscribers("other") == 0
+    for n in range(500):
+        publisher.pub("t", b"%d" % n)
+    assert subscriber.line() == "500"
+    publisher.close()
+
+
+def malformed_messages():
+    layout = b"\x91\x92\xa1a"  # one array called a, described as:
+    wrong = [
+        b"\x93\xa3<f4\x91\x03\xa1C",
+        b"\x93\xa2|O\x91\x01\xa1C",
+        b"\x93\xa3<f4\x91\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xa1C",
+    ]
+    arrays = [layout + bytes((0xC4, len(meta))) + meta for meta in wrong]
+    yield [b""]
+    yield [b"\xca"]
+    yield [b"not a message"]
+    yield [b"\xca\x01"]
+    yield [b"\xca\x01\xc1"]
+    yield [b"\xca\x01" + b"\x91" * 5000 + b"\x01"]
+    yield [b"\xca\x01" + b"\x91" * 100 + b"\x01"]
+    yield [b"\xca\x01\x01", b"a part too many"]
+    yield from ([b"\xca\x02" + struct.pack("<I", len(packed)) + packed + b"12345"] for packed in arrays)
+    yield [b"\xca\x02\xff\xff\xff\xff"]
+    yield [b"x"] * 100_000
+    yield [bytes(2 << 20)]
+
+
+@pytest.mark.timeout(40)
+def test_r9_malformed_messages_are_rejected_and_counted(spawn):
+    program = spawn("""
+        import caraml
+        server = caraml.ZmqServer(port=0, deserializer="msgpack", serializer="msgpack", limits=caraml.Limits(message_bytes=1 << 20))
+        print(server.address)
+        thread = server.start_loop(lambda request: (server.rejected, request), blocking=True)
+    """)
+    address = program.line()
+    count = 0
+    for message in malformed_messages():
+        with zmq.Context() as context, context.socket(zmq.REQ) as attacker:
+            attacker.linger, attacker.rcvtimeo, attacker.sndtimeo = (
+                0,
+                300 if len(message[0]) > 1 << 20 else 5000,
+                5000,
+            )
+            attacker.connect(address)
+            attacker.send_multipart(message)
+            if len(message[0]) > 1 << 20:  # over MAXMSGSIZE: the connection is cut
+                with pytest.raises(zmq.Again):
+                    attacker.recv_multipart()
+            else:
+                assert attacker.recv_multipart()[0] == b"\xca\x05"
+                count += 1
+    with client(address, timeout=5) as honest:
+        assert honest.request({"a": 1}) == (count, {"a": 1})
+    assert count >= 13
+
+
+@pytest.mark.timeout(20)
+def test_r9_pullers_and_subscribers_reject_and_go_on():
+    with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller, zmq.Context() as context:
+        with context.socket(zmq.PUSH) as attacker:
+            attacker.linger = 500
+            attacker.connect(puller.address)
+            bad = [message for message in malformed_messages() if len(message[0]) < 1 << 20]
+            for message in bad:
+                attacker.send_multipart(message)
+            attacker.send_multipart(caraml.encode("honest"))
+            assert puller.pull(timeout=10) == "honest"
+        assert puller.rejected == len(bad)
+        assert isinstance(puller.last_rejection, caraml.MalformedMessageError)
+
+
+@pytest.mark.timeout(20)
+def test_r10_handler_exception_reaches_that_client_and_the_loop_lives(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address, timeout=5) as asking, client(address, timeout=5) as other:
+        with pytest.raises(caraml.RemoteError, match="KeyError: 'this'"):
+            asking.request({"fail": "this"})
+        assert asking.request({"x": 1}) == other.request({"x": 1}) == 1
+
+
+@pytest.mark.timeout(30)
+def test_r11_raw_tcp_and_zmtp1_peers_deliver_nothing(spawn):
+    puller = spawn("""
+        import caraml
+        puller = caraml.ZmqPuller(port=0)
+        print(puller.address)
+        count = 0
+        try:
+            while True:
+                message = puller.pull(timeout=3)
+                if message != b"honest":
+                    count += 1
+                else:
+                    print(count)
+        except caraml.ZmqTimeoutError:
+            print(count)
+    """)
+    address = puller.line()
+    port = int(address.rpartition(":")[2])
+    generator = np.random.default_rng(1)
+    for n in range(30):
+        with socket.create_connection(("127.0.0.1", port)) as peer, contextlib.suppress(OSError):
+            # ZMTP/1.0: an empty identity, then frames of length, flags, body
+            start = b"" if n % 2 else b"\x01\x00"
+            peer.sendall(start + b"\x05\x00junk" * 20 + generator.bytes(3000))
+    with caraml.ZmqPusher(address=address) as pusher:
+        pusher.push(b"honest")
+        assert puller.line() == "0"
+    assert puller.line() == "0"
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("peer", ["allowed", "no key", "unknown key", "wrong server key", "raw tcp"])
+def test_r12_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, peer):
+    make_keys(tmp_path / "ours")
+    make_keys(tmp_path / "theirs")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("server.public", "server.secret", "client.public", "client.secret"):
+        source = "ours" if (peer == "unknown key") == name.startswith("server") else "theirs"
+        (other / name).write_bytes((tmp_path / source / name).read_bytes())
+        (other / name).chmod(0o600)
+    server = spawn(
+        """
+        import sys, time, caraml
+        puller = caraml.ZmqPuller(port=0, keys=sys.argv[1])
+        print(puller.address)
+        try:
+            print(puller.pull(timeout=2.0))
+        except caraml.ZmqTimeoutError as error:
+            print(type(error.__cause__).__name__, len(puller.denied) > 0)
+        """,
+        tmp_path / "ours",
+    )
+    address = server.line()
+    if peer == "raw tcp":
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as raw:
+            raw.sendall(b"\x01\x00\x05\x00junk" * 100)
+            assert server.line() == "AuthenticationError True"
+        return
+    keys = {"allowed": tmp_path / "ours", "no key": None}.get(peer, other)
+    with caraml.ZmqPusher(address=address, keys=keys) as pusher:
+        started = time.monotonic()
+        if peer == "allowed":
+            pusher.push(b"hello")
+            assert server.line() == "b'hello'"
+            return
+        with pytest.raises(caraml.AuthenticationError, match=address):
+            while time.monotonic() - started < 2:
+                pusher.push(b"hello")
+                time.sleep(0.05)
+        pusher.socket.linger = 0
+    assert server.line() == "AuthenticationError True"
+
+
+class Canary:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (Path(self.path),))
+
+
+@pytest.mark.timeout(30)
+def test_r13_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    canary = tmp_path / "canary"
+    server = spawn("""
+        import caraml
+        server = caraml.ZmqServer(host="127.0.0.1", port=0, serializer="pickle", deserializer="pickle")
+        print(server.address)
+        server.start_loop(lambda request: request, blocking=True)
+    """)
+    address = server.line()
+    stream = pickle.dumps(Canary(canary))
+    with zmq.Context() as context:
+        for message in (stream, b"\xca\x04\x00" + stream, b"\xca\x04\x20" + bytes(32) + stream):
+            with context.socket(zmq.REQ) as attacker:
+                attacker.linger, attacker.rcvtimeo = 0, 5000
+                attacker.connect(address)
+                attacker.send(message)
+                assert attacker.recv_multipart()[0] == b"\xca\x05"
+    assert not canary.exists()
+    own = caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5)
+    assert own.request({"a": {1, 2}}) == {"a": {1, 2}}  # signed with this user's key
+    own.request(Canary(canary))
+    assert canary.exists()  # the canary sings when it is let
+    assert (tmp_path / "state/caraml/pickle.key").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    with pytest.raises(caraml.PickleRefusedError, match="msgpack"):
+        caraml.ZmqPuller(port=0, deserializer="pickle")
+    with caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller:
+        caraml.ZmqPusher(address="inproc://r13", serializer="pickle").push({1})
+        assert puller.pull(timeout=5) == {1}
+
+
+EXITS = {
+    "unsent data": "pusher = caraml.ZmqPusher(address='127.0.0.1:9'); [pusher.push(bytes(1000)) for _ in range(100)]",
+    "unsent request": """
+client = caraml.ZmqClient(address='127.0.0.1:9')
+try:
+    client.request(b'', timeout=0.1)
+except caraml.ZmqTimeoutError:
+    pass
+""",
+    "unacknowledged": "sender = caraml.ZmqSender(address=puller.address); sender._encode = None",
+    "running loop": "server = caraml.ZmqServer(port=0); server.start_loop(lambda x: x)",
+    "thread in recv": "threading.Thread(target=caraml.ZmqPuller(port=0).pull, daemon=True).start(); time.sleep(0.2)",
+    "open monitor": "s = caraml.ZmqSocket(address='127.0.0.1:9', socket_mode='PUSH', bind=False).establish(); "
+    "m = zmq.Context.instance().socket(zmq.PULL).get_monitor_socket()",
+    "proxy": "p = caraml.ZmqProxyThread('tcp://127.0.0.1:*', 'tcp://127.0.0.1:*'); p.start(); p.wait_bound(2)",
+    "proxy process": "caraml.ZmqProxyProcess('tcp://127.0.0.1:*', 'tcp://127.0.0.1:*').start(); time.sleep(0.2)",
+    "fetcher": "caraml.DataFetcher(print, '127.0.0.1', 9, range(5)).start(); time.sleep(0.2)",
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("what", EXITS)
+def test_r14_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
+    program = spawn(
+        "import sys, time, threading, zmq, caraml\n"
+        "puller = caraml.ZmqPuller(port=0)\n" + EXITS[what] + "\nprint(1, flush=True)\nsys.exit(7)\n"
+    )
+    program.line()
+    code, _, errors = program.end(2.5)
+    assert code == 7, errors
+    assert errors == ""
+
+
+@pytest.mark.timeout(30)
+def test_r15_a_forked_child_is_told_and_the_parent_unharmed(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address, timeout=5) as asking:
+        assert asking.request({"x": 1}) == 1
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                asking.request({"x": 2})
+            except caraml.ForkedError:
+                with client(address, timeout=5) as own:  # a fresh context in the child
+                    code = 0 if own.request({"x": 3}) == 3 else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert asking.request({"x": 4}) == 4
+
+
+@pytest.mark.timeout(30)
+def test_r16_threads_at_once_are_refused_and_never_crash(spawn):
+    program = spawn("""
+        import threading, caraml
+        puller = caraml.ZmqPuller(port=0)
+        pusher = caraml.ZmqPusher(address=puller.address)
+        outcomes = {"sent": 0, "refused": 0}
+        lock = threading.Lock()
+        def work():
+            for _ in range(20000):
+                try:
+                    pusher.push(b"x" * 16)
+                    outcome = "sent"
+                except caraml.ConcurrentUseError:
+                    outcome = "refused"
+                with lock:
+                    outcomes[outcome] += 1
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        reading = threading.Thread(target=lambda: [puller.pull(timeout=0.5) for _ in range(10**9)], daemon=True)
+        threading.excepthook = lambda *_: None
+        reading.start()
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        reading.join(5)
+        print(sum(outcomes.values()))
+        blocked = threading.Thread(target=lambda: puller.pull(timeout=2), daemon=True)
+        blocked.start()
+        import time; time.sleep(0.2)
+        try:
+            puller.pull()
+        except caraml.ConcurrentUseError as error:
+            print("refused")
+    """)
+    assert program.line() == "80000"
+    assert program.line() == "refused"
+    assert program.end(10)[0] == 0
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("nbytes", [100, 100_000, 4 << 20])
+def test_r17_an_array_may_change_after_send(nbytes):
+    with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
+        pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
+        array = np.zeros(nbytes, np.uint8)
+        for n in range(5):
+            array[:] = n
+            pusher.push({"a": array})
+            array[:] = 255
+        assert [int(puller.pull(timeout=5)["a"].max()) for _ in range(5)] == [0, 1, 2, 3, 4]
+        sent = pusher.push_uncopied({"a": array, "b": np.ones(nbytes)})
+        sent.wait(timeout=5)
+        assert sent.done
+        array[:] = 1
+        assert puller.pull(timeout=5)["a"].max() == 255
+
+
+@pytest.mark.timeout(20)
+def test_r17_uncopied_without_a_peer_is_not_done():
+    with caraml.ZmqPusher(address="127.0.0.1:9", serializer="msgpack") as pusher:
+        sent = pusher.push_uncopied({"a": np.zeros(1 << 20)})
+        assert not sent.done
+        with pytest.raises(caraml.ZmqTimeoutError):
+            sent.wait(timeout=0.2)
+        pusher.close(0)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("case", ["worker killed", "no memory"])
+def test_r18_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
+    before = sorted(os.listdir("/dev/shm"))
+    program = spawn(
+        """
+        import os, resource, signal, sys, time, numpy, caraml
+        server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
+        def answer(request):
+            time.sleep(0.01)
+            return numpy.full(1 << 17, request)
+        server.start_loop(answer)
+        if sys.argv[1] == "no memory":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        got = []
+        def handle(request, shared):
+            assert (shared.data == request).all()
+            got.append(request)
+            shared.delete()
+            if len(got) == 5 and sys.argv[1] == "worker killed":
+                os.kill(next(iter(fetcher._workers.values())).pid, signal.SIGKILL)
+        fetcher = caraml.DataFetcher(handle, "127.0.0.1", server.socket.port, range(60), worker_comm_port=None)
+        fetcher.start()
+        fetcher.join(30)
+        print(sorted(got) == list(range(60)), fetcher.refetched, fetcher.is_alive())
+        """,
+        case,
+    )
+    whole, refetched, alive = program.line().split()
+    assert (whole, alive) == ("True", "False")
+    assert (int(refetched) > 0) == (case == "worker killed")
+    assert program.end(5)[0] == 0
+    assert sorted(os.listdir("/dev/shm")) == before
+
+
+@pytest.mark.timeout(20)
+def test_r19_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn, tmp_path):
+    address = f"ipc://{tmp_path}/socket"
+    first = spawn(
+        """
+        import sys, time, caraml
+        puller = caraml.ZmqPuller(address=sys.argv[1])
+        print("bound")
+        print(puller.pull())
+        time.sleep(30)
+        """,
+        address,
+    )
+    assert first.line() == "bound"
+    assert (tmp_path / "socket").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(caraml.AddressInUseError, match="socket") as caught:
+        caraml.ZmqPuller(address=address)
+    assert caught.value.errno == errno.EADDRINUSE
+    with caraml.ZmqPusher(address=address) as pusher:
+        pusher.push(b"still there")
+        assert first.line() == "b'still there'"
+    first.kill()
+    assert (tmp_path / "socket").exists()
+    caraml.ZmqPuller(address=address).close()
+    deadline = time.monotonic() + 2  # ZeroMQ closes in the background
+    while (tmp_path / "socket").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not (tmp_path / "socket").exists()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("nbytes", [24, 200, 5000, 9000, 70_000, 1 << 20])
+def test_r20_received_arrays_are_aligned_writable_and_hold_no_more_than_themselves(nbytes):
+    with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
+        pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
+        for value in ({"n": np.zeros(3, np.uint8), "a": np.zeros(nbytes // 8)}, ["x", np.zeros(nbytes // 8)]):
+            pusher.push(value)
+            got = puller.pull(timeout=5)
+            array = got["a"] if isinstance(got, dict) else got[1]
+            assert array.flags.aligned
+            assert array.flags.writeable
+            array[0] = 1
+            base = array
+            while isinstance(base, np.ndarray) and base.base is not None:
+                base = base.base
+            assert (base.nbytes if isinstance(base, (np.ndarray, memoryview)) else len(base)) <= nbytes
