@@ -6,26 +6,11 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import screen
-from symphony.operations.ls import ls
-from symphony.operations.times import ago
-
-HEAD = ("name", "on", "ready", "state", "age", "")
+from symphony.cli import listing
 
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
 ) -> None:
     """List the experiments: every stack of the store on which something was started."""
-    listed = ls()
-    if as_json:
-        screen.show_json([each.to_json() for each in listed])
-        return
-    if not listed:
-        print("No experiments. Start one with `symphony up NAME`.")
-        return
-    rows = [
-        (each.name, each.world, f"{each.ready}/{each.total}", each.state, ago(each.since), each.hint)
-        for each in listed
-    ]
-    screen.show_table(HEAD, rows, styles=("bold",), right=(2,))
+    listing.show(as_json)

@@ -43,7 +43,7 @@ COMMANDS = (
     Row("up", "Run an experiment: plan, ask, start, watch."),
     Row("plan", "Show what `up` would start, restart and stop, and why."),
     Row("delete", "Stop an experiment and everything it started.", ("d",)),
-    Row("ls", "List the experiments.", ("list-experiments", "lse")),
+    Row("ls", "List the experiments.", ("list-experiments", "lse"), quick="symphony.cli.listing:show"),
     Row("process", "List the processes of an experiment.", ("p", "lsp", "list-processes")),
     Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
     Row("setup", "Get what is missing on this machine."),

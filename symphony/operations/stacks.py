@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from symphony import paths
 from symphony.backends.interface import Observer, Recorded, observer_of
-from symphony.engine import store, workspace
+from symphony.engine import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.plan.worlds import WORLDS
@@ -48,6 +48,8 @@ def one(said: str | None) -> Stack:
 
     Without a name, the only experiment there is. UserError: none or several.
     """
+    from symphony.engine import workspace
+
     names = store.names()
     if said is None:
         return _only(names)

@@ -9,11 +9,10 @@ from symphony.backends.interface import LogLine, ProcessStatus, Recorded, Resour
 from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError
 from symphony.paths import host
-from symphony_tmux import client, observe, sessions
+from symphony_tmux import client, observe
 from symphony_tmux.changes import changes
 from symphony_tmux.client import Listing, Pane
 from symphony_tmux.observe import Condition
-from symphony_tmux.world import World
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
@@ -84,6 +83,10 @@ def logs(
 
 def reap(owner: str, launched_as: str) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
+    # Only a deletion needs what changes the world, and that is most of the provider.
+    from symphony_tmux import sessions
+    from symphony_tmux.world import World
+
     world = World()
     strays = world.paths(_SERVER, owner)
     session = world.listing(_SERVER).session(launched_as)

@@ -1,0 +1,25 @@
+"""What `symphony ls` prints; main.py calls it without the parser, which costs more than the listing."""
+
+from __future__ import annotations
+
+from symphony.cli import screen
+from symphony.operations.ls import ls
+from symphony.operations.times import ago
+
+HEAD = ("name", "on", "ready", "state", "age", "")
+
+
+def show(as_json: bool = False) -> None:
+    """Print the experiments and how they are."""
+    listed = ls()
+    if as_json:
+        screen.show_json([each.to_json() for each in listed])
+        return
+    if not listed:
+        print("No experiments. Start one with `symphony up NAME`.")
+        return
+    rows = [
+        (each.name, each.world, f"{each.ready}/{each.total}", each.state, ago(each.since), each.hint)
+        for each in listed
+    ]
+    screen.show_table(HEAD, rows, styles=("bold",), right=(2,))
