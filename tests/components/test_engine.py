@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -79,17 +80,36 @@ class Project:
         return json.loads(Path(self.env["SYMPHONY_PLAN_FILE"]).read_text())
 
 
-@pytest.fixture
-def project(own_home: Path, tmp_path: Path, engine: Engine) -> Iterator[Project]:
-    folder = tmp_path / "project"
-    (folder / "stacks").mkdir(parents=True)
-    (own_home / "state").mkdir(parents=True, mode=0o700)
-    (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\nstackConfigDir: stacks\n")
-    (folder / "__main__.py").write_text('from symphony import run_program\n\nrun_program("stacks")\n')
-    extra = {"SYMPHONY_PLAN_FILE": str(tmp_path / "plan.json"), "PULUMI_PYTHON_CMD": sys.executable}
-    made = Project(folder, own_home / "state", engine, environment.for_engine(engine, extra=extra))
-    done = made.pulumi("stack", "init")
+def run_of(folder: Path, state: Path, engine: Engine) -> Project:
+    extra = {
+        "PULUMI_BACKEND_URL": f"file://{state}",
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PULUMI_PYTHON_CMD": sys.executable,
+        "SYMPHONY_PLAN_FILE": str(folder.parent / "plan.json"),
+    }
+    return Project(folder, state, engine, environment.for_engine(engine, extra=extra))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Path:
+    """A project with an empty stack, and its state: a copy takes a tenth of the time of making one."""
+    home = tmp_path_factory.mktemp("template")
+    (home / "project" / "stacks").mkdir(parents=True)
+    (home / "state").mkdir(mode=0o700)
+    (home / "project" / "Pulumi.yaml").write_text("name: test\nruntime: python\nstackConfigDir: stacks\n")
+    (home / "project" / "__main__.py").write_text(
+        'from symphony import run_program\n\nrun_program("stacks")\n'
+    )
+    done = run_of(home / "project", home / "state", engine).pulumi("stack", "init")
     assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture
+def project(own_home: Path, tmp_path: Path, template: Path, engine: Engine) -> Iterator[Project]:
+    shutil.copytree(template / "project", tmp_path / "project")
+    shutil.copytree(template / "state", own_home / "state")
+    made = run_of(tmp_path / "project", own_home / "state", engine)
     yield made
     if any(each["type"].endswith(":Window") for each in made.resources()):
         made.pulumi("destroy", "--yes", "--skip-preview")
@@ -203,7 +223,7 @@ def test_a_plan_problem_is_the_report_alone(project, said):
     ] * 2
 
 
-@pytest.mark.parametrize("launches", [(False, False), (True, True), (False, True)])
+@pytest.mark.parametrize("launches", [(False, False), (True, True)])
 def test_two_experiments(said, launches):
     text = said(
         f"""
@@ -314,7 +334,7 @@ def test_a_missing_module_is_the_users_own_traceback(said):
             "tmx",
             'error: there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.',
         ),
-        ("namespace", "My_Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
+        ("namespace", "My_Name", "error: My_Name cannot run: 1 problem in stacks/hello.py"),
         (
             "grace",
             "soon",
