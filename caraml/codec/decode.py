@@ -155,7 +155,7 @@ class Decoder:
         openers = len(body) - len(bytes(body).translate(None, _CONTAINER_BYTES)) if len(body) < 4096 else 4096
         if openers + self._depth > self._limits.depth:
             level = [value]
-            for _ in range(self._limits.depth + 1):
+            for _ in range(self._limits.depth):
                 level = [
                     item for container in level for item in _items(container) if type(item) in _CONTAINERS
                 ]

@@ -150,11 +150,11 @@ class Encoder:
     def _leaf(self, value: Any, depth: int) -> object:
         if isinstance(value, np.ndarray):
             return self._array(value)  # pyright: ignore[reportUnknownArgumentType]
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return self._bytes(value)
         if isinstance(value, np.generic):
             scalar: Array = np.asarray(value)
             return Ext(extensions.SCALAR, _describe(scalar) + scalar.tobytes())
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(value)
         if type(value) is complex:
             return Ext(extensions.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, enum.Enum):
@@ -186,7 +186,9 @@ class Encoder:
 
     def _key(self, key: Any) -> object:
         if type(key) in _KEYS:
-            return self._wide(key) if type(key) is int and self._wide_integers else key
+            if type(key) is int and not -(1 << 63) <= key < 1 << 64:
+                raise EncodeError("an integer key of more than 64 bits")
+            return key
         if type(key) is tuple:
             return tuple(self._key(item) for item in key)  # pyright: ignore[reportUnknownVariableType]
         raise EncodeError(

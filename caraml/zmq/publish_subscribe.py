@@ -36,7 +36,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.joined import join, split
 from caraml.codec.parts import MAGIC, Inline, Parts, size, view
-from caraml.errors import MalformedMessageError
+from caraml.errors import CaramlError, MalformedMessageError
 from caraml.utils.serializer import str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.loop import Loop
@@ -101,7 +101,11 @@ class ZmqPub(Endpoint):
         Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
         """
         message = self._framed(topic, data if self._encode is None else self._encode(data))
-        self._wire.send(message, timeout)
+        try:
+            self._wire.send(message, timeout)
+        except CaramlError:
+            self._topics[topic].number -= 1  # not sent, so nobody missed it
+            raise
         self._unread += 1
         if self._unread == _REMEMBERED:
             self._read_subscriptions()

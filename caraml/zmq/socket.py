@@ -10,6 +10,7 @@ b'hello'
 (None, None)
 """
 
+import contextlib
 import errno
 import logging
 import socket as plain_sockets
@@ -65,7 +66,7 @@ class ZmqSocket:
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
 
-    __slots__ = ("__weakref__", "_owned", "_raw", *sorted(_OWN))
+    __slots__ = ("__weakref__", "_inode", "_owned", "_raw", *sorted(_OWN))
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class ZmqSocket:
         self.keys = None if keys is None else Keys.of(keys)
         self.heartbeat = heartbeat
         self._owned = context is None
+        self._inode = -1
         self.context: zmq.Context[Any] = process.context() if context is None else context
         self.link = sentry.Link(self.address, bind)
         try:
@@ -163,6 +165,7 @@ class ZmqSocket:
             path = self.address.removeprefix("ipc://")
             if not path.startswith("@"):
                 Path(path).chmod(0o600)
+                self._inode = Path(path).stat().st_ino
         elif self.port == 0:
             endpoint: Any = self._raw.last_endpoint
             self.address = endpoint.decode().rstrip("\0")
@@ -199,6 +202,15 @@ class ZmqSocket:
             if self.established and self.scheme != "inproc":
                 self._raw.disable_monitor()
             self._raw.close(linger)
+            if self._inode >= 0:
+                self._remove_path()
+
+    def _remove_path(self) -> None:
+        """ZeroMQ leaves the file of a path that it took over from a killed process."""
+        path = Path(self.address.removeprefix("ipc://"))
+        with contextlib.suppress(OSError):
+            if path.stat().st_ino == self._inode:
+                path.unlink()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
