@@ -16,7 +16,7 @@ setup: python ## get all that is needed: Python packages, tmux, the Pulumi engin
 python:
 	@toolchain/python.sh
 
-demo: setup ## numerical integration over worker processes, one of them killed on the way
+demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
 test: setup check ## all tests, with the real engine and the real tmux

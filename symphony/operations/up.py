@@ -11,7 +11,7 @@ from symphony.engine import errors
 from symphony.engine.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run import Outcome, Run
 from symphony.operations import stacks, targets
-from symphony.operations.handed import Handed, Inbox, inbox
+from symphony.operations.handed import Inbox, inbox
 from symphony.operations.plan import Planned, compared, no_experiment
 from symphony.operations.targets import Target
 
@@ -68,24 +68,40 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
     """
     before = stacks.read(target.name)
     stacks.refuse_other_host(before)
+    planned: Planned | None = None
+    done: set[str] = set()
     with targets.existing(target), inbox() as box:
-        handed: Handed | None = None
         with make_run(target, box) as run:
             for event in run:
-                if handed is None and (handed := box.take_new()) is not None:
-                    yield compared(target.name.stack, target.workspace, before, handed)
+                if planned is None and (handed := box.take_new()) is not None:
+                    planned = compared(target.name.stack, target.workspace, before, handed)
+                    yield planned
                 if (told := _told(event)) is not None:
+                    if isinstance(told, Progress) and told.state not in ("working", "failed"):
+                        done.add(told.path)
                     yield told
-        handed = handed or box.take()
-        check(run.outcome, handed)
-    if handed is None:
+        if planned is None and (handed := box.take()) is not None:
+            planned = compared(target.name.stack, target.workspace, before, handed)
+            yield planned
+        _check(run.outcome, planned, done)
+    if planned is None:
         raise no_experiment(target.name.stack, run.outcome.diagnostics)
     yield Ended(target.name.stack, statuses_of(target), run.outcome.seconds)
 
 
-def check(outcome: Outcome, handed: Handed | None) -> None:
-    """Raise the one line that says why the run did not do what it was asked."""
-    errors.check(outcome)
+def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
+    """Raise the one line that says why the run did not do what it was asked; of a stopped one, what is left."""
+    if outcome.result != "interrupted" or planned is None:
+        errors.check(outcome)
+        return
+    wanted = [change.path for change in planned.changes if change.kind != "keep"]
+    left = [path for path in wanted if path not in done]
+    names = f": {', '.join(left[:5])}{', …' if len(left) > 5 else ''}" if left else ""
+    raise errors.Interrupted(
+        f"up of {outcome.stack} was interrupted, {len(wanted) - len(left)} of {len(wanted)} changes are done"
+        f" and {len(left)} left{names}",
+        remedy=f"`symphony up {outcome.stack}` finishes it",
+    )
 
 
 def statuses_of(target: Target) -> tuple[ProcessStatus, ...]:
