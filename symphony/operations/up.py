@@ -90,7 +90,7 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
 
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
-    """Raise the one line that says why the run did not do what it was asked; of a stopped one, what is left."""
+    """Raise the one line that says why the run did not do its work; of a stopped one, what is left."""
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome)
         return
