@@ -23,6 +23,8 @@ if (!$child) {
     $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
     exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
 }
+# A closed window hangs up on us only: whoever runs in it in front is told, as it would be without us.
+$SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; kill 'HUP', 0 };
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $end, $status, $deadline) = (0, '', '', 0, 0);
