@@ -111,11 +111,13 @@ def test_the_generated_experiments_make_every_setting():
     assert set(mounts.MOUNT_KINDS.values()) == set(mounts.Mount.__subclasses__())
 
 
+@settings(max_examples=50)
 @given(experiments)
 def test_dict(spec):
     assert load_dict(dump_dict(spec)) == spec
 
 
+@settings(max_examples=30)
 @given(experiments)
 def test_json(spec):
     assert load_json(dump_json(spec)) == spec
