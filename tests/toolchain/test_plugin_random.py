@@ -39,7 +39,7 @@ def body(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
 
 
 class Lane:
-    """One object after another by one thread, as the engine would do it; `state` is what the engine would keep."""
+    """One object after another, as the engine would do it; `state` is what the engine would keep."""
 
     def __init__(self, plugin: Plugin, number: int) -> None:
         self._plugin = plugin
