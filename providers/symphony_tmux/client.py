@@ -39,8 +39,10 @@ FIELDS = (
     "@symphony_process",
 )
 FORMAT = "|".join(f"#{{{field}}}" for field in FIELDS)
+# The last two: the server has no session left and is about to end.
 NOT_THERE = re.compile(
-    r"no server running|error connecting to .*(No such file|refused)|lost server|server exited"
+    r"no server running|error connecting to .*(No such file|refused)|lost server|server exited|no sessions"
+    r"|no current target"
 )
 # Given to the server for good, so nothing but what a shell opened in it by hand needs.
 CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import stat
 import threading
@@ -89,3 +90,8 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
     held = os.fstat(descriptor)
     return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """The files below a folder; one that another run removes meanwhile is left out, where Path.glob raises."""
+    return [folder / found for found in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207

@@ -166,7 +166,7 @@ def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
 
 def _owners_with_files() -> set[str]:
     found: set[str] = set()
-    for file in (paths.home() / "experiments").glob("*/owner"):
+    for file in files.matching(paths.home() / "experiments", "*/owner"):
         try:
             found.add(file.read_text())
         except OSError:

@@ -40,7 +40,7 @@ def read(session: str, path: str) -> dict[str, Any] | None:
 
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
     """The records of every process of one owner, whatever its session is called."""
-    for file in (paths.home() / "experiments").glob(f"*/*/{NAME}"):
+    for file in files.matching(paths.home() / "experiments", f"*/*/{NAME}"):
         found = _load(file)
         if found is not None and found.get("owner") == owner:
             yield found

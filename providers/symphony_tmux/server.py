@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from symphony import paths
@@ -11,6 +13,7 @@ from symphony_tmux.client import Session
 from symphony_tmux.world import World
 
 HISTORY_LINES = 10_000
+TRIES = 10
 # -q: older versions of tmux lack some; remain-on-exit must be on before any window can end.
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-gq", "remain-on-exit", "on"),
@@ -71,11 +74,15 @@ def _make_session(server: str, name: str, owner: str) -> None:
     folder = files.own_folder(paths.experiment_folder(name))
     files.replace(folder / "owner", owner.encode())
     files.replace(folder / "help", HELP.format(name=name, owner=names.stack(owner)).encode())
-    try:
-        client.run(server, _commands(name, owner, folder), prepare=True)
-    except client.NoServer:
-        # The server was ending with its last session just when we came.
-        client.run(server, _commands(name, owner, folder), prepare=True)
+    for further in range(TRIES):
+        try:
+            client.run(server, _commands(name, owner, folder), prepare=True)
+            return
+        except client.NoServer:
+            # The server was ending with its last session just when we came.
+            if further == TRIES - 1:
+                raise
+            time.sleep(0.1)
 
 
 def _commands(name: str, owner: str, folder: Path) -> list[str]:
@@ -91,7 +98,7 @@ def _commands(name: str, owner: str, folder: Path) -> list[str]:
     return [item for command in commands for item in (*command, ";")][:-1]
 
 
-def _locked(server: str):
+def _locked(server: str) -> AbstractContextManager[None]:
     return files.locked(
         paths.home() / "tmux" / f"{server}.lock", seconds=15, what=f"the tmux server {server}"
     )

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony import paths
-from symphony_tmux import inputs, machine, observe, ports, record, server, start, stop, trees, turn, windows
+from symphony_tmux import (
+    files,
+    inputs,
+    machine,
+    observe,
+    ports,
+    record,
+    server,
+    start,
+    stop,
+    trees,
+    turn,
+    windows,
+)
 from symphony_tmux.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.machine import Identity
 from symphony_tmux.world import World
@@ -131,6 +144,6 @@ def _remove_files(name: str, owner: str) -> None:
     except OSError:
         holder = owner
     if holder == owner:
-        for pipe in folder.glob("*/pipe"):
+        for pipe in files.matching(folder, "*/pipe"):
             start.let_go(pipe.parent)
         shutil.rmtree(folder, ignore_errors=True)

@@ -80,11 +80,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for key in list(turn._held):
         os.close(turn._held.pop(key))
     survivors = [one for one in machine.scan() if one.identity not in before and _is_of(one.pid, folder)]
+    described = [Path(f"/proc/{one.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for one in survivors]
     for one in survivors:
         os.kill(one.pid, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     assert not left, f"marked processes outlived the test: {left}"
-    assert not survivors, f"processes of the home outlived the test: {survivors}"
+    assert not survivors, f"processes of the home outlived the test: {described}"
 
 
 @pytest.fixture

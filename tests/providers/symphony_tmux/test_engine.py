@@ -1,0 +1,307 @@
+"""The provider under the real engine: up, preview, refresh, destroy of a tiny project, and an up that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux import client, machine
+
+PROGRAM = """
+import json, pulumi
+from symphony_tmux.resources import Session, Window
+declared = json.load(open("declared.json"))
+owner = f"proj/{pulumi.get_stack()}#abcd1234"
+session = Session("session", name="rl", owner=owner, processes=sorted(declared), grace=1)
+for path, more in declared.items():
+    options = pulumi.ResourceOptions(depends_on=[session], deleted_with=session)
+    Window(path, session="rl", owner=owner, path=path, cwd="/", grace=1, opts=options, **more)
+"""
+OWNER = "proj/s#abcd1234"
+
+
+class Engine:
+    """One Pulumi project with a store of its own."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder / "project"
+        self.folder.mkdir()
+        (self.folder / "Pulumi.yaml").write_text("name: proj\nruntime: python\n")
+        (self.folder / "__main__.py").write_text(PROGRAM)
+        (folder / "state").mkdir()
+        self.environ = {
+            **os.environ,
+            "PULUMI_BACKEND_URL": f"file://{folder}/state",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_HOME": str(folder / "pulumi"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_SKIP_CHECKPOINTS": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_PYTHON_CMD": sys.executable,
+            "SYMPHONY_HOME": str(home),
+        }
+
+    def declare(self, **declared: dict[str, Any]) -> None:
+        (self.folder / "declared.json").write_text(json.dumps(declared))
+
+    def command(self, *arguments: str) -> list[str]:
+        return ["pulumi", "--non-interactive", *arguments]
+
+    def run(self, *arguments: str, fails: bool = False, **more: str) -> str:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env={**self.environ, **more},
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert (done.returncode != 0) is fails, said
+        return said
+
+    def up(self, **more: Any) -> str:
+        return self.run("up", "-y", "--skip-preview", "-s", "s", **more)
+
+    def destroy(self) -> str:
+        return self.run("destroy", "-y", "--skip-preview", "-s", "s")
+
+    def outputs(self) -> dict[str, dict[str, Any]]:
+        state = json.loads(self.run("stack", "export", "-s", "s"))
+        resources = state["deployment"].get("resources", [])
+        return {
+            one["outputs"]["path"]: one["outputs"] for one in resources if one["type"].endswith(":Window")
+        }
+
+    def markers(self) -> list[str]:
+        """One for each living process that was started as a root."""
+        panes = {pane.pid for pane in client.list_panes("default").panes}
+        return sorted(
+            one.marker for one in machine.scan() if one.marker.startswith(OWNER) and one.pid in panes
+        )
+
+
+@pytest.fixture
+def engine(tmp_path: Path, home: Path) -> Iterator[Engine]:
+    assert shutil.which("pulumi"), "these tests need the engine on PATH"
+    made = Engine(tmp_path, home)
+    made.run("stack", "init", "s")
+    yield made
+    if (made.folder / "declared.json").exists():
+        made.run("cancel", "-y", "-s", "s")
+        made.destroy()
+
+
+SLEEP = {"argv": ["sleep", "1000"]}
+
+
+def test_life_of_an_experiment(engine: Engine, home: Path) -> None:
+    engine.declare(a=SLEEP, **{"g/b": SLEEP})
+    assert "4 created" in engine.up()
+    first = engine.outputs()
+    assert "4 unchanged" in engine.up(), "a second up does nothing"
+
+    engine.declare(a=SLEEP, c=SLEEP, **{"g/b": {"argv": ["sleep", "2000"]}})
+    said = engine.run("preview", "-s", "s", "--diff")
+    assert re.search(r'"1000" => "2000"|~ \[1\]', said)
+    said = engine.up()
+    assert "1 created" in said
+    assert "1 updated" in said
+    assert "3 unchanged" in said
+    second = engine.outputs()
+    assert second["a"]["pid"] == first["a"]["pid"]
+    assert (second["g/b"]["attempt"], second["g/b"]["pid"] != first["g/b"]["pid"]) == (2, True)
+
+    engine.declare(a=SLEEP, c=SLEEP)
+    said = engine.up()
+    assert "1 deleted" in said
+    assert "4 unchanged" in said
+    assert engine.markers() == [f"{OWNER}/a/1", f"{OWNER}/c/1"]
+
+    said = engine.destroy()
+    assert engine.markers() == []
+    assert list((home / "experiments").iterdir()) == []
+    assert "error" not in said
+
+
+def test_repair_says_why(engine: Engine) -> None:
+    engine.declare(a=SLEEP, b={"script": ["exit 3"]}, c={"argv": ["true"]}, d=SLEEP)
+    engine.up()
+    outputs = engine.outputs()
+    client.run("default", ["kill-pane", "-t", outputs["d"]["pane_id"]])
+    os.kill(int(outputs["a"]["pid"]), signal.SIGKILL)
+    said = engine.run("preview", "-s", "s", "--diff")
+    for reason in ("it exited with code 3", "its window is gone", "it was killed by signal 9 (SIGKILL)"):
+        assert re.search(rf'\+ repair +: "{re.escape(reason)}"', said), said
+    assert "3 to update" in said
+    assert "3 updated" in engine.up()
+    os.kill(client.list_panes("default").server_pid, signal.SIGKILL)
+    time.sleep(0.3)
+    assert "the tmux server is gone" in engine.run("preview", "-s", "s", "--diff")
+    engine.up()
+    assert engine.markers() == [f"{OWNER}/a/3", f"{OWNER}/d/3"]
+
+
+def test_refresh_tells_the_truth(engine: Engine) -> None:
+    engine.declare(a=SLEEP, b={"argv": ["false"]}, c=SLEEP)
+    engine.up()
+    client.run("default", ["kill-pane", "-t", engine.outputs()["c"]["pane_id"]])
+    engine.run("refresh", "-y", "-s", "s")
+    found = engine.outputs()
+    assert {path: one["status"] for path, one in found.items()} == {
+        "a": "running",
+        "b": "failed: it exited with code 1",
+    }
+    assert "1 created" in engine.up()
+
+
+def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
+    engine.declare(a=SLEEP)
+    engine.up()
+    said = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
+    assert "experiment rl was started on host" in said
+    assert "Traceback" not in said
+    engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
+    assert "'a.b' is no name of a variable" in engine.up(fails=True)
+    engine.declare(a={**SLEEP, "cwd2": 1})
+    assert "cwd2" in engine.up(fails=True)
+    engine.declare(a=SLEEP)
+
+
+def test_two_stacks_with_one_session(engine: Engine) -> None:
+    engine.declare(a=SLEEP)
+    engine.up()
+    engine.run("stack", "init", "s2")
+    said = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
+    assert "the tmux session rl belongs to proj/s" in said
+    assert "Traceback" not in said
+    assert engine.markers() == [f"{OWNER}/a/1"]
+
+
+def test_canary_of_the_callers_environment_is_not_in_the_state(engine: Engine, tmp_path: Path) -> None:
+    engine.declare(a={**SLEEP, "inherit": ["TOKEN"]})
+    engine.up(TOKEN="SYMCANARY-9")
+    engine.run("refresh", "-y", "-s", "s", TOKEN="SYMCANARY-9")
+    assert b"TOKEN=SYMCANARY-9" in Path(f"/proc/{_child(engine)}/environ").read_bytes()
+    for file in (tmp_path / "state").rglob("*"):
+        assert file.is_dir() or b"SYMCANARY" not in file.read_bytes(), file
+
+
+def _child(engine: Engine) -> int:
+    pid = int(engine.outputs()["a"]["pid"])
+    deadline = time.monotonic() + 5
+    while True:
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if below and Path(f"/proc/{below[0]}/comm").read_text().strip() == "sleep":
+            return int(below[0])
+        assert time.monotonic() < deadline
+
+
+def _kill_in_the_middle(engine: Engine, windows: int) -> None:
+    """Kill the engine, and nothing else, when that many windows exist."""
+    started = subprocess.Popen(
+        engine.command("up", "-y", "--skip-preview", "-s", "s"),
+        cwd=engine.folder,
+        env=engine.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while len([pane for pane in client.list_panes("default").panes if pane.path]) < windows:
+        assert time.monotonic() < deadline
+        if started.poll() is not None:
+            break
+    started.kill()
+    started.wait()
+    engine.run("cancel", "-y", "-s", "s")
+
+
+@pytest.mark.parametrize("windows", [0, 1, 5, 15])
+def test_killed_up_converges(engine: Engine, windows: int) -> None:
+    names = [f"p{i}" for i in range(16)]
+    engine.declare(**dict.fromkeys(names, SLEEP))
+    _kill_in_the_middle(engine, windows)
+    kept = [name for name in names if name not in ("p1", "p3")]
+    engine.declare(**dict.fromkeys(kept, SLEEP))
+    engine.up()
+    assert engine.markers() == sorted(f"{OWNER}/{name}/1" for name in kept)
+    assert "16 unchanged" in engine.up()
+
+
+def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Path) -> None:
+    names = [f"p{i}" for i in range(8)]
+    engine.declare(**dict.fromkeys(names, SLEEP))
+    engine.up()
+    more = [*names, *(f"q{i}" for i in range(8))]
+    engine.declare(**dict.fromkeys(more, {"argv": ["sleep", "2000"]}))
+    _kill_in_the_middle(engine, 11)
+    engine.destroy()
+    assert [one.marker for one in machine.scan() if one.marker.startswith(OWNER)] == []
+    assert list((home / "experiments").iterdir()) == []
+
+
+def test_killed_update_and_then_up_converges(engine: Engine) -> None:
+    names = [f"p{i}" for i in range(8)]
+    engine.declare(**dict.fromkeys(names, SLEEP))
+    engine.up()
+    more = [*names, *(f"q{i}" for i in range(8))]
+    engine.declare(**dict.fromkeys(more, {"argv": ["sleep", "2000"]}))
+    _kill_in_the_middle(engine, 11)
+    engine.up()
+    assert len(engine.markers()) == 16
+    assert {marker.rsplit("/", 2)[1] for marker in engine.markers()} == set(more)
+    outputs = engine.outputs()
+    assert {f"{OWNER}/{path}/{int(one['attempt'])}" for path, one in outputs.items()} == set(engine.markers())
+    assert all(one["argv"] == ["sleep", "2000"] for one in outputs.values())
+
+
+def test_provider_ends_when_the_engine_is_killed(engine: Engine) -> None:
+    engine.declare(**dict.fromkeys([f"p{i}" for i in range(16)], SLEEP))
+    _kill_in_the_middle(engine, 2)
+    deadline = time.monotonic() + 5
+    while _providers(engine):
+        assert time.monotonic() < deadline, "a provider outlived its engine"
+        time.sleep(0.1)
+
+
+def _providers(engine: Engine) -> list[int]:
+    found: list[int] = []
+    for one in machine.scan():
+        try:
+            words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
+            here = os.readlink(f"/proc/{one.pid}/cwd") == str(engine.folder)
+        except OSError:
+            continue
+        if here and b"pulumi.dynamic" in words:
+            found.append(one.pid)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_thousand_processes(engine: Engine) -> None:
+    engine.declare(**dict.fromkeys([f"p{i}" for i in range(1000)], SLEEP))
+    began = time.monotonic()
+    engine.up()
+    created = time.monotonic() - began
+    assert len(engine.markers()) == 1000
+    engine.up()
+    again = time.monotonic() - began - created
+    began = time.monotonic()
+    engine.destroy()
+    print(
+        f"1,000 processes: up {created:.1f} s, again {again:.1f} s, destroy {time.monotonic() - began:.1f} s"
+    )
+    assert engine.markers() == []
