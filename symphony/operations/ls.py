@@ -31,7 +31,7 @@ class Listed:
 def ls() -> list[Listed]:
     """Every experiment that something is recorded of, with one look at each world."""
     every = stacks.every()
-    labels = stacks.labels([stack.name for stack in every])
+    labels = stacks.labels(stack.name for stack in every if stack.recorded is not None or stack.trouble)
     by_world: dict[str, list[stacks.Stack]] = defaultdict(list)
     for stack in every:
         if stack.recorded is not None and stack.world is not None:

@@ -8,9 +8,8 @@ from typing import Any
 
 from symphony.backends.interface import observer_of
 from symphony.engine import errors, workspace
-from symphony.engine.events import Diagnostic
 from symphony.engine.run import Run
-from symphony.errors import SymphonyError
+from symphony.errors import UserError
 from symphony.operations import stacks, targets
 from symphony.operations.handed import Handed, Inbox, inbox
 from symphony.plan.changes import Change, changes
@@ -67,8 +66,8 @@ def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inb
                 pass
         handed = box.take()
         errors.check(run.outcome)
-    if handed is None:
-        raise no_experiment(target.name.stack, run.outcome.diagnostics)
+        if handed is None:
+            raise no_experiment(target.name.stack)
     return compared(target.name.stack, target.workspace, before, handed)
 
 
@@ -90,9 +89,9 @@ def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, hande
     return Planned(stack, place.project, handed.plan, rows, handed.unused, now)
 
 
-def no_experiment(stack: str, diagnostics: tuple[Diagnostic, ...]) -> SymphonyError:
+def no_experiment(stack: str) -> UserError:
     """The program ran to its end and launched nothing of ours."""
-    return SymphonyError(
+    return UserError(
         f"the program of {stack} launches no experiment",
         remedy='Declare one in it: "with Experiment(...) as experiment:"',
     )

@@ -46,7 +46,8 @@ def every() -> list[Stack]:
 def one(said: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    Without a name, the only experiment there is. UserError: none or several.
+    Stacks on which nothing is started stand behind those that record something. Without a name, the only
+    experiment there is. UserError: none or several.
     """
     from symphony.engine import workspace
 
@@ -58,8 +59,12 @@ def one(said: str | None) -> Stack:
     own = [name for name in exact if here is not None and name.project == here.project]
     if len(own or exact) == 1:
         return _checked(_read((own or exact)[0]))
-    by_label = {label: name for name, label in labels(names).items()}
-    return _checked(_read(by_label[match(said, by_label, "experiment")]))
+    known = {stack.name: stack for stack in map(_read, exact or names)}
+    live = [name for name, stack in known.items() if stack.recorded is not None or stack.trouble]
+    if exact and len(live) == 1:
+        return _checked(known[live[0]])
+    by_label = {label: name for name, label in labels(live or known).items()}
+    return _checked(known[by_label[match(said, by_label, "experiment")]])
 
 
 def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
@@ -104,7 +109,7 @@ def _only(names: list[store.StackName]) -> Stack:
         return _checked(live[0])
     if not live:
         raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
-    listed = ", ".join(stack.shown for stack in live)
+    listed = ", ".join(labels(stack.name for stack in live).values())
     raise UserError("there are several experiments", remedy=f"Name one of: {listed}")
 
 

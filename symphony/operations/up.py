@@ -84,8 +84,8 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
             planned = compared(target.name.stack, target.workspace, before, handed)
             yield planned
         _check(run.outcome, planned, done)
-    if planned is None:
-        raise no_experiment(target.name.stack, run.outcome.diagnostics)
+        if planned is None:
+            raise no_experiment(target.name.stack)
     yield Ended(target.name.stack, statuses_of(target), run.outcome.seconds)
 
 
