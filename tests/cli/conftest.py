@@ -1,0 +1,43 @@
+"""One experiment that runs for all tests that only look, and desks of their own for those that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.desk import Desk, desk_in, wait_for
+
+# What a hostile process prints: a title, a cleared screen, colours, half a letter, text turned round.
+WILD = r"printf '\033]0;owned\007\033[2J\033[31mred\033[0m\202 \342\200\256back\n'; exit 3"
+PROGRAM = f"""
+def sh(script):
+    return ["sh", "-c", script]
+with Experiment() as e:
+    learner = e.new_process("learner", command=sh("for i in 1 2 3; do echo step $i; done; sleep 3600"))
+    learner.binds("replay")
+    for i in range(2):
+        e.new_process("agent-%d" % i, command=sh("echo hello; sleep 3600")).connects("replay")
+    group = e.new_process_group("eval")
+    group.new_process("agent-0", command=sh("echo evaluating; sleep 3600"))
+    e.new_process("wild", command=sh({WILD!r}))
+"""
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk with the experiment `rl` of six processes, one of which has failed, and `rl-2` never started."""
+    with desk_in(tmp_path_factory.mktemp("lab"), "lab") as desk:
+        desk.write(PROGRAM)
+        ran = desk.symphony("up", "rl", "-y", code=None)
+        assert "rl is up" in ran.out, str(ran)
+        wait_for(lambda: desk.processes("rl")["wild"]["state"] == "failed", 20, "wild has failed")
+        yield desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A desk of this test's own, with an empty project."""
+    with desk_in(tmp_path) as made:
+        yield made

@@ -1,0 +1,100 @@
+"""`symphony logs`: what processes printed, with names before it, clean, for people and programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.cli.support import has_no_control
+from tests.desk import SYMPHONY, Desk
+
+
+def test_one_process_has_no_prefix(lab: Desk) -> None:
+    assert lab.symphony("logs", "rl", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
+
+
+def test_the_experiment_may_be_left_out(lab: Desk) -> None:
+    assert lab.symphony("logs", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
+
+
+def test_merged_lines_have_aligned_names(lab: Desk) -> None:
+    lines = lab.symphony("logs", "rl").out.splitlines()
+    assert len({line.index(" | ") for line in lines}) == 1
+    assert {line.split(" | ")[0].strip() for line in lines} == {
+        "learner",
+        "agent-0",
+        "agent-1",
+        "eval/agent-0",
+        "wild",
+    }
+
+
+def test_no_control_characters_reach_the_screen(lab: Desk) -> None:
+    out = lab.symphony("logs", "rl").out
+    assert has_no_control(out)
+    assert "\u202e" not in out
+    assert "red" in out
+    assert "ended: exit 3" in out
+
+
+def test_json_lines(lab: Desk) -> None:
+    out = lab.symphony("logs", "rl", "learner", "--json").out
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["text"] for row in rows] == ["step 1", "step 2", "step 3"]
+    assert {row["path"] for row in rows} == {"learner"}
+
+
+def test_times(lab: Desk) -> None:
+    first = lab.symphony("logs", "rl", "learner", "--times").out.splitlines()[0]
+    assert first.endswith("step 1")
+    assert first[2] == first[5] == ":"
+
+
+def test_tail_of_each(lab: Desk) -> None:
+    assert lab.symphony("logs", "rl", "learner", "-t", "1").out == "step 3\n"
+
+
+def test_a_name_in_a_group_and_out_of_one(lab: Desk) -> None:
+    """agent-0 is the one in no group; eval is all of its group; eval/agent-0 says which."""
+    assert lab.symphony("logs", "rl", "agent-0").out == "hello\n"
+    assert lab.symphony("logs", "rl", "eval").out == "evaluating\n"
+    assert lab.symphony("logs", "rl", "eval/agent-0").out == "evaluating\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rl", "agent"), "agent-0, agent-1"),
+        (("rl", "lerner"), "learner"),
+        (("rl", "zzz"), "learner"),
+        (("rl", "learner", "-s", "yesterday"), "5m"),
+        (("rl", "learner", "-t", "-1"), "--tail"),
+        (("rl", "learner", "-t", "many"), "--tail"),
+        (("rl", ""), "learner"),
+        (("nothing",), "rl"),
+    ],
+    ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no experiment"],
+)
+def test_mistakes(lab: Desk, words: tuple[str, ...], said: str) -> None:
+    ran = lab.symphony("logs", *words, code=2)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGPIPE, signal.SIGTERM], ids=lambda n: n.name)
+def test_follow_ends_quietly(lab: Desk, number: signal.Signals) -> None:
+    following = lab.start([str(SYMPHONY), "logs", "rl", "learner", "-f"])
+    assert following.stdout is not None
+    assert [following.stdout.readline() for _ in range(3)] == ["step 1\n", "step 2\n", "step 3\n"]
+    if number == signal.SIGPIPE:
+        following.stdout.close()
+        following.terminate()
+    else:
+        following.send_signal(number)
+    following.wait(timeout=5)
+    assert following.stderr is not None
+    assert "Traceback" not in following.stderr.read()
+    following.stderr.close()

@@ -1,0 +1,115 @@
+"""`symphony ls`: every experiment of the store, of any project and host, without an engine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from symphony import paths
+from tests.desk import Desk, desk_in
+
+
+def test_an_empty_store(desk: Desk) -> None:
+    assert "No experiments" in desk.symphony("ls").out
+    assert desk.symphony("ls", "--json").json == []
+    assert "no experiment" in desk.symphony("process", code=2).err
+
+
+def test_row(lab: Desk) -> None:
+    head, row = lab.symphony("ls").out.splitlines()
+    assert head.split()[:5] == ["name", "on", "ready", "state", "age"]
+    assert row.split()[:3] == ["rl", "tmux", "4/5"]
+    assert "wild" in row
+    assert "exit 3" in row
+
+
+def test_json(lab: Desk) -> None:
+    (row,) = lab.symphony("ls", "--json").json
+    assert (row["name"], row["project"], row["world"]) == ("rl", "lab", "tmux")
+    assert (row["ready"], row["total"]) == (4, 5)
+    assert abs(time.time() - row["since"]) < 600
+
+
+@pytest.mark.parametrize("word", ["list-experiments", "lse"])
+def test_aliases(lab: Desk, word: str) -> None:
+    assert "rl" in lab.symphony(word).out
+
+
+def test_starts_no_engine(lab: Desk) -> None:
+    without = lab.environment["PATH"].split(":")
+    path = ":".join(part for part in without if not (Path(part) / "pulumi").exists())
+    assert "rl" in lab.symphony("ls", env={"PATH": path}).out
+    assert "learner" in lab.symphony("process", "rl", env={"PATH": path}).out
+
+
+def test_from_any_folder(lab: Desk, tmp_path: Path) -> None:
+    assert "rl" in lab.symphony("ls", cwd=tmp_path).out
+    assert "learner" in lab.symphony("process", "rl", cwd=tmp_path).out
+    assert "step 1" in lab.symphony("logs", "rl", cwd=tmp_path).out
+
+
+def test_state_of_another_host_is_listed_and_nothing_else(lab: Desk) -> None:
+    away = {"SYMPHONY_HOST": "elsewhere.example"}
+    (row,) = lab.symphony("ls", "--json", env=away).json
+    assert row["state"] == f"on {paths.host()}"
+    pids = lab.trees()
+    for words in (
+        ("process", "rl"),
+        ("logs", "rl"),
+        ("plan", "rl"),
+        ("up", "rl", "-y"),
+        ("delete", "rl", "-y"),
+    ):
+        ran = lab.symphony(*words, env=away, code=2)
+        assert paths.host() in ran.err
+        assert "elsewhere.example" in ran.err
+        assert len(ran.err.splitlines()) == 1
+    assert lab.trees() == pids
+
+
+def test_a_damaged_state_hides_no_other(lab: Desk) -> None:
+    file = lab.home / "state" / ".pulumi" / "stacks" / "lab" / "broken.json"
+    file.write_text('{"version": 3, "checkpoint"')
+    try:
+        listed = {row["name"]: row for row in lab.symphony("ls", "--json").json}
+        assert listed["broken"]["state"] == "unreadable"
+        assert listed["rl"]["total"] == 5
+        assert "damaged" in lab.symphony("process", "broken", code=1).err
+        assert "learner" in lab.symphony("process", "rl").out
+    finally:
+        file.unlink()
+
+
+def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
+    """Both are shown with their project; a name alone means that of the project one is in."""
+    with desk_in(tmp_path / "one", "left") as left:
+        right = Desk(tmp_path / "two", "right")
+        right.home = left.home
+        right.environment = {**left.environment}
+        for each, namespace in ((left, "l"), (right, "r")):
+            each.write(
+                f'with Experiment() as e: e.new_process("in-{each.project}", command=["sleep", "3600"])'
+            )
+            each.config("rl", namespace=namespace)
+            each.symphony("up", "rl", "-y")
+        names = [row["name"] for row in left.symphony("ls", "--json").json]
+        assert names == ["left/rl", "right/rl"]
+        assert "in-left" in left.symphony("process", "rl").out
+        assert "in-right" in right.symphony("process", "rl").out
+        ambiguous = left.symphony("process", "rl", cwd=tmp_path, code=2).err
+        assert "left/rl" in ambiguous
+        assert "right/rl" in ambiguous
+        several = left.symphony("process", code=2, cwd=tmp_path).err
+        assert "left/rl, right/rl" in several
+        assert "in-right" in left.symphony("process", "right/rl").out
+        # A session that another project has is refused, naming it.
+        right.config("other", namespace="l")
+        taken = right.symphony("up", "other", "-y", code=None)
+        assert taken.code in (1, 2)
+        assert "left/rl" in taken.err
+        left.symphony("delete", "right/rl", "-y")
+        assert [row["name"] for row in left.symphony("ls", "--json").json] == ["rl"]
+        assert "in-left" in left.symphony("process", "rl", cwd=tmp_path).out
+        assert list(left.trees()) == ["rl/in-left"]

@@ -1,0 +1,84 @@
+"""`symphony process`: one row a process, whoever asks and wherever the rows go."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.support import has_no_control, into_closed_pipe, into_full_disk
+from tests.desk import Desk
+
+
+def test_rows(lab: Desk) -> None:
+    out = lab.symphony("process", "rl").out
+    head, *rows = [line.split() for line in out.splitlines()]
+    assert head == ["group", "name", "ready", "restarts", "state"]
+    names = [row[0] for row in rows[:4]]
+    assert names == ["agent-0", "agent-1", "learner", "wild"]
+    assert rows[4][:4] == ["eval", "agent-0", "1", "0"]
+    assert rows[0][1:4] == ["1", "0", "running:"]
+    assert "exit 3" in out
+
+
+def test_json(lab: Desk) -> None:
+    rows = lab.symphony("process", "rl", "--json").json
+    assert {row["path"] for row in rows} == {"agent-0", "agent-1", "learner", "wild", "eval/agent-0"}
+    (grouped,) = [row for row in rows if row["group"]]
+    assert (grouped["group"], grouped["name"], grouped["ready"], grouped["restarts"]) == (
+        "eval",
+        "agent-0",
+        True,
+        0,
+    )
+
+
+@pytest.mark.parametrize("word", ["p", "lsp", "list-processes"])
+def test_aliases(lab: Desk, word: str) -> None:
+    assert "learner" in lab.symphony(word, "rl").out
+
+
+def test_the_only_experiment_needs_no_name(lab: Desk) -> None:
+    assert "learner" in lab.symphony("process").out
+
+
+@pytest.mark.parametrize("said", ["r", "l", "lab/rl", "organization/lab/rl"])
+def test_part_of_a_name_will_do(lab: Desk, said: str) -> None:
+    assert "learner" in lab.symphony("process", said).out
+
+
+@pytest.mark.parametrize("said", ["nothing", "rll", "", "../rl", "rl\x1b[31m", "-"])
+def test_an_unknown_name_is_one_line(lab: Desk, said: str) -> None:
+    ran = lab.symphony("process", "--", said, code=None)
+    if ran.code == 0:
+        pytest.fail(str(ran))
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 1
+    assert has_no_control(ran.err)
+    assert ran.out == ""
+
+
+def test_a_near_name_is_offered(lab: Desk) -> None:
+    assert "rl" in lab.symphony("process", "rk", code=2).err
+
+
+def test_what_a_process_says_moves_no_cursor(lab: Desk) -> None:
+    out = lab.symphony("process", "rl").out
+    assert has_no_control(out)
+    assert "red" in out
+    assert "\u202e" not in out
+
+
+@pytest.mark.parametrize("words", [("process", "rl"), ("process", "rl", "--json"), ("ls",), ("logs", "rl")])
+def test_a_closed_pipe_and_a_full_disk(lab: Desk, words: tuple[str, ...]) -> None:
+    code, err = into_closed_pipe(lab, words)
+    assert (code, err) == (0, "")
+    code, err = into_full_disk(lab, words)
+    assert code == 1
+    assert "No space left" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("term", [None, "", "dumb", "no-such-terminal"])
+def test_any_terminal_type(lab: Desk, term: str | None) -> None:
+    plain = lab.symphony("process", "rl", env={"TERM": term, "LANG": "C", "COLUMNS": "1"}).out
+    assert "learner" in plain
+    assert has_no_control(plain)

@@ -1,0 +1,208 @@
+"""`symphony up`: problems before anything starts, questions, progress, interruption, two at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.support import has_no_control
+from tests.desk import SYMPHONY, Desk, wait_for
+from tests.terminal import terminal
+
+TWO = """
+with Experiment() as e:
+    e.new_process("server", command=["sleep", "3600"]).binds("greetings")
+    e.new_process("guest", command=["sleep", "3600"]).connects("greetings")
+"""
+PROBLEMS = """
+with Experiment() as e:
+    a = e.new_process("agent", command=["sleep", "1"])
+    a.connects("replay-sever")
+    e.new_process("learner", command=["sleep", "1"]).binds("replay-server")
+    e.new_process("ps", command=["sleep", "1"]).binds("replay-server")
+    e.new_process("No Name", command=["no-such-command-anywhere"])
+"""
+
+
+def nothing_started(desk: Desk, stack: str) -> None:
+    assert desk.trees() == {}
+    assert desk.servers() == []
+    assert not any(each.endswith(f"/{stack}") for each in desk.stacks())
+
+
+def test_problems_come_at_once_each_with_line_and_remedy(desk: Desk) -> None:
+    desk.write(PROBLEMS)
+    for words in (("up", "rl", "-y"), ("up", "rl", "--dry-run"), ("plan", "rl"), ("plan", "rl", "--json")):
+        ran = desk.symphony(*words, code=2)
+        text = ran.err + ran.out
+        assert "replay-sever" in text
+        assert "replay-server" in text
+        assert "learner" in text
+        assert "No Name" in text
+        assert "Nothing was started" in text
+        for line in (5, 6, 7, 8):
+            assert str(line) in text
+        nothing_started(desk, "rl")
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "code"),
+    [
+        ("1 / 0", "ZeroDivisionError", 2),
+        ("def f(:", "SyntaxError", 2),
+        ("import no_such_module_here", "no_such_module_here", 2),
+        ("import sys; sys.exit(4)", "exit code 4", 2),
+        ("pass", "launches no experiment", 2),
+        ("e = Experiment()", "never launched", 2),
+        ('with Experiment() as e: e.new_process("a\\x1b[31m", command=["true"])', "a", 2),
+        ('with Experiment() as e: e.new_process("a", command=["true\\0"])', "NUL", 2),
+        ("with Experiment() as e: pass", "process", 2),
+    ],
+    ids=["error", "syntax", "import", "exit", "nothing", "unlaunched", "control", "nul", "empty"],
+)
+def test_a_program_that_cannot_run(desk: Desk, program: str, said: str, code: int | None) -> None:
+    desk.write(program)
+    ran = desk.symphony("up", "rl", "-y", code=code)
+    assert ran.code in (1, 2)
+    assert said in ran.err
+    assert has_no_control(ran.err)
+    assert "site-packages" not in ran.err
+    nothing_started(desk, "rl")
+
+
+def test_outside_a_project(desk: Desk, tmp_path: object) -> None:
+    ran = desk.symphony("up", "rl", "-y", code=2, cwd="/")
+    assert "Pulumi.yaml" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["no spaces", "-x", "a/b/c/d", "", "rl\x1b[31m", "x" * 101, "other/rl"])
+def test_names_that_are_none(desk: Desk, name: str) -> None:
+    desk.write(TWO)
+    ran = desk.symphony("up", "-y", "--", name, code=None)
+    assert ran.code == 2, str(ran)
+    assert len(ran.err.splitlines()) == 1
+    assert has_no_control(ran.err)
+    assert desk.trees() == {}
+
+
+def test_plain_lines(desk: Desk) -> None:
+    """Asked for nothing, with no terminal: plan, a line each, the end; then nothing to do, then a stop."""
+    desk.write(TWO)
+    assert "-y" in desk.symphony("up", "rl", code=2).err
+    nothing_started(desk, "rl")
+    dry = desk.symphony("up", "rl", "--dry-run")
+    assert "2 start" in dry.out
+    assert desk.trees() == {}
+
+    for term in (None, "dumb"):
+        first = desk.symphony("up", "rl", "-y", env={"TERM": term})
+        assert has_no_control(first.out)
+        assert "rl is up" in first.out
+    lines = [" ".join(line.split()) for line in first.out.splitlines()]
+    assert any("Nothing changes" in line for line in lines)
+    desk.write(TWO.replace('"guest"', '"visitor"'))
+    changed = [" ".join(line.split()) for line in desk.symphony("up", "rl", "-y").out.splitlines()]
+    assert any(line.startswith("+ visitor start new") for line in changed)
+    assert any(line.startswith("- guest stop") for line in changed)
+    assert any(line.startswith("visitor started") for line in changed)
+    assert any(line.startswith("guest stopped") for line in changed)
+    assert not any(line.startswith("server ") and "started" in line for line in changed)
+    assert set(desk.trees()) == {"rl/server", "rl/visitor"}
+
+
+def test_a_person_is_asked_and_sees_it_happen(desk: Desk) -> None:
+    desk.write(TWO)
+    with terminal(desk, [str(SYMPHONY), "up", "rl"]) as screen:
+        shown = screen.shows("[y/N]")
+        assert "server" in shown
+        assert "greetings:" in shown
+        screen.type("Enter")
+        assert screen.ends() == 1
+        assert "Nothing was changed" in screen.screen()
+    nothing_running = desk.trees()
+    assert nothing_running == {}
+    with terminal(desk, [str(SYMPHONY), "up", "rl"]) as screen:
+        screen.shows("[y/N]")
+        screen.type("y", "Enter")
+        assert screen.ends() == 0
+        rows = [line.split() for line in screen.history().splitlines()]
+        assert [row[1] for row in rows if row[:1] == ["guest"]] == ["started"]
+        assert [row[1] for row in rows if row[:1] == ["server"]] == ["started"]
+        assert "rl is up" in screen.screen()
+        assert "\x1b[" in screen.colours()
+
+
+def test_a_narrow_terminal_cuts_no_name(desk: Desk) -> None:
+    name = "a-rather-long-name-of-a-process"
+    desk.write(f'with Experiment() as e: e.new_process("{name}", command=["sleep", "3600"]).binds("service")')
+    with terminal(desk, [str(SYMPHONY), "up", "rl", "-y"], columns=44) as screen:
+        assert screen.ends() == 0
+        assert name in screen.history().replace("\n", "")
+
+
+SLOW = """
+import time
+with Experiment() as e:
+    for i in range(150):
+        e.new_process(f"p-{i}", command=["sleep", "3600"])
+"""
+
+
+def begun(desk: Desk, stack: str, alive: int) -> subprocess.Popen[str]:
+    process = desk.start([str(SYMPHONY), "up", stack, "-y"], start_new_session=True)
+    wait_for(lambda: len(desk.trees()) >= alive, 30, f"{alive} processes live", pause=0.0)
+    return process
+
+
+def test_interrupted_in_the_middle(desk: Desk) -> None:
+    """Ctrl-C, as on a terminal: soon over, said what is left, and finished by the next."""
+    desk.write(SLOW)
+    process = begun(desk, "rl", 20)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - began < 5.5
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in out + err
+    assert "interrupted" in err
+    assert "next up" in err
+    assert desk.engines() == []
+    living = set(desk.trees())
+    assert len(living) >= 20
+    again = desk.symphony("up", "rl", "-y")
+    assert "150 of 150" in again.out
+    assert len(desk.trees()) == 150
+    desk.symphony("delete", "rl", "-y")
+    assert desk.trees() == {}
+
+
+def test_two_at_once(desk: Desk) -> None:
+    desk.write(f"import time; time.sleep(2)\n{TWO}")
+    first = desk.start([str(SYMPHONY), "up", "rl", "-y"])
+    locks = desk.home / "state" / ".pulumi" / "locks"
+    wait_for(lambda: list(locks.rglob("*.json")), 20, "the first holds the lock")
+    second = desk.symphony("up", "rl", "-y", code=1)
+    assert "rl is being changed by" in second.err
+    assert "pid" in second.err
+    assert len(second.err.splitlines()) == 1
+    listed = desk.symphony("ls")
+    out, err = first.communicate(timeout=30)
+    assert first.returncode == 0, out + err + listed.out
+    assert set(desk.trees()) == {"rl/server", "rl/guest"}
+
+
+def test_a_process_that_fails_at_once_is_said(desk: Desk) -> None:
+    desk.write(
+        "with Experiment() as e:\n"
+        '    e.new_process("bad", command=["sh", "-c", "echo no module called gym; exit 9"])'
+    )
+    desk.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: desk.processes("rl")["bad"]["state"] == "failed", 10, "bad has failed")
+    shown = desk.symphony("process", "rl").out
+    assert "exit 9" in shown
+    assert "no module called gym" in shown

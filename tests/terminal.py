@@ -1,0 +1,91 @@
+"""A real terminal to look at: one command in a pane of a private tmux server, its screen and its keys."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.desk import Desk, wait_for
+
+
+class Terminal:
+    """One command on a screen of so many columns and rows."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def screen(self) -> str:
+        """What a person sees now."""
+        return self._tmux("capture-pane", "-p", "-t", "0")
+
+    def colours(self) -> str:
+        """The same with the escapes that colour it."""
+        return self._tmux("capture-pane", "-p", "-e", "-t", "0")
+
+    def history(self) -> str:
+        """What scrolled away and what is there."""
+        return self._tmux("capture-pane", "-p", "-S", "-", "-t", "0")
+
+    def type(self, *keys: str) -> None:
+        self._tmux("send-keys", "-t", "0", *keys)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._tmux("resize-window", "-t", "0", "-x", str(columns), "-y", str(rows))
+
+    def shows(self, text: str, seconds: float = 20) -> str:
+        """Wait until a text is on the screen; the screen then."""
+        wait_for(lambda: text in self.screen(), seconds, f"{text!r} on the screen\n{self.screen()}")
+        return self.screen()
+
+    def ends(self, seconds: float = 30) -> int:
+        """Wait until the command has ended; its exit code."""
+        state = "#{pane_dead} #{pane_dead_status}"
+        dead = wait_for(
+            lambda: (
+                (found := self._tmux("display-message", "-p", "-t", "0", state)).startswith("1") and found
+            ),
+            seconds,
+            f"the end of the command\n{self.screen()}",
+        )
+        return int(dead.split()[1])
+
+    def close(self) -> None:
+        server = self._tmux("display-message", "-p", "#{pid}")
+        os.kill(int(server), signal.SIGKILL)
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(self._socket), *words], capture_output=True, text=True, timeout=10, check=True
+        )
+        return done.stdout.rstrip("\n")
+
+
+@contextmanager
+def terminal(
+    desk: Desk,
+    command: list[str],
+    *,
+    columns: int = 100,
+    rows: int = 30,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    """Run a command of a desk on a terminal, which is closed afterwards."""
+    socket = desk.home.parent / "terminal.sock"
+    socket.unlink(missing_ok=True)
+    size = ["-x", str(columns), "-y", str(rows)]
+    start = ["start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";", "new-session", "-d", *size]
+    subprocess.run(
+        ["tmux", "-S", str(socket), "-f", "/dev/null", *start, "-c", str(desk.folder), *command],
+        env={**desk.environment, **(env or {})},
+        timeout=10,
+        check=True,
+    )
+    opened = Terminal(socket)
+    try:
+        yield opened
+    finally:
+        opened.close()
