@@ -50,3 +50,12 @@ def test_a_name_without_end_is_cut():
 def test_as_json():
     problem = Problem("x", "y", (Location("rl.py", 3),))
     assert problem.to_json() == {"what": "x", "remedy": "y", "where": [{"file": "rl.py", "line": 3}]}
+
+
+def test_the_same_mistake_of_a_loop_is_one_line_that_counts_them():
+    place = Location("stacks/rl.py", 14)
+    many = [Problem(f'agent-{n} connects to "x", which nobody binds', "bind it", (place,)) for n in range(8)]
+    details = PlanError("rl", [*many, Problem("ps has no command", "say one", (place,))]).details
+    assert len(details) == 3
+    assert details[0].startswith('  agent-0 and 7 more: connects to "x", which nobody binds   ')
+    assert details[1].startswith("  ps has no command   ")

@@ -340,7 +340,7 @@ def told(experiment: Experiment, target: Target) -> str:
         plan.to_json()
         return str(plan)
     report = PlanError("rl", found).report()
-    assert len(report.split("\n")) == len(set(found)) + 2
+    assert len(report.split("\n")) <= len(set(found)) + 2
     return report
 
 
