@@ -224,7 +224,7 @@ def test_limits_hold_on_both_sides():
     with pytest.raises(MessageTooLargeError):
         codec.Encoder(small).encode({"a": np.zeros(200)})
     assert codec.Decoder(small).decode(codec.Encoder(small).encode(nested(5))) == nested(5)
-    deep = bytes(memoryview(codec.encode(1))[:2]) + b"\x91" * 65 + b"\x01"
+    deep = bytes(memoryview(codec.encode(1)[0])[:2]) + b"\x91" * 65 + b"\x01"
     with pytest.raises(MalformedMessageError, match="deeper"):
         codec.decode([deep])
 
