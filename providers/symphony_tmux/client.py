@@ -1,4 +1,4 @@
-"""Everything that is said to tmux, with a deadline and one line of error; the only module that runs the tmux command."""
+"""Everything that is said to tmux, with a deadline and one line of error; no other module runs tmux."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NoServer(TmuxError):
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane as tmux knows it; owner and what follows are empty for panes that are not a process of ours."""
+    """One pane as tmux knows it; owner and what follows are empty when it is no process of ours."""
 
     session_id: str
     window_id: str
@@ -100,7 +100,7 @@ class Listing:
 
 
 def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
-    """One client call, the commands in it separated by ";" items; prepare raises the limits of a server it starts."""
+    """One client call, its commands separated by ";" items; prepare raises the limits of the server."""
     command = [tmux(), "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
     if prepare:
         command = ["/bin/sh", "-c", PREPARE, *command]
@@ -120,7 +120,7 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
         raise TmuxError(
             f"the tmux server {server!r} does not answer within {DEADLINE:.0f} s",
             where=str(paths.tmux_socket(server)),
-            remedy="it may be stopped or out of file descriptors; look at it, or end it",
+            remedy="It may be stopped or out of file descriptors; look at it, or end it",
         ) from None
     except OSError as error:
         raise TmuxError(f"tmux cannot be run: {error}") from None
@@ -141,7 +141,7 @@ def list_panes(server: str) -> Listing:
             return Listing()
         if not any(map(_is_ending, found.panes)):
             break
-        # tmux 3.3a at times overlooks the end of a child until the next one ends, or until it is told to look.
+        # tmux 3.3a at times overlooks the end of a child until the next one ends, or it is told to look.
         with suppress(ProcessLookupError):
             os.kill(found.server_pid, signal.SIGCHLD)
         time.sleep(0.02)
@@ -155,7 +155,7 @@ def _is_ending(pane: Pane) -> bool:
 
 
 def parse(text: str) -> Listing:
-    """The listing in the answer of tmux; what does not look like one of its lines is left out."""
+    """The listing in an answer of tmux; what does not look like one of its lines is left out."""
     rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
     sessions = {
         row["session_id"]: Session(
@@ -173,7 +173,7 @@ def tmux() -> str:
     """The tmux command, new enough."""
     found = shutil.which("tmux")
     if found is None:
-        raise TmuxError("tmux is not installed", remedy="install it (apt install tmux, brew install tmux)")
+        raise TmuxError("tmux is not installed", remedy="Install it (apt install tmux, brew install tmux)")
     try:
         said = subprocess.run(
             [found, "-V"], capture_output=True, timeout=DEADLINE, check=False

@@ -1,4 +1,4 @@
-"""The exact environment of a process: what it declares and the little the caller passes on; launch asks here."""
+"""The exact environment of a process, from what it declares and what the caller passes on; launch asks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def own_folder(path: Path) -> Path:
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
-        raise SymphonyError(f"{path} is not a folder of this user", remedy="remove it or set SYMPHONY_HOME")
+        raise SymphonyError(f"{path} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
     if facts.st_mode & 0o077:
         path.chmod(0o700)
     return path
@@ -78,7 +78,7 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
         os.close(descriptor)
         if time.monotonic() > deadline:
             raise SymphonyError(
-                f"{what} is busy: another run holds {path}", remedy="try again when it is done"
+                f"{what} is busy: another run holds {path}", remedy="Try again when it is done"
             )
         time.sleep(0.01)
 
@@ -93,5 +93,5 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """The files below a folder; one that another run removes meanwhile is left out, where Path.glob raises."""
+    """The files below a folder; Path.glob raises when another run removes one meanwhile."""
     return [folder / found for found in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207

@@ -1,10 +1,10 @@
-"""The inputs of a Session and a Window as typed values, and every fault in them; the CRUD modules read these."""
+"""The inputs of a Session and a Window as typed values, and all faults in them; the CRUD modules ask here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from symphony.errors import UserError
 from symphony_tmux import names
@@ -81,17 +81,20 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
     """Raises the first fault, as session_inputs does."""
     _refuse(window_problems(props), str(props.get("path", "")))
-    lists = {name: tuple(props.get(name) or ()) for name in ("argv", "script", "preamble", "uses", "inherit")}
-    mappings = {name: dict(props.get(name) or {}) for name in MAPPINGS}
     return WindowInputs(
         session=props["session"],
         server=_server(props),
         owner=props["owner"],
         path=props["path"],
+        argv=_list(props, "argv"),
+        script=_list(props, "script"),
+        preamble=_list(props, "preamble"),
         cwd=props.get("cwd") or "",
+        env=_mapping(props, "env"),
+        services=_mapping(props, "services"),
+        uses=_list(props, "uses"),
+        inherit=_list(props, "inherit"),
         grace=float(props.get("grace", 5)),
-        **lists,
-        **mappings,
     )
 
 
@@ -125,8 +128,9 @@ def _shapes(props: Mapping[str, Any]) -> list[Problem]:
         Problem(name, "must be a list of strings") for name in LISTS if not _is_texts(props.get(name) or [])
     ]
     for name in MAPPINGS:
-        value = props.get(name) or {}
-        if not isinstance(value, Mapping) or not _is_texts([*value, *value.values()]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        value: object = props.get(name) or {}
+        entries = cast("Mapping[object, object]", value)
+        if not isinstance(value, Mapping) or not _is_texts([*entries, *entries.values()]):
             found.append(Problem(name, "must map strings to strings"))
     return found
 
@@ -150,8 +154,9 @@ def _words(props: Mapping[str, Any], name: str, fits: Callable[[str], bool]) -> 
 
 
 def _texts(props: Mapping[str, Any]) -> list[Problem]:
-    texts = {name: [*(props.get(name) or [])] for name in LISTS} | {"cwd": [props.get("cwd") or ""]}
-    texts |= {name: [*(props.get(name) or {}).values()] for name in MAPPINGS}
+    texts: dict[str, list[str]] = {name: [*_list(props, name)] for name in LISTS}
+    texts["cwd"] = [props.get("cwd") or ""]
+    texts |= {name: [*_mapping(props, name).values()] for name in MAPPINGS}
     return [
         Problem(name, "holds a NUL byte")
         for name, values in texts.items()
@@ -162,7 +167,7 @@ def _texts(props: Mapping[str, Any]) -> list[Problem]:
 def _variables(props: Mapping[str, Any]) -> list[Problem]:
     found: list[Problem] = []
     for field in MAPPINGS:
-        for name in props.get(field) or {}:
+        for name in _mapping(props, field):
             if not names.is_variable(name):
                 found.append(Problem(field, f"{name!r} is no name of a variable"))
             elif name in SHELLS_OWN or name == names.MARKER:
@@ -170,6 +175,14 @@ def _variables(props: Mapping[str, Any]) -> list[Problem]:
                     Problem(field, f"{name} cannot be declared, it is set by the shell or by symphony")
                 )
     return found
+
+
+def _list(props: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(cast("Sequence[str]", props.get(name) or ()))
+
+
+def _mapping(props: Mapping[str, Any], name: str) -> dict[str, str]:
+    return dict(cast("Mapping[str, str]", props.get(name) or {}))
 
 
 def _is_texts(value: object) -> bool:

@@ -13,7 +13,10 @@ from symphony_tmux.environment import Caller, environment
 from symphony_tmux.inputs import WindowInputs
 
 # What the tmux server and tmux itself put into a pane.
-PANE_VARIABLES = b"TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM PATH HOME USER LOGNAME SHELL LANG OLDPWD"
+PANE_VARIABLES = (
+    b"TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM PATH HOME USER SHELL"
+    b" LOGNAME LANG OLDPWD"
+)
 
 
 def content(inputs: WindowInputs, marker: str, caller: Caller) -> bytes:
@@ -36,7 +39,7 @@ def quote(text: bytes) -> bytes:
 
 
 def shell(inputs: WindowInputs) -> str:
-    """Lines of the user run in bash where there is one, for `source` and the like; else, as for argv alone, /bin/sh."""
+    """Lines of the user run in bash where there is one, for `source` and its like; all else in /bin/sh."""
     return _bash() if inputs.preamble or inputs.script else "/bin/sh"
 
 

@@ -1,7 +1,7 @@
 """Reads what processes printed, with the time of each part; the tmux backend's `logs` and status ask here.
 
-The supervisor writes beside each log an index of "<time> <offset> [event]" lines, at most four a second; a full
-log is moved to log.1 with its index. Offsets are those of the file they lie beside.
+The supervisor writes beside each log an index of "<time> <offset> [event]" lines, at most four a second; a
+full log is moved to log.1 with its index. Offsets are those of the file they lie beside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|more|exit|signal) (\d+))?")
-# Parts of the index are this far apart, so what came at a time can lie in the part before.
+# Marks are this far apart at least, so what came at a time can lie in the part before.
 RESOLUTION = 0.25
 
 
@@ -57,7 +57,7 @@ def marks(log: Path | str) -> list[Mark]:
 
 
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Every attempt the index still knows: number, when it began, and the mark of its end when it has ended."""
+    """Every attempt the index still knows: number, when it began, the mark of its end if it has ended."""
     found: list[tuple[int, float, Mark | None]] = []
     for mark in [*marks(Path(f"{log}.1")), *marks(log)]:
         if mark.event == "start":
@@ -98,7 +98,7 @@ def end(log: Path | str) -> Position:
 
 
 def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
-    """What is appended from there on, over rotations; None whenever there is nothing new, after a short pause."""
+    """What is appended from there on, over rotations; None when there is nothing new, then a short pause."""
     at = position or Position()
     while True:
         data, at = _read_on(Path(log), at)

@@ -187,7 +187,7 @@ def _read() -> dict[str, Held]:
         raise SymphonyError(
             f"the table of leased ports is not readable: {error}",
             where=str(_folder() / "ports.json"),
-            remedy="remove the file when no experiment runs",
+            remedy="Remove the file when no experiment runs",
         ) from error
     return cast("dict[str, Held]", found) if isinstance(found, dict) else {}
 

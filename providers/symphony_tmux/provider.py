@@ -18,6 +18,7 @@ from pulumi.dynamic import (
     ResourceProvider,
     UpdateResult,
 )
+from pulumi.output import Unknown
 from pulumi.runtime import rpc
 
 from symphony_tmux import inputs, servicer, sessions, windows
@@ -50,6 +51,8 @@ class SessionProvider(ResourceProvider):
         return _checked(news, problems)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        if _is_unknown(_news):
+            return DiffResult(True)
         found = sessions.diff(_olds, _news, _run)
         return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
 
@@ -88,6 +91,8 @@ class WindowProvider(ResourceProvider):
         return _checked(news, problems)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        if _is_unknown(_news):
+            return DiffResult(True)
         found = windows.diff(_olds, _news, _run)
         return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
 
@@ -128,4 +133,4 @@ def _is_unknown(value: object) -> bool:
         return any(map(_is_unknown, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     if isinstance(value, list):
         return any(map(_is_unknown, value))  # pyright: ignore[reportUnknownArgumentType]
-    return value == rpc.UNKNOWN
+    return isinstance(value, Unknown) or value == rpc.UNKNOWN

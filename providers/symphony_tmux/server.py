@@ -1,4 +1,4 @@
-"""Makes the tmux server and the session of an experiment, once whoever comes first; sessions and windows ask here."""
+"""Makes the tmux server and the session of an experiment, once; sessions and start ask here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ C-b d leaves; the processes run on. This window runs nothing.
 
 
 def ensure_session(server: str, name: str, owner: str, world: World) -> Session:
-    """The session of this owner, made when it is missing; a session of that name of anybody else is refused."""
+    """The session of this owner, made when missing; a session of that name of anybody else is refused."""
     with world.lock:
         found = world.listing(server).session(name)
         if found is None:
@@ -48,11 +48,11 @@ def ensure_session(server: str, name: str, owner: str, world: World) -> Session:
                     world.forget(server)
                     found = world.listing(server).session(name)
     if found is None:
-        raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="try again")
+        raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
     if found.owner != owner:
         raise UserError(
             f"the tmux session {name} belongs to {names.stack(found.owner)}",
-            remedy="delete that experiment or give this one another name",
+            remedy="Delete that experiment or give this one another name",
         )
     return found
 

@@ -18,7 +18,7 @@ _done = threading.Event()
 
 
 class _OneLine:
-    """Stands for the module `traceback` in the servicer: our own errors are one line, all others are as ever."""
+    """Stands for the module `traceback` in the servicer: our own errors are one line, others as ever."""
 
     @staticmethod
     def format_exc() -> str:

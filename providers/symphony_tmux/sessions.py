@@ -1,4 +1,4 @@
-"""Create, diff, read, update and delete of one experiment, over plain dicts; the provider is a thin face on it."""
+"""Create, diff, read, update, delete of one experiment, over plain dicts; the provider calls these."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 from symphony import paths
 from symphony.errors import UserError
 from symphony_tmux import changes, client, files, launch, machine, names, record, server
+from symphony_tmux.client import Pane
 from symphony_tmux.inputs import WindowInputs
 from symphony_tmux.world import World
 
 SUPERVISOR = Path(__file__).with_name("supervise.pl")
 LOG_CAP = 100 * 1024 * 1024
-STARTED = "#{window_id} #{pane_id} #{pane_pid}"
+STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
 PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 TRIES = 5
 
@@ -32,7 +34,12 @@ def start(
     digest, launched = changes.digest(props), time.time()
     mark = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
     # Not respawn-pane: tmux 3.3a then closes the pane of the new process as soon as its output was piped.
-    window_id, pane_id, pid = _new_window(inputs, attempt, mark, folder, index, world).split()
+    window_id, pane_id, pid, session_id, at = _new_window(inputs, attempt, mark, folder, index, world).split()
+    pane = Pane(session_id, window_id, pane_id, int(at), int(pid), False, None, None, 0)
+    pane = replace(
+        pane, owner=inputs.owner, path=inputs.path, attempt=attempt, launched=launched, digest=digest
+    )
+    world.placed(inputs.server, inputs.owner, inputs.path, pane)
     outputs = {
         "window_id": window_id,
         "pane_id": pane_id,
@@ -60,7 +67,7 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
 
 def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.cwd and not Path(inputs.cwd).is_dir():
-        raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="make it")
+        raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
     folder = files.own_folder(names.process_folder(inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
     files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller()))

@@ -1,4 +1,4 @@
-"""Ends whole process trees: TERM to all, grace, KILL until none is left; nothing that is not ours is ever signalled."""
+"""Ends whole process trees, and nothing else: TERM to all, grace, KILL until none is left."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """One run at a time changes an experiment; the CRUD modules take their turn before the first change.
 
-The engine's stack lock ends with the engine; its provider may live a little longer and must not meet the next one.
+The engine's stack lock ends with the engine; its provider may live a little longer and must not meet
+the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Create, diff, read, update and delete of one process, over plain dicts; the provider is a thin face on it."""
+"""Create, diff, read, update, delete of one process, over plain dicts; the provider calls these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SILENT = ("grace", "uses")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """changed: what to do something for; replaced: the fields that need another window; reason: of a repair."""
+    """changed: what needs doing something; replaced: fields that need another window; reason: of a repair."""
 
     changed: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Difference:
 
 
 def reason(old_inputs: Props, world: World) -> str:
-    """Why the process that state believes running must be started again, told before the outputs are known."""
+    """Why what state believes running must be started again, told before the outputs are known."""
     known = record.read(old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
         return ""
@@ -96,6 +96,7 @@ def delete(props: Props, world: World) -> None:
     _take_down(owner, path, panes, float(props.get("grace", 5)), _last(props))
     for pane in panes:
         _kill_pane(server, pane)
+    world.placed(server, owner, path, None)
     folder = names.process_folder(session, path)
     start.let_go(folder)
     for name in ("launch.sh", record.NAME):
@@ -112,6 +113,7 @@ def take_down_stray(server: str, owner: str, path: str, grace: float, world: Wor
     _take_down(owner, path, panes, grace, [])
     for pane in panes:
         _kill_pane(server, pane)
+    world.placed(server, owner, path, None)
 
 
 def _adopted(wanted: WindowInputs, kept: Props, world: World, after: int = 0) -> dict[str, Any] | None:
@@ -211,5 +213,5 @@ def refuse_other_host(props: Props, what: str) -> None:
     if props["host"] != host():
         raise SymphonyError(
             f"{what} was started on host {props['host']}, this is {host()}",
-            remedy=f"run the command on {props['host']}; SYMPHONY_HOST names this host if it was renamed",
+            remedy=f"Run the command on {props['host']}; SYMPHONY_HOST names this host if it was renamed",
         )

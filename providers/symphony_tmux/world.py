@@ -1,9 +1,9 @@
-"""What the machine looked like when this run began, listed once; the CRUD modules ask it instead of tmux and /proc."""
+"""What the machine looked like when this run began, listed once; the CRUD modules ask it."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symphony_tmux import client, machine, names
 from symphony_tmux.client import Listing, Pane
@@ -32,6 +32,14 @@ class World:
             for key in [key for key in self._indexes if key[0] == server]:
                 del self._indexes[key]
 
+    def placed(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
+        """From now on this pane, or none, is that of the process."""
+        with self.lock:
+            known = self._listings.get(server)
+            if known is not None:
+                others = [one for one in known.panes if (one.owner, one.path) != (owner, path)]
+                self._listings[server] = replace(known, panes=(*others, pane) if pane else tuple(others))
+
     def panes(self, server: str, owner: str, path: str) -> list[Pane]:
         """The panes marked as this process; more than one only after something went wrong."""
         return [one for one in self.listing(server).panes if (one.owner, one.path) == (owner, path)]
@@ -42,7 +50,7 @@ class World:
         return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
 
     def trees(self, owner: str) -> dict[str, list[Process]]:
-        """The living processes with a marker of the owner, by process path, as they were when the run began."""
+        """The living processes with a marker of the owner, by process path, when the run began."""
         with self.lock:
             if self._marked is None:
                 self._marked = {}

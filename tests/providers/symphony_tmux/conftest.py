@@ -1,4 +1,4 @@
-"""A private home of symphony for every test, a rig that speaks to the CRUD functions, and the check that nothing is left."""
+"""A private home for every test, a rig over the CRUD functions, and the check that nothing is left."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for key in list(turn._held):
         os.close(turn._held.pop(key))
     survivors = [one for one in machine.scan() if one.identity not in before and _is_of(one.pid, folder)]
-    described = [Path(f"/proc/{one.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for one in survivors]
+    described = [
+        Path(f"/proc/{one.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for one in survivors
+    ]
     for one in survivors:
         os.kill(one.pid, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
@@ -113,7 +115,7 @@ def _end_servers(folder: Path) -> list[str]:
 def _is_of(pid: int, folder: Path) -> bool:
     """It runs in the home, writes there, or was told of it."""
     try:
-        if Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder):
+        if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder):
             return pid != os.getpid()
         return str(folder).encode() in Path(f"/proc/{pid}/environ").read_bytes() and pid != os.getpid()
     except OSError:

@@ -97,12 +97,17 @@ def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: p
     resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (32, hard))
     try:
         began = time.monotonic()
-        with pytest.raises(TmuxError) as caught:
-            for number in range(40):
-                began = time.monotonic()
+        error, last = None, 0.0
+        for number in range(40):
+            began = time.monotonic()
+            try:
                 rig.start(f"p{number}", "sleep", "100")
-        assert time.monotonic() - began < 8
-        assert "\n" not in str(caught.value)
+            except TmuxError as caught:
+                error, last = caught, time.monotonic() - began
+                break
+        assert error is not None
+        assert last < 8
+        assert "\n" not in str(error)
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -139,8 +144,7 @@ def test_version(home: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: b
 def test_no_server_is_an_empty_listing(home: Path) -> None:
     assert client.list_panes("default") == client.Listing()
     (home / "tmux").mkdir(mode=0o700)
-    with open(home / "tmux" / "default.sock", "w"):
-        pass
+    (home / "tmux" / "default.sock").touch()
     assert client.list_panes("default") == client.Listing()
 
 

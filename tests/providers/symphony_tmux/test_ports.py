@@ -85,7 +85,8 @@ def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
     """By marker; by its parent; and by what was recorded when it wiped its environment, as redis does."""
     rig.session("a", "b")
     chosen = ports.lease(rig.owner, {"p": None, "q": None}, record=True).ports
-    serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1]))); print('up',flush=True); time.sleep(100)"
+    serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1])))"
+    serve += "; print('up',flush=True); time.sleep(100)"
     a = rig.start("a", sys.executable, "-c", serve, str(chosen["p"]))
     b = rig.start("b", "sh", "-c", 'env -i "$0" "$@" & wait', sys.executable, "-c", serve, str(chosen["q"]))
     rig.until(lambda: b"up" in rig.printed(a) and b"up" in rig.printed(b))

@@ -43,7 +43,8 @@ def test_many_at_once_start_one_server(home: Path) -> None:
     """Twelve processes of different experiments come to a machine without a server."""
     code = (
         "import sys; from symphony_tmux import sessions; from symphony_tmux.world import World\n"
-        "n=sys.argv[1]; o=sessions.create(dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1),World())\n"
+        "n=sys.argv[1]; i=dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1)\n"
+        "o=sessions.create(i,World())\n"
         "print(o[1]['server_pid'])"
     )
     run = [
@@ -56,7 +57,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
 
 
 def test_server_that_ends_while_others_start(home: Path) -> None:
-    """The last session goes again and again while others come: the loser of that race starts the server anew."""
+    """The last session goes again and again while others come: who loses that race starts a server."""
 
     def one(number: int) -> None:
         for _ in range(8):
@@ -226,7 +227,8 @@ def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from symphony_tmux import turn
 
     monkeypatch.setattr(turn, "SECONDS", 0.3)
-    code = "import sys,time; from symphony_tmux import turn; turn.take('default', 'rl'); print('held', flush=True); time.sleep(60)"
+    code = "import time; from symphony_tmux import turn; turn.take('default', 'rl')"
+    code += "; print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()

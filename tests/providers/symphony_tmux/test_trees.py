@@ -1,4 +1,4 @@
-"""Stopping takes the whole tree and nothing else: daemons, ignorers, stopped and forking processes, reused pids."""
+"""Stopping takes the whole tree and nothing else: daemons, ignorers, stopped ones, reused pids."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
 
 
 def test_strangers_are_never_signalled(rig: Any) -> None:
-    """A stranger in the session of ours, with a marker that only looks like one, or with a pid of ours, lives on."""
+    """Strangers with a marker that only looks like ours, or with a pid that was ours, live on."""
     rig.session("a", "a/b")
     outputs = rig.start("a", "sleep", "100")
     markers = [

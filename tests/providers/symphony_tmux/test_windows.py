@@ -1,9 +1,10 @@
-"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and what a diff says about it."""
+"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and what a diff says."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_command_that_does_not_exist(rig: Any) -> None:
 
 
 def test_short_processes_lose_nothing(rig: Any) -> None:
-    """A process that writes and ends at once: 100 times, from four threads, while the machine is busy with them."""
+    """A process that writes and ends at once: 100 times, from four threads, on a busy machine."""
     lines = 300
     rig.session(*(f"p{i}" for i in range(100)))
     world = World()
@@ -345,7 +346,7 @@ def test_limits_of_the_caller_reach_the_process(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "ulimit -S -n; ulimit -S -c")
     rig.ended(outputs)
-    shell = os.popen("ulimit -S -n; ulimit -S -c").read().split()
+    shell = subprocess.check_output(["sh", "-c", "ulimit -S -n; ulimit -S -c"], text=True).split()
     assert rig.printed(outputs).decode().split() == shell
 
 

@@ -1,0 +1,203 @@
+"""The contract with Pulumi, spoken to the real servicer over gRPC, and what of it is frozen in states."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pulumi
+import pytest
+from google.protobuf import json_format, struct_pb2
+from pulumi.runtime import proto
+from pulumi.runtime.proto import provider_pb2_grpc
+
+from symphony_tmux import provider, resources
+
+OWNER = "proj/rl#abcd1234"
+
+
+def test_providers_in_the_state_never_change() -> None:
+    """These texts lie in the state of every user: code that cannot read them cannot delete."""
+    golden = {
+        resources.SESSION_PROVIDER: provider.SessionProvider,
+        resources.WINDOW_PROVIDER: provider.WindowProvider,
+    }
+    assert list(golden) == [
+        "gASVMQAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA9TZXNzaW9uUHJvdmlkZXKUk5QpgZQu",
+        "gASVMAAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA5XaW5kb3dQcm92aWRlcpSTlCmBlC4=",
+    ]
+    for text, kind in golden.items():
+        assert type(pickle.loads(base64.b64decode(text))) is kind
+        assert kind.serialize_as_secret_always is False
+    assert resources.SESSION_TYPE == "pulumi-python:dynamic/symphony_tmux:Session"
+    assert resources.WINDOW_TYPE == "pulumi-python:dynamic/symphony_tmux:Window"
+
+
+def test_two_thousand_resources_in_one_program() -> None:
+    class Monitor(pulumi.runtime.Mocks):
+        def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+            return args.name, args.inputs
+
+        def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+            return {}
+
+    pulumi.runtime.set_mocks(Monitor())
+    for number in range(2000):
+        resources.Window(f"p{number}", session="rl", owner=OWNER, path=f"p{number}", argv=["true"])
+
+
+class Servicer:
+    """`python -m pulumi.dynamic`, as the engine starts it, and one resource of it."""
+
+    def __init__(self, stub: Any, reference: str) -> None:
+        self.stub, self.reference = stub, reference
+
+    def _struct(self, props: dict[str, Any]) -> struct_pb2.Struct:
+        return json_format.ParseDict({**props, "__provider": self.reference}, struct_pb2.Struct())
+
+    def _plain(self, found: struct_pb2.Struct) -> dict[str, Any]:
+        plain = json_format.MessageToDict(found)
+        assert plain.pop("__provider") == self.reference
+        return plain
+
+    def check(self, olds: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        asked = proto.CheckRequest(olds=self._struct(olds) if olds else None, news=self._struct(news))
+        said = self.stub.Check(asked)
+        return self._plain(said.inputs), [failure.reason for failure in said.failures]
+
+    def create(self, props: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        said = self.stub.Create(proto.CreateRequest(properties=self._struct(props)))
+        return said.id, self._plain(said.properties)
+
+    def diff(self, olds: dict[str, Any], news: dict[str, Any]) -> Any:
+        return self.stub.Diff(proto.DiffRequest(id="x", olds=self._struct(olds), news=self._struct(news)))
+
+    def update(self, olds: dict[str, Any], news: dict[str, Any]) -> dict[str, Any]:
+        asked = proto.UpdateRequest(id="x", olds=self._struct(olds), news=self._struct(news))
+        return self._plain(self.stub.Update(asked).properties)
+
+    def read(self, props: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        said = self.stub.Read(proto.ReadRequest(id="x", properties=self._struct(props)))
+        return said.id, self._plain(said.properties)
+
+    def delete(self, props: dict[str, Any]) -> None:
+        self.stub.Delete(proto.DeleteRequest(id="x", properties=self._struct(props)))
+
+
+@pytest.fixture
+def servicers(home: Any) -> Iterator[tuple[Servicer, Servicer]]:
+    with subprocess.Popen([sys.executable, "-u", "-m", "pulumi.dynamic", "x"], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        port = int(run.stdout.readline())
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = provider_pb2_grpc.ResourceProviderStub(channel)
+            stub.Configure(proto.ConfigureRequest())
+            session = Servicer(stub, resources.SESSION_PROVIDER)
+            window = Servicer(stub, resources.WINDOW_PROVIDER)
+            yield session, window
+        run.kill()
+
+
+SESSION = {"name": "rl", "owner": OWNER, "server": "default", "processes": ["a", "b"], "grace": 1}
+WINDOW = {
+    "session": "rl",
+    "owner": OWNER,
+    "server": "default",
+    "path": "a",
+    "argv": ["sleep", "100"],
+    "grace": 1,
+}
+NONE, SOME = proto.DiffResponse.DIFF_NONE, proto.DiffResponse.DIFF_SOME
+
+
+def test_life(servicers: tuple[Servicer, Servicer]) -> None:
+    session, window = servicers
+    inputs, failures = session.check({}, SESSION)
+    assert (inputs, failures) == (SESSION, [])
+    session_id, session_outputs = session.create(inputs)
+    assert session_id == "default/rl"
+    assert session_outputs.items() >= SESSION.items()
+    window_id, outputs = window.create(window.check({}, WINDOW)[0])
+    assert window_id == "default/rl/a"
+    assert outputs.items() >= WINDOW.items()
+    assert set(outputs) - set(WINDOW) == {
+        *("pane_id", "window_id", "pid", "start_time", "boot_id", "host", "attempt", "log", "socket"),
+        *("launched", "digest", "status"),
+    }
+    assert window.diff(outputs, WINDOW).changes == NONE
+    news = {**WINDOW, "argv": ["sleep", "200"]}
+    assert window.diff(outputs, news).changes == SOME
+    assert not window.diff(outputs, news).replaces
+    other = window.diff(outputs, {**WINDOW, "session": "x"})
+    assert (list(other.replaces), other.deleteBeforeReplace) == (["session"], True)
+    after = window.update(outputs, news)
+    assert set(after) == set(outputs)
+    assert (after["attempt"], after["argv"]) == (2, ["sleep", "200"])
+    session.delete(session_outputs)
+    session.delete(session_outputs)
+    window.delete(after)
+
+
+def test_read_of_what_is_gone(servicers: tuple[Servicer, Servicer]) -> None:
+    session, window = servicers
+    _, session_outputs = session.create(SESSION)
+    _, outputs = window.create(WINDOW)
+    assert window.read(outputs) == ("x", outputs)
+    session.delete(session_outputs)
+    assert window.read(outputs) == ("", {})
+
+
+def test_failures_of_check_name_the_input(servicers: tuple[Servicer, Servicer]) -> None:
+    _, window = servicers
+    _, failures = window.check({}, {**WINDOW, "path": "../x", "env": {"A B": "1"}})
+    assert len(failures) == 1
+    assert "'../x' is no name" in failures[0]
+    assert window.check({}, {**WINDOW, "env": {"A": "\0"}})[1] == ["holds a NUL byte"]
+
+
+def test_unknown_inputs_pass_check(servicers: tuple[Servicer, Servicer]) -> None:
+    _, window = servicers
+    unknown = {**WINDOW, "env": {"A": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}}
+    assert window.check({}, unknown) == (unknown, [])
+    assert window.diff({**WINDOW, "host": "x"}, unknown).changes == SOME
+
+
+def test_own_errors_are_one_line_and_bugs_are_not(servicers: tuple[Servicer, Servicer]) -> None:
+    session, window = servicers
+    with pytest.raises(grpc.RpcError) as caught:
+        window.create({**WINDOW, "cwd": "/no/such"})
+    assert caught.value.details() == "the start folder /no/such does not exist (a). Make it."
+    with pytest.raises(grpc.RpcError) as caught:
+        window.diff({}, WINDOW)
+    assert "Traceback" in caught.value.details()
+    session.delete({**SESSION, "host": _host(), "server": "default"})
+
+
+def _host() -> str:
+    from symphony_tmux import machine
+
+    return machine.host()
+
+
+def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
+    session, window = servicers
+    paths = [f"p{number}" for number in range(24)]
+    _, outputs = session.create({**SESSION, "processes": paths})
+    found: dict[str, dict[str, Any]] = {}
+
+    def create(path: str) -> None:
+        found[path] = window.create({**WINDOW, "path": path})[1]
+
+    threads = [threading.Thread(target=create, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one["pane_id"] for one in found.values()}) == 24
+    session.delete(outputs)
