@@ -57,6 +57,16 @@ def programs(say: Callable[[str], None]) -> dict[str, Path]:
     return found
 
 
+def possible() -> bool:
+    """Whether all is built, or can be."""
+    if all(cached(module).is_dir() for module in ALL):
+        return True
+    try:
+        return bool(_go())
+    except ToolchainError:
+        return False
+
+
 def cached(module: Module) -> Path:
     """Where the programs of this module belong; the name changes with anything that changes them."""
     digest = hashlib.sha256()

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -43,6 +44,8 @@ READY_WITHIN = 60
 # Images pushed and built outlive `down`: they are costly to make and hold nothing of the cluster.
 KEPT = ("registry", "docker", "lock", "users")
 HOLDER = "node-namespace"
+# From here on links, rules and settings of the machine are this cluster's, to be removed by `down`.
+OWNS_MACHINE = "owns-machine"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Status:
 def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
     """Bring it up, or only what of it does not run; returns when pods can be made and names resolve."""
     _require_root()
+    _require_room_for_sockets(layout)
     packages.ensure(say)
     programs = build.programs(say)
     with locked(layout):
@@ -107,6 +111,17 @@ def status(layout: Layout) -> Status:
     )
 
 
+def impossible() -> str:
+    """Why no cluster can be brought up on this machine, '' when it can; any other failure is a defect."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "the one-machine cluster needs root on Linux"
+    if not build.possible():
+        return "the one-machine cluster is not built, and there is no Go >= 1.24 to build it"
+    if packages.missing() and not shutil.which("apt-get"):
+        return f"the one-machine cluster needs {' '.join(packages.missing())}"
+    return ""
+
+
 @contextlib.contextmanager
 def locked(layout: Layout) -> Iterator[None]:
     """One `up` or `down` at a time; a dead holder frees the lock by itself."""
@@ -125,8 +140,10 @@ def locked(layout: Layout) -> Iterator[None]:
 
 
 def _prepare(layout: Layout) -> None:
+    network.require_free()
     for folder in ("run", "logs"):
         layout.path(folder).mkdir(exist_ok=True)
+    layout.path(OWNS_MACHINE).touch()
     certificates.make(layout)
     kubeconfigs.write(layout)
     node.configure(layout)
@@ -239,11 +256,12 @@ def _clear(layout: Layout) -> None:
     for name in ("kubelet", "dockerd", "registry"):
         daemons.stop(layout, name, grace=5)
     processes.end_all(layout.folder)
-    network.remove_links(with_docker=with_docker)
-    firewall.clean(with_docker=with_docker)
-    kernel.restore(layout)
-    kernel.remove_cgroups(layout)
-    node.remove_mount_points(layout)
+    if layout.path(OWNS_MACHINE).exists():
+        network.remove_links(with_docker=with_docker)
+        firewall.clean(with_docker=with_docker)
+        kernel.restore(layout)
+        kernel.remove_cgroups(layout)
+        node.remove_mount_points(layout)
     for path in layout.folder.iterdir():
         if path.name not in KEPT:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -253,6 +271,14 @@ def _require_root() -> None:
     if os.geteuid() != 0:
         raise ToolchainError(
             "the cluster needs root (mounts, links, iptables); use kind or a real cluster otherwise"
+        )
+
+
+def _require_room_for_sockets(layout: Layout) -> None:
+    """A socket's path holds 107 characters, and Docker needs 37 of them below the folder."""
+    if len(str(layout.folder)) > 70:
+        raise ToolchainError(
+            f"{layout.folder} is too long for sockets: give a --folder of 70 characters or shorter"
         )
 
 

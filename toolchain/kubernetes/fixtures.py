@@ -12,11 +12,11 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from toolchain.kubernetes import cluster as one_machine
-from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import Layout
 
 KWOK_NODES = 4
@@ -40,15 +40,12 @@ def cluster() -> Iterator[Access]:
     if existing:
         yield Access(existing)
         return
-    if os.geteuid() != 0 or sys.platform != "linux":
-        _unavailable(
-            "the one-machine cluster needs root on Linux; set SYMPHONY_TEST_KUBECONFIG to use another"
-        )
-    try:
-        with in_use(Layout.default()) as access:
-            yield access
-    except ToolchainError as error:
-        _unavailable(str(error))
+    if impossible := one_machine.impossible():
+        if os.environ.get("CI"):
+            pytest.fail(impossible)
+        pytest.skip(f"{impossible}; SYMPHONY_TEST_KUBECONFIG can name another cluster")
+    with in_use(Layout.default()) as access:
+        yield access
 
 
 @contextlib.contextmanager
@@ -76,15 +73,9 @@ def _leave(layout: Layout, users: int) -> None:
             one_machine.down(layout, say=_narrate)
 
 
-def _for_tests(layout: Layout):
+def _for_tests(layout: Layout) -> Path:
     """Its presence says that no person asked for this cluster; `down` removes it with the rest."""
     return layout.path("for-tests")
-
-
-def _unavailable(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def _narrate(text: str) -> None:

@@ -27,9 +27,6 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 def push_own(pause: Path) -> None:
     """The two images every cluster has: the one that holds a pod's namespaces, and a shell with its tools."""
     push(PAUSE_IMAGE, {"pause": pause.read_bytes()}, ["/pause"])
-    busybox = shutil.which("busybox", path=search_path())
-    if not busybox:
-        raise ToolchainError("busybox-static is not installed")
     tools = {
         f"bin/{name}": "busybox"
         for name in ("sh", "sleep", "cat", "echo", "env", "httpd", "ls", "nc", "nslookup")
@@ -38,7 +35,15 @@ def push_own(pause: Path) -> None:
         f"bin/{name}": "busybox"
         for name in ("id", "mkdir", "tar", "true", "false", "wget", "kill", "ps", "date")
     }
-    push(BUSYBOX_IMAGE, {"bin/busybox": Path(busybox).read_bytes()}, ["/bin/sh"], links={**tools, **more})
+    push(BUSYBOX_IMAGE, {"bin/busybox": busybox()}, ["/bin/sh"], links={**tools, **more})
+
+
+def busybox() -> bytes:
+    """One static program that is a shell and its tools."""
+    found = shutil.which("busybox", path=search_path())
+    if not found:
+        raise ToolchainError("busybox-static is not installed")
+    return Path(found).read_bytes()
 
 
 def push(

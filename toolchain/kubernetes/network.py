@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import time
 
-from toolchain.kubernetes.calls import ToolchainError, run, succeeds
+from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE
+
+
+def require_free() -> None:
+    """Two clusters would share the addresses: refuse before anything of the other is touched."""
+    if NODE_BRIDGE in _links():
+        raise ToolchainError(
+            f"another cluster uses this machine: the link {NODE_BRIDGE} exists. Take it down first "
+            f"(`down --folder` where it was brought up; if that is gone: ip link delete {NODE_BRIDGE})"
+        )
 
 
 def make_node_bridge() -> None:
     """A bridge without ports stands for the dummy link that not every kernel has."""
-    if not succeeds(["ip", "link", "show", NODE_BRIDGE]):
-        run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
+    run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
     run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE])
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
 
