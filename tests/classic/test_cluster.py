@@ -1,0 +1,108 @@
+"""Programs written for the original Symphony, as plain scripts through the real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.desk import Desk, desk_in
+
+# The tmux program of the original's README, its names and calls as they were.
+SCRIPT = """
+from symphony.engine import Cluster, SymphonyConfig
+from symphony.tmux import TmuxCluster
+SymphonyConfig().set_username("ada")
+SymphonyConfig().set_experiment_folder(%(folder)r)
+cluster = Cluster.new("tmux", preamble_cmds=["export FROM_CLUSTER=yes"])
+exp = cluster.new_experiment("rand")
+alice = exp.new_process("alice", cmds=["echo $FROM_CLUSTER $GREETING", "sleep 3600"])
+group = exp.new_process_group("group")
+bob = group.new_process("bob", cmds=["echo at $SYMPH_EXAMPLE_ADDR", "sleep 3600"])
+alice.binds("example")
+bob.connects("example")
+alice.set_env("GREETING", "hello")
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """The script has launched its experiment, in a folder without a project."""
+    with desk_in(tmp_path_factory.mktemp("classic")) as made:
+        (made.folder / "Pulumi.yaml").unlink()
+        script(made, "print(cluster.launch(exp, dry_run=True)); assert cluster.list_experiments() == []")
+        assert made.trees() == {}
+        script(made, "cluster.launch(exp)")
+        yield made
+
+
+def script(desk: Desk, more: str) -> str:
+    return desk.python(SCRIPT % {"folder": str(desk.home.parent / "saved")} + more).out
+
+
+def test_launched(desk: Desk) -> None:
+    assert set(desk.trees()) == {"ada-rand/alice", "ada-rand/group/bob"}
+    assert "running" in desk.symphony("process", "ada-rand").out
+    assert (desk.home.parent / "saved" / "ada-rand").is_dir()
+
+
+def test_described(desk: Desk) -> None:
+    said = script(
+        desk,
+        "d = cluster.describe_experiment('rand')\n"
+        "assert set(d) == {None, 'group'} and set(d[None]) == {'alice'} and set(d['group']) == {'bob'}, d\n"
+        "assert d['group']['bob']['State'].startswith('running'), d\n"
+        "assert cluster.describe_process_group('rand', 'group')['bob']['Ready'] == 1\n"
+        "assert cluster.describe_process('rand', 'bob', 'group')['Restarts'] == 0\n"
+        "assert cluster.list_experiments() == ['ada-rand']\n"
+        "assert cluster.fuzzy_match_experiment('ran') == 'ada-rand'\n"
+        "assert cluster.fuzzy_match_process('rand', 'bo') == 'group/bob'\n"
+        "print(cluster.external_url('rand', 'example'))",
+    )
+    assert said.strip().startswith("127.0.0.1:")
+
+
+def test_logs(desk: Desk) -> None:
+    said = script(
+        desk,
+        "print(list(cluster.get_log('rand', 'alice')))\n"
+        "print(list(cluster.get_log('rand', 'bob', 'group', tail=1)))",
+    )
+    assert "['yes hello']" in said
+    assert "at 127.0.0.1:" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("cluster.launch(exp)", "experiment ada-rand exists"),
+        ("Cluster.new('slurm')", "tmux, kubernetes"),
+        ("cluster.delete('nobody')", "no experiment"),
+        ("cluster.describe_process('rand', 'alicia')", "alice"),
+        ("cluster.external_url('rand', 'exampel')", "example"),
+        ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
+    ],
+    ids=["exists", "backend", "delete", "process", "service", "plan"],
+)
+def test_mistakes_are_errors_of_ours(desk: Desk, call: str, said: str) -> None:
+    before = desk.trees()
+    code = (
+        "from symphony.errors import SymphonyError\n"
+        f"try:\n    {call}\n"
+        "except SymphonyError as error:\n    print('refused:', error, *error.details)"
+    )
+    out = script(desk, code)
+    assert "refused:" in out
+    assert said in out
+    assert desk.trees() == before
+
+
+def test_force_changes_it_and_delete_takes_it(desk: Desk) -> None:
+    before = desk.trees()
+    script(desk, "alice.set_env('GREETING', 'bye'); cluster.launch(exp, force=True)")
+    after = desk.trees()
+    assert after["ada-rand/group/bob"] == before["ada-rand/group/bob"]
+    assert after["ada-rand/alice"] != before["ada-rand/alice"]
+    script(desk, "cluster.delete_batch(['rand'])")
+    assert desk.trees() == {}
+    assert desk.servers() == []

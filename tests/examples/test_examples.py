@@ -1,0 +1,84 @@
+"""The stacks of the repository, run as their READMEs say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.desk import ROOT, SYMPHONY, Desk, desk_in, wait_for
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """The root project, as a clone would have it."""
+    folder = tmp_path / "clone"
+    for part in ("stacks", "examples"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
+    for part in ("Pulumi.yaml", "__main__.py"):
+        shutil.copy(ROOT / part, folder / part)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    with desk_in(tmp_path, folder=folder) as made:
+        yield made
+
+
+def logged(desk: Desk, *words: str) -> str:
+    return desk.symphony("logs", *words).out
+
+
+def test_hello(desk: Desk) -> None:
+    desk.symphony("up", "hello", "-y")
+    for name in ("ada", "grace"):
+        wait_for(lambda name=name: f"hello, {name}!" in logged(desk, "hello", name), 20, name, pause=0.3)
+    assert "ada says hello" in logged(desk, "hello", "server")
+    desk.symphony("delete", "hello", "-y")
+    assert desk.trees() == {}
+
+
+def test_numint_survives_a_killed_worker(desk: Desk) -> None:
+    """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""
+    settings = "config:\n  numint:workers: '3'\n  numint:steps: '600000000'\n  numint:pieces: '60'\n"
+    (desk.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
+    running = desk.start([str(SYMPHONY), "up", "numint", "-y"])
+    log = desk.home / "experiments" / "numint" / "pool-0.worker-0" / "log"
+    wait_for(lambda: log.exists() and b"piece " in log.read_bytes(), 30, "the worker works", pause=0.01)
+    pids = desk.trees()["numint/pool-0/worker-0"]
+    os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+    running.communicate(timeout=30)
+    wait_for(
+        lambda: re.search(r"pi = .*: right", logged(desk, "numint", "reducer")), 60, "the result", pause=0.5
+    )
+    said = logged(desk, "numint", "reducer")
+    assert "pi = 3.141592653" in said
+    assert "from 3 workers" in said
+    assert "60/60 pieces" in said
+    statuses = desk.processes("numint")
+    assert statuses["pool-0/worker-0"]["state"] == "failed"
+    assert "SIGKILL" in statuses["pool-0/worker-0"]["why"]
+    wait_for(lambda: desk.processes("numint")["reducer"]["state"] == "completed", 20, "the reducer ends")
+    desk.symphony("delete", "numint", "-y")
+    assert desk.trees() == {}
+
+
+def test_a_stack_without_a_program(desk: Desk) -> None:
+    ran = desk.symphony("up", "helo", "-y", code=2)
+    assert "hello" in ran.err
+    assert desk.stacks() == set()
+
+
+def test_a_second_stack_of_a_program(desk: Desk) -> None:
+    """hello.test runs stacks/hello.py beside hello, with ports of its own."""
+    desk.symphony("up", "hello", "-y")
+    desk.symphony("up", "hello.test", "-y")
+    addresses = {
+        name: desk.symphony("plan", name, "--json").json["plan"]["services"][0]["port"]
+        for name in ("hello", "hello.test")
+    }
+    assert len(set(addresses.values())) == 2
+    assert len(desk.trees()) == 6

@@ -1,0 +1,68 @@
+"""What a hand or a crash took away, a plain `pulumi up` brings back, without a refresh."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.tmux_world import TmuxWorld
+from tests.desk import Desk, desk_in, wait_for
+
+PROGRAM = """
+with Experiment() as e:
+    for name in ("a", "b", "c"):
+        e.new_process(name, command=["sleep", "3600"]).binds("service-" + name)
+"""
+UP = ("up", "--stack=rl", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as made:
+        yield made
+
+
+def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
+    world = TmuxWorld(desk)
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y")
+    before = world.identities("rl")
+    addresses = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+
+    world.lose("rl", "b")
+    assert desk.processes("rl")["b"]["state"] == "lost"
+    (row,) = desk.symphony("ls", "--json").json
+    assert "lost" in row["state"]
+    assert "symphony up rl" in row["hint"]
+    desk.pulumi(*UP)
+    after = world.identities("rl")
+    assert {path for path in after if after[path] == before[path]} == {"a", "c"}
+    assert desk.processes("rl")["b"]["restarts"] == 1
+
+    (server,) = desk.servers()
+    os.kill(server, signal.SIGKILL)
+    wait_for(lambda: not desk.servers(), 10, "the server is gone")
+    states = {path: each["state"] for path, each in desk.processes("rl").items()}
+    assert states == {"a": "lost", "b": "lost", "c": "lost"}
+    desk.pulumi(*UP)
+    restored = world.identities("rl")
+    assert {path: len(tops) for path, tops in restored.items()} == {"a": 1, "b": 1, "c": 1}
+    assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
+    assert desk.symphony("plan", "rl", "--json").json["plan"]["services"] == addresses
+    desk.symphony("delete", "rl", "-y")
+    assert desk.trees() == {}
+    assert desk.servers() == []
+
+
+def test_refresh_tells_the_truth(desk: Desk) -> None:
+    world = TmuxWorld(desk)
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y")
+    world.lose("rl", "a")
+    desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
+    desk.symphony("up", "rl", "-y")
+    assert {path: len(tops) for path, tops in world.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
