@@ -44,14 +44,13 @@ class Terminal:
     def ends(self, seconds: float = 30) -> int:
         """Wait until the command has ended; its exit code."""
         state = "#{pane_dead} #{pane_dead_status}"
-        dead = wait_for(
-            lambda: (
-                (found := self._tmux("display-message", "-p", "-t", "0", state)).startswith("1") and found
-            ),
-            seconds,
-            f"the end of the command\n{self.screen()}",
-        )
-        return int(dead.split()[1])
+
+        def ended() -> list[str]:
+            # tmux knows that a pane is dead a moment before it knows how it died.
+            words = self._tmux("display-message", "-p", "-t", "0", state).split()
+            return words if len(words) == 2 and words[0] == "1" else []
+
+        return int(wait_for(ended, seconds, f"the end of the command\n{self.screen()}")[1])
 
     def close(self) -> None:
         server = self._tmux("display-message", "-p", "#{pid}")

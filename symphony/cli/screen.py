@@ -12,6 +12,7 @@ from typing import Any
 
 # Control characters, and the marks that turn the direction of text or hide in it.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_NARROWEST = 8
 
 
 def clean(text: object) -> str:
@@ -50,14 +51,16 @@ def show_table(
 ) -> None:
     """A table whose columns line up, those in `right` to the right.
 
-    On a terminal the head is dim, columns and rows have their styles, and the last column is cut to fit.
+    On a terminal the head is dim, columns and rows have their styles, and a row takes one line.
     """
-    lines = plain_table(head, [[clean(cell) for cell in row] for row in rows], right)
+    cleaned = [[clean(cell) for cell in row] for row in rows]
     if not is_terminal():
-        print(*("".join(cells).rstrip() for cells in lines), sep="\n")
+        print(*("".join(cells).rstrip() for cells in plain_table(head, cleaned, right)), sep="\n")
         return
     paint = painter()
     columns = shutil.get_terminal_size().columns
+    fitting, *cleaned = fitted([list(head), *cleaned], columns)
+    lines = plain_table(fitting, cleaned, right)
     for number, cells in enumerate(lines):
         row_style = "dim" if number == 0 else row_styles[number - 1] if row_styles else ""
         cells[-1] = cut(cells[-1], columns - sum(map(width, cells[:-1])))
@@ -86,6 +89,17 @@ def plain_table(
         + [_padded(row[-1], widths[last], right=True) if last in right else row[-1]]
         for row in table
     ]
+
+
+def fitted(table: Sequence[Sequence[str]], columns: int) -> list[list[str]]:
+    """Rows cut to fit into columns: the last cells shrink first, the first two, with the names, never."""
+    widths = [max(map(width, cells)) for cells in zip(*table, strict=True)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - columns
+    for i in range(len(widths) - 1, 1, -1):
+        taken = max(0, min(excess, widths[i] - _NARROWEST))
+        widths[i] -= taken
+        excess -= taken
+    return [[cut(cell, widths[i]) for i, cell in enumerate(row)] for row in table]
 
 
 def cut(text: str, columns: int) -> str:

@@ -44,3 +44,21 @@ def test_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
 def test_cut_fits(text: str, columns: int) -> None:
     shown = screen.cut(screen.clean(text), columns)
     assert screen.width(shown) <= max(columns, 1)
+
+
+@pytest.mark.parametrize("columns", [200, 100, 60, 40])
+def test_a_row_fits_on_a_line_and_keeps_its_name(columns: int) -> None:
+    """The last columns shrink first, the name never."""
+    row = [
+        "+",
+        "agent-of-the-longest-name",
+        "start",
+        "args: --lr 1e-3 -> 3e-4",
+        "replay:7000 " * 5,
+        "a b c " * 9,
+    ]
+    head, fitting = screen.fitted([["", "process", "change", "why", "binds", "connects"], row], columns)
+    wide = max(sum(map(screen.width, line)) for line in screen.plain_table(head, [fitting]))
+    assert fitting[1] == row[1]
+    assert wide <= max(columns, 2 + 27 + 10 * 4)
+    assert (fitting == row) == (columns == 200)

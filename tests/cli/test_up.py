@@ -206,3 +206,20 @@ def test_a_process_that_fails_at_once_is_said(desk: Desk) -> None:
     shown = desk.symphony("process", "rl").out
     assert "exit 9" in shown
     assert "no module called gym" in shown
+
+
+def test_a_wide_plan_fits_on_a_terminal(desk: Desk) -> None:
+    """On a screen too narrow for all of it, each process still has one line."""
+    services = [f"service-number-{i}" for i in range(6)]
+    desk.write(
+        "with Experiment() as e:\n"
+        f'    e.new_process("learner", command=["sleep", "1"]).binds(*{services})\n'
+        f'    e.new_process("agent", command=["sleep", "1"]).connects(*{services})'
+    )
+    with terminal(desk, [str(SYMPHONY), "plan", "rl"], columns=70) as screen:
+        assert screen.ends() == 0
+        lines = [line for line in screen.history().splitlines() if line.strip()]
+    rows = [line.split() for line in lines]
+    learner, agent = (next(i for i, row in enumerate(rows) if name in row) for name in ("learner", "agent"))
+    assert abs(learner - agent) == 1
+    assert lines[max(learner, agent) + 1].startswith("2 start")
