@@ -82,9 +82,9 @@ def go_modules() -> Path:
 
 
 def recipe_hash() -> str:
-    """Twelve hex digits of the modules and their sums."""
+    """Twelve hex digits of the modules, their sums and the script beside them."""
     digest = hashlib.sha256(VERSION.encode())
-    for name in sorted(_GO.glob("*/go.*")):
+    for name in sorted([*_GO.glob("*/go.*"), *_GO.glob("*.sh")]):
         digest.update(name.name.encode() + name.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -123,8 +123,10 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
     match = re.search(r"non-zero exit code: (-?\d+)", message)
     if match is None:
         return SymphonyError(_first_line(message), where=outcome.stack)
-    how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]} and said no more"
-    return ProgramError(f"the program of {outcome.stack} {how}")
+    said = [line for d in outcome.diagnostics if d.severity == "info#err" for line in d.message.splitlines()]
+    more = "" if said else " and said no more"
+    how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
+    return ProgramError(f"the program of {outcome.stack} {how}", details=tuple(f"  {x}" for x in said[-20:]))
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:

@@ -29,8 +29,9 @@ def build(folder: Path, report: Report) -> Path:
     _download(folder / "cli", "engine: fetching the modules of the command line", report)
     _compile(folder / "cli", _CLI, made / "pulumi", "engine: compiling the command line", report)
     _download(folder / "python-host", "engine: fetching the modules of the Python host", report)
-    host = made / "pulumi-language-python"
+    host = made / "pulumi-language-python-host"
     _compile(folder / "python-host", _HOST, host, "engine: compiling the Python host", report)
+    shutil.copyfile(binary.go_modules() / "pulumi-language-python.sh", made / "pulumi-language-python")
     _copy_scripts(folder / "cli", made)
     return made
 

@@ -154,13 +154,27 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     """Make a stack that is missing; False when it was there."""
     if store.is_files() and store.exists(store.StackName(workspace.project, stack)):
         return False
-    done = pulumi(workspace, ["stack", "init", f"--stack={stack}", "--no-select"])
+    words = ["stack", "init", f"--stack={stack}", "--no-select"]
+    done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
         return False
+    if done.returncode and "incorrect passphrase" in done.stderr and _forget_salt(workspace, stack):
+        done = pulumi(workspace, words)
     if done.returncode:
         from symphony.engine import errors
 
         raise errors.from_text(done.stderr or done.stdout, stack=stack, project=workspace.project)
+    return True
+
+
+def _forget_salt(workspace: Workspace, stack: str) -> bool:
+    """Take out the salt that a stack of another store left in the settings; False when a secret needs it."""
+    file = config_file(workspace, stack)
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
+    kept = [line for line in lines if not line.startswith("encryptionsalt:")]
+    if len(kept) == len(lines) or any("secure:" in line for line in lines):
+        return False
+    file.write_text("".join(kept), encoding="utf-8")
     return True
 
 
