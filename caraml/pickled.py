@@ -45,6 +45,8 @@ def pickle_codec(
     """
     key = key or (None if trusted else signing_key(address))
 
+    large = [False]
+
     def encode(value: object) -> bytes | Parts:
         buffers: list[Buffer] = []
 
@@ -55,7 +57,11 @@ def pickle_codec(
             buffers.append(raw)
             return False
 
-        stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
+        if large[0]:
+            stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
+        else:
+            stream = pickle.dumps(value, protocol=5)
+        large[0] = bool(buffers) or len(stream) >= OUT_OF_BAND  # messages resemble the one before
         tag = b"" if key is None else _sign(key, stream, buffers)
         head = PICKLE + bytes((len(tag),)) + tag + stream
         return Parts((head, *buffers)) if buffers else head

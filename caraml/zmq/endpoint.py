@@ -103,10 +103,10 @@ class Endpoint:
     def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
         """The next message that can be decoded; others are rejected and counted."""
         wire = self._wire
+        deadline = 0.0
         wire.enter()
         try:
             while True:
-                started = time.monotonic()
                 try:
                     return decode(*wire.receive(timeout, waiting_for))
                 except MalformedMessageError as error:
@@ -114,6 +114,9 @@ class Endpoint:
                     self._after_rejection(error)
                 timeout = wire.timeout if timeout is None else timeout
                 if timeout >= 0:
-                    timeout = max(0.0, timeout - (time.monotonic() - started))
+                    deadline = (
+                        deadline or time.monotonic() + timeout
+                    )  # begins anew with the first rejected one
+                    timeout = max(0.0, deadline - time.monotonic())
         finally:
             wire.leave()

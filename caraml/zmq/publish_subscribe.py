@@ -49,7 +49,7 @@ log = logging.getLogger("caraml")
 Policy: TypeAlias = Literal["drop", "latest", "block"]
 
 BUDGET_BYTES = 64 << 20
-_INLINE, _DETACHED, _JOINED = range(3)
+_INLINE, _DETACHED, _JOINED, _PARTS = range(4)
 _MOST_QUEUED = 100_000
 _QUEUED_OVERHEAD = 64
 _REMEMBERED = 1024
@@ -145,7 +145,7 @@ class ZmqPub(Endpoint):
             known = self._new_topic(topic)
         known.number = number = (known.number + 1) & _LAST_NUMBER
         if type(message) is bytes and len(message) < ZERO_COPY:
-            trailer = _pack_trailer(self._publisher, number, _INLINE, MAGIC, known.length)
+            trailer = _pack_trailer(number, self._publisher, _INLINE, MAGIC, known.length)
             framed = b"".join((known.name, message, trailer))
             if len(framed) > self._largest and not self._fixed_hwm:
                 self._resize(len(framed))
@@ -159,12 +159,12 @@ class ZmqPub(Endpoint):
             self._resize(nbytes)
 
         def trailer(kind: int) -> bytes:
-            return _pack_trailer(self._publisher, topic.number, kind, MAGIC, topic.length)
+            return _pack_trailer(topic.number, self._publisher, kind, MAGIC, topic.length)
 
         if self.policy == "latest":
             return b"".join((topic.name, join(parts), trailer(_JOINED)))
         if isinstance(message, Parts):
-            return Parts((b"".join((topic.name, view(parts[0]), trailer(_INLINE))), *parts[1:]))
+            return Parts((b"".join((topic.name, view(parts[0]), trailer(_PARTS))), *parts[1:]))
         return Parts((topic.name + trailer(_DETACHED), message))
 
     def _new_topic(self, topic: str | bytes) -> "_Topic":
@@ -225,14 +225,15 @@ class ZmqSub(Endpoint):
         self.topic = b""
         self.missed = 0
         self.handler_failures = 0
-        self._numbers: dict[tuple[int, bytes], int] = {}
+        self._last: _Seen | None = None
+        self._seen: dict[tuple[bytes, int], _Seen] = {}
         self._policy = policy
         self._first_topic = topic
         self._topics: Counter[bytes] = Counter()
-        self._wanted: set[bytes] = set()
         self._loop: Loop | None = None
         super().__init__(zmq.SUB, bind, callback, timeout, options)
         self._decode_data = serializers.decoder(deserializer, self.socket)
+        self._raw = deserializer is None
 
     def _prepare(self) -> None:
         if self._policy == "latest":
@@ -243,17 +244,30 @@ class ZmqSub(Endpoint):
     def subscribe(self, topic: str | bytes) -> None:
         """Also receive the topics that begin with this one."""
         self._topics[str2bytes(topic)] += 1
+        self._seen.clear()
+        self._last = None
         self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, str2bytes(topic))
 
     def unsubscribe(self, topic: str | bytes) -> None:
         """Take back one `subscribe`."""
         self._topics -= Counter((str2bytes(topic),))
-        self._wanted.clear()
-        self._numbers.clear()
+        self._seen.clear()
+        self._last = None
         self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
+        while timeout is None and self._wire.timeout < 0:
+            frame = self._wire.receive_quickly(True)
+            if frame is not None:
+                try:
+                    topic, data = self._decode_quickly(frame)
+                except MalformedMessageError as error:
+                    self._reject(error)
+                    continue
+                if topic is not None:
+                    self.topic = topic
+                    return data
         while True:
             topic, data = self._next(self._decode, timeout, "a message")
             if topic is not None:
@@ -292,39 +306,87 @@ class ZmqSub(Endpoint):
     def _decode(self, frame: Any, rest: list[zmq.Frame]) -> tuple[bytes | None, Any]:
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
         end = len(whole) - _TRAILER
-        publisher, number, kind, magic, length = _read_trailer(whole, end) if end >= 0 else _NO_TRAILER
+        number, publisher, kind, magic, length = _read_trailer(whole, end) if end >= 0 else _NO_TRAILER
         if magic != MAGIC or length > end:
             if len(rest) == 1:  # what a plain ZeroMQ publisher sends: topic, data
-                return self._chosen(bytes(whole), rest[0], ())
+                topic = bytes(whole)
+                return (topic, self._decode_data(rest[0], ())) if self._wants(topic) else (None, None)
             raise MalformedMessageError("not a message of a ZmqPub")
         topic = bytes(whole[:length])
-        self._count(publisher, topic, number)
+        seen = self._seen.get((topic, publisher))
+        if seen is None:
+            seen = self._new_seen(topic, publisher)
+            seen.number = number - 1
+        if number > seen.number + 1:
+            self.missed += number - seen.number - 1
+        seen.number = number
+        if not seen.wanted:
+            return None, None
+        if kind == _INLINE and not rest and self._raw:
+            return topic, bytes(whole[length:end])
+        return topic, self._decode_payload(kind, whole[length:end], rest)
+
+    def _decode_quickly(self, whole: bytes) -> tuple[bytes | None, Any]:
+        """Most messages are one frame of the topic that the last one had."""
+        end = len(whole) - _TRAILER
+        last = self._last
+        if last is not None and whole[end + 4 :] == last.mark and whole.startswith(last.topic):
+            number = int.from_bytes(whole[end : end + 4], "little")
+            if number != last.number + 1 and number > last.number:
+                self.missed += number - last.number - 1
+            last.number = number
+            if self._raw:
+                return last.topic, whole[last.length : end]
+            return last.topic, self._decode_data(Inline(whole[last.length : end]), ())
+        rest: list[zmq.Frame] = []
+        if self._wire.has_more():
+            self._wire.enter()
+            try:
+                rest = self._wire.rest()
+            finally:
+                self._wire.leave()
+        found = self._decode(Inline(whole), rest)
+        self._last = self._seen_as_one_frame(whole, rest, found[0])
+        return found
+
+    def _seen_as_one_frame(self, whole: bytes, rest: list[zmq.Frame], topic: bytes | None) -> "_Seen | None":
+        if topic is None or rest or len(whole) < _TRAILER:
+            return None
+        _, publisher, kind, _, _ = _read_trailer(whole, len(whole) - _TRAILER)
+        seen = self._seen.get((topic, publisher))
+        if seen is not None and kind == _INLINE:
+            seen.topic, seen.length, seen.mark = topic, len(topic), whole[4 - _TRAILER :]
+            return seen
+        return None
+
+    def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == _DETACHED and rest:
-            return self._chosen(topic, rest[0], rest[1:])
+            return self._decode_data(rest[0], rest[1:])
         if kind == _JOINED:
-            first, *others = split(whole[length:end])
-            return self._chosen(topic, Inline(first), others)
-        return self._chosen(topic, Inline(whole[length:end]), rest)
+            first, *others = split(payload)
+            return self._decode_data(Inline(first), others)
+        return self._decode_data(Inline(payload), rest)
 
-    def _count(self, publisher: int, topic: bytes, number: int) -> None:
-        """Numbers are the publisher's, by topic: a gap is what did not reach us."""
-        last = self._numbers.get((publisher, topic))
-        if last is None:
-            if len(self._numbers) >= _MOST_TOPICS:
-                self._numbers.clear()
-        elif number > last + 1:
-            self.missed += number - last - 1
-        self._numbers[publisher, topic] = number
+    def _new_seen(self, topic: bytes, publisher: int) -> "_Seen":
+        if len(self._seen) >= _MOST_TOPICS:
+            self._seen.clear()
+        seen = self._seen[topic, publisher] = _Seen(self._wants(topic))
+        return seen
 
-    def _chosen(self, topic: bytes, frame: Any, rest: Any) -> tuple[bytes | None, Any]:
-        """Drop what ZeroMQ let through because topic and data together begin with a subscription."""
-        if topic not in self._wanted:
-            if not any(topic.startswith(prefix) for prefix in self._topics) and self._topics:
-                return None, None
-            if len(self._wanted) >= _REMEMBERED:
-                self._wanted.clear()
-            self._wanted.add(topic)
-        return topic, self._decode_data(frame, rest)
+    def _wants(self, topic: bytes) -> bool:
+        """False for what ZeroMQ let through because topic and data together begin with a subscription."""
+        return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
+
+
+class _Seen:
+    """A topic of a publisher as a subscriber knows it: whether it is wanted, and its last message's number."""
+
+    __slots__ = ("length", "mark", "number", "topic", "wanted")
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+        self.number = self.length = 0
+        self.topic = self.mark = b""
 
 
 class _Topic:
@@ -338,7 +400,7 @@ class _Topic:
         self.number = 0
 
 
-_trailer = struct.Struct("<IIBBH")  # publisher, number, kind, magic, length of the topic
+_trailer = struct.Struct("<IIBBH")  # number, publisher, kind, magic, length of the topic
 _TRAILER = _trailer.size
 _NO_TRAILER = (0, 0, 0, 0, 0)
 _pack_trailer = _trailer.pack

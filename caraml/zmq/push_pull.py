@@ -113,6 +113,15 @@ class ZmqPuller(Endpoint):
         """The next message. Raises ZmqTimeoutError, AuthenticationError."""
         if self._batch:
             return self._batch.popleft()
+        while timeout is None and self._wire.timeout < 0:
+            frame = self._wire.receive_quickly(False)
+            try:
+                if type(frame) is list:
+                    return self._decode(frame[0], frame[1:])
+                if frame is not None:
+                    return self._decode_one(frame, ())
+            except MalformedMessageError as error:
+                self._reject(error)
         return self._next(self._decode, timeout, "a message")
 
     def pull_many(self, timeout: float | None = None) -> list[Any]:

@@ -1,0 +1,25 @@
+"""Nothing lost: `python acknowledged.py receiver` and `python acknowledged.py sender`."""
+
+import sys
+
+from caraml import ZmqReceiver, ZmqSender
+from where import where
+
+COUNT = 1000
+
+
+def receiver() -> None:
+    with ZmqReceiver(**where("results"), deserializer="msgpack", timeout=30) as receiving:
+        got = [receiving.recv() for _ in range(COUNT)]
+    print(f"received {len(got)}, in order: {got == list(range(COUNT))}")
+
+
+def sender() -> None:
+    sending = ZmqSender(**where("results"), serializer="msgpack", timeout=30)
+    for number in range(COUNT):
+        sending.send(number)
+    print("all acknowledged:", sending.close(timeout=30))
+
+
+if __name__ == "__main__":
+    {"receiver": receiver, "sender": sender}[sys.argv[1]]()

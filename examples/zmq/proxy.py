@@ -1,0 +1,34 @@
+"""In between: `proxy.py proxy`, then request_reply's pattern through it: `proxy.py server`, `proxy.py client`."""
+
+import sys
+import time
+
+from caraml import ZmqClient, ZmqProxyThread, ZmqServer
+from where import address
+
+SECONDS = 5.0
+
+
+def proxy() -> None:
+    forwarding = ZmqProxyThread(address("front", bind=True), address("back", bind=True))
+    forwarding.start()
+    forwarding.wait_bound(timeout=10)
+    time.sleep(SECONDS)
+    forwarding.stop()
+    print("forwarded")
+
+
+def server() -> None:
+    with ZmqServer(address=address("back"), bind=False, serializer="str", deserializer="str") as answering:
+        answering.send(answering.recv(timeout=30).upper())
+        time.sleep(0.5)
+    print("served")
+
+
+def client() -> None:
+    with ZmqClient(address=address("front"), serializer="str", deserializer="str", timeout=30) as asking:
+        print(asking.request("through the proxy"))
+
+
+if __name__ == "__main__":
+    {"proxy": proxy, "server": server, "client": client}[sys.argv[1]]()
