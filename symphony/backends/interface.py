@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
 from symphony.plan.worlds import WORLDS
@@ -31,12 +31,14 @@ class Recorded:
 
     processes: path -> the recorded inputs and outputs of the process.
     host:      the machine it was started on, where that matters.
+    reach:     how its world is reached, where there is more than one.
     """
 
     owner: str
     launched_as: str
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
+    reach: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from symphony.plan.problems import Problem
+
 
 @dataclass(frozen=True)
 class Target:
@@ -23,6 +25,7 @@ class Target:
     unstartable:  the path of a process -> why its command cannot be started.
     start_dir:    folder in which processes start unless they say another one.
     default_image: image of a process that names none.
+    objections:   what this world alone would refuse.
     """
 
     world: str
@@ -38,3 +41,4 @@ class Target:
     unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
     start_dir: str | None = None
     default_image: str | None = None
+    objections: tuple[Problem, ...] = ()

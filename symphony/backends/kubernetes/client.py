@@ -1,0 +1,205 @@
+"""Requests to the API server of one cluster: all I/O of this backend; every one of them ends in time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from symphony.backends.kubernetes import kubeconfig
+from symphony.backends.kubernetes.kubeconfig import Access
+from symphony.errors import SymphonyError
+
+CONNECT_DEADLINE = 5.0
+ANSWER_DEADLINE = 15.0
+# With two more tries a server that is away is an error well within 30 s.
+PATIENCE = 12.0
+_AWAY = (429, 502, 503, 504)
+
+Body = dict[str, Any]
+
+
+class Unreachable(SymphonyError):
+    """The API server does not answer."""
+
+
+class Refused(SymphonyError):
+    """The API server said no; status is its HTTP status, reason its own word for it."""
+
+    def __init__(self, status: int, reason: str, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy=remedy)
+        self.status = status
+        self.reason = reason
+
+
+class Client:
+    """One cluster as one user; threads may share it."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._own = threading.local()
+
+    def get(self, path: str, **query: str | int) -> Body:
+        """One object or one list. Refused: the server says no; Unreachable: it does not answer."""
+        return self.request("GET", path, query)
+
+    def find(self, path: str) -> Body | None:
+        """One object, None when there is none."""
+        try:
+            return self.get(path)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def delete(self, path: str, uid: str = "", grace: int | None = None) -> None:
+        """Delete one object, only if it is still the one of this uid; what is gone is no error."""
+        body: Body = {"propagationPolicy": "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        try:
+            self.request("DELETE", path, body=body)
+        except Refused as refused:
+            if refused.status not in (404, 409):
+                raise
+
+    def request(
+        self, verb: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
+    ) -> Body:
+        """The answer as plain values; a server that is away for a moment is asked again."""
+        deadline, pause = time.monotonic() + PATIENCE, 0.2
+        while True:
+            try:
+                status, raw = self._once(verb, _target(path, query), body)
+            except ssl.SSLCertVerificationError as error:
+                raise Unreachable(
+                    f"{self.access.server} is not to be trusted: {error.verify_message}"
+                ) from error
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() + pause > deadline:
+                    raise self._unreachable(error) from error
+            else:
+                if status not in _AWAY or time.monotonic() + pause > deadline:
+                    return _judged(status, raw)
+            time.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    @contextlib.contextmanager
+    def stream(self, path: str, silence: float, **query: str | int) -> Generator[Iterator[bytes]]:
+        """The lines of an answer that goes on, over a connection of its own.
+
+        TimeoutError, raised by the iterator: nothing came for so many seconds.
+        """
+        connection: http.client.HTTPConnection | None = None
+        try:
+            try:
+                connection = self._connected(silence)
+                connection.request("GET", _target(path, query), headers=dict(self.access.headers))
+                answer = connection.getresponse()
+                refusal = answer.read() if answer.status >= 400 else b""
+            except (OSError, http.client.HTTPException) as error:
+                raise self._unreachable(error) from error
+            _judged(answer.status, refusal or b"{}")
+            yield iter(answer)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _once(self, verb: str, target: str, body: Any) -> tuple[int, bytes]:
+        connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        headers = {**self.access.headers, "Accept": "application/json"}
+        content = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        try:
+            if connection is None:
+                connection = self._own.connection = self._connected(ANSWER_DEADLINE)
+            connection.request(verb, target, content, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except BaseException:
+            self._own.connection = None
+            if connection is not None:
+                connection.close()
+            raise
+
+    def _connected(self, silence: float) -> http.client.HTTPConnection:
+        server, proxy = urlsplit(self.access.server), urlsplit(self.access.proxy)
+        host = proxy.netloc.rpartition("@")[2] or server.netloc
+        if self.access.trust is None:
+            connection = http.client.HTTPConnection(host, timeout=CONNECT_DEADLINE)
+        else:
+            connection = _Https(host, timeout=CONNECT_DEADLINE, context=self.access.trust)
+            connection.certified_as = self.access.server_name
+        if self.access.proxy:
+            connection.set_tunnel(server.hostname or "", server.port or (443 if self.access.trust else 80))
+        connection.connect()
+        connection.sock.settimeout(silence)
+        return connection
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return Unreachable(
+            f"the API server {self.access.server} does not answer: {why.lower()}",
+            remedy="See that the cluster runs, and that kubectl reaches it",
+        )
+
+
+class _Https(http.client.HTTPSConnection):
+    """A connection to a server whose certificate may be for another name than its address."""
+
+    certified_as = ""
+
+    def connect(self) -> None:
+        if not self.certified_as:
+            super().connect()
+            return
+        http.client.HTTPConnection.connect(self)
+        context: ssl.SSLContext = self._context  # pyright: ignore[reportAttributeAccessIssue]
+        self.sock = context.wrap_socket(self.sock, server_hostname=self.certified_as)
+
+
+@cache
+def client_of(kubeconfig_said: str, context: str) -> Client:
+    """The client of a kubeconfig and a context; one for the whole process."""
+    return Client(kubeconfig.access(kubeconfig_said, context))
+
+
+def pods_path(namespace: str, name: str = "") -> str:
+    """Where pods are."""
+    return path_of("pods", namespace, name)
+
+
+def path_of(kind: str, namespace: str = "", name: str = "") -> str:
+    """Where core objects are: `pods` of a namespace, `namespaces` themselves."""
+    place = f"/api/v1/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"/api/v1/{kind}"
+    return f"{place}/{quote(name, safe='')}" if name else place
+
+
+def _target(path: str, query: Mapping[str, str | int] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _judged(status: int, raw: bytes) -> Body:
+    try:
+        body: Body = json.loads(raw)
+    except ValueError:
+        body = {"message": raw.decode(errors="replace")[:200]}
+    if status < 400:
+        return body
+    text = str(body.get("message") or f"the API server answered {status}")
+    if status == 401:
+        raise Refused(status, "Unauthorized", "the API server does not know who you are", "Log in again")
+    if status == 403:
+        raise Refused(status, str(body.get("reason")), text, "Ask the cluster's administrator for a Role")
+    raise Refused(status, str(body.get("reason") or ""), text)

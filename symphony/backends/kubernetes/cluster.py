@@ -1,0 +1,148 @@
+"""What the cluster says of an experiment before it is changed: whose the namespace is, what lives there; expand asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.backends.kubernetes import conditions, containers, labels, pods
+from symphony.backends.kubernetes.client import Body, Client, Refused, path_of, pods_path
+from symphony.errors import SymphonyError, UserError
+
+GONE_DEADLINE = 60.0
+
+
+@dataclass(frozen=True)
+class Living:
+    """The pods and Services of a namespace by name, as they are now."""
+
+    pods: Mapping[str, Body]
+    services: Mapping[str, Body]
+
+
+def identifier(client: Client) -> str:
+    """What tells this cluster from every other: kubeconfigs and addresses of one cluster may change."""
+    try:
+        system = client.find(path_of("namespaces", name="kube-system"))
+    except Refused:
+        # An ordinary user may not look there.
+        return client.access.server
+    return str(system["metadata"]["uid"]) if system else client.access.server
+
+
+def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> str:
+    """Why the experiment may not have this namespace; nothing when it may."""
+    try:
+        found = client.find(path_of("namespaces", name=namespace))
+    except Refused as refused:
+        if refused.status == 403 and not create:
+            return ""
+        raise
+    if found is None:
+        return "" if create else "does not exist, and symphony:createNamespace is false"
+    if found["metadata"].get("deletionTimestamp"):
+        return f"is still being deleted{_held(found)}"
+    if create and not labels.belongs_to(found, owner):
+        other = labels.annotation(found, labels.OWNER)
+        return (
+            f"belongs to {other.partition('#')[0]}"
+            if other
+            else "exists already, and symphony did not make it"
+        )
+    return ""
+
+
+def living(client: Client, namespace: str) -> Living:
+    """What there is in the namespace; nothing where it does not exist."""
+    found = {kind: client.get(path_of(kind, namespace)).get("items") or [] for kind in ("pods", "services")}
+    return Living(
+        **{kind: {str(each["metadata"]["name"]): each for each in items} for kind, items in found.items()}
+    )
+
+
+def refuse_others(
+    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+) -> None:
+    """UserError: something of a name that we need is there, and another made it."""
+    there: list[tuple[str, Body]] = [
+        ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
+    ]
+    there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
+    for kind, name in (("configmaps", containers.SERVICES_MAP), ("secrets", pods.SECRETS)):
+        if planned[kind] and (found := client.find(path_of(kind, namespace, name))):
+            there.append((kind[:-1], found))
+    for kind, thing in there:
+        if not labels.belongs_to(thing, owner):
+            other = labels.annotation(thing, labels.OWNER).partition("#")[0] or "somebody else"
+            raise UserError(
+                f"the {kind} {thing['metadata']['name']} in namespace {namespace} belongs to {other}",
+                remedy="Rename yours, or use another namespace with symphony:namespace",
+            )
+
+
+def attempt(live: Living, owner: str, name: str) -> str:
+    """Which start of a pod this is: that of the one that lives and is well, else a new one.
+
+    The engine does not look into the cluster when a program has not changed; a pod that failed or was lost comes
+    back because it gets another attempt than the one in the state.
+    """
+    pod = live.pods.get(name)
+    if pod is not None and labels.belongs_to(pod, owner) and conditions.is_good(pod) and not _ends(pod):
+        return labels.annotation(pod, labels.ATTEMPT) or "1"
+    return str(int(time.time()))
+
+
+def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> str:
+    """The uid of a living pod of ours that would have to make way for this one; nothing when none has to."""
+    pod = live.pods.get(str(manifest["metadata"]["name"]))
+    if pod is None or not labels.belongs_to(pod, owner):
+        return ""
+    same = all(
+        labels.annotation(pod, name) == labels.annotation(manifest, name)
+        for name in (labels.DIGEST, labels.ATTEMPT)
+    )
+    return "" if same else str(pod["metadata"]["uid"])
+
+
+def end(client: Client, namespace: str, name: str, uid: str) -> None:
+    """End one pod and wait until it is gone. SymphonyError: it does not go."""
+    client.delete(pods_path(namespace, name), uid)
+    await_gone(client, pods_path(namespace, name), uid)
+
+
+def await_gone(client: Client, path: str, uid: str) -> None:
+    """Return once the object is gone. SymphonyError: it does not go, and what holds it."""
+    until = time.monotonic() + GONE_DEADLINE
+    while (thing := client.find(path)) and thing["metadata"]["uid"] == uid:
+        if time.monotonic() > until:
+            name = thing["metadata"]["name"]
+            raise SymphonyError(f"{name} is not gone after {GONE_DEADLINE:.0f} s{_held(thing)}")
+        time.sleep(0.2)
+
+
+def end_strays(
+    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+) -> None:
+    """End what an interrupted run of this stack made and the program does not declare."""
+    for kind, things in (("pods", live.pods), ("services", live.services)):
+        for name, thing in things.items():
+            if name not in planned[kind] and labels.belongs_to(thing, owner) and not _ends(thing):
+                client.delete(path_of(kind, namespace, name), str(thing["metadata"]["uid"]))
+
+
+def _ends(thing: Body) -> bool:
+    return bool(thing["metadata"].get("deletionTimestamp"))
+
+
+def _held(thing: Body) -> str:
+    """What an object that is to go waits for."""
+    finalizers = thing["metadata"].get("finalizers") or []
+    told = [
+        str(each.get("message"))
+        for each in thing.get("status", {}).get("conditions") or []
+        if each.get("status") == "True"
+    ]
+    words = [f"held by {', '.join(finalizers)}"] if finalizers else []
+    return f": {'; '.join([*words, *told])}" if words or told else ""

@@ -1,0 +1,237 @@
+"""How a process is, read off its pod: the one place that knows what Kubernetes' words mean; observe asks. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from symphony.backends.interface import ProcessStatus, State
+from symphony.plan.names import printable
+
+Pod = Mapping[str, Any]
+_Container = Mapping[str, Any]
+
+LONGEST = 300
+# Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
+_TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
+_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+# Waiting does not cure these by itself.
+_HOPELESS = (
+    *_NO_IMAGE,
+    "CrashLoopBackOff",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+)
+
+
+def status(
+    path: str, container: str, pod: Pod | None, events: Mapping[str, str] | None = None
+) -> ProcessStatus:
+    """The status of the process that a container of a pod runs; None is a pod that is not there.
+
+    events: the name of a pod -> what the cluster last complained of about it.
+    """
+    if pod is None:
+        return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
+    found = _found(pod, container)
+    restarts = int(found.get("restartCount") or 0)
+    last = _ended(_state(found, "lastState", "terminated"))
+    state, why, since = _condition(
+        pod, container, found, (events or {}).get(str(pod["metadata"]["name"]), "")
+    )
+    return ProcessStatus(
+        path=path,
+        state=state,
+        ready=state == "running" and bool(found.get("ready")),
+        restarts=restarts,
+        why=printable(" ".join(why.split()), LONGEST),
+        since=since,
+        last=last if state in ("running", "waiting") and restarts else "",
+    )
+
+
+def is_good(pod: Pod) -> bool:
+    """Whether the next `up` leaves this pod alone: every process of it waits, runs, or came to a good end."""
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    return all(
+        status(name, name, pod).state in ("running", "waiting", "completed", "unknown") for name in names
+    )
+
+
+def is_hopeless(pod: Pod) -> bool:
+    """Whether waiting alone will not start what does not run yet, as far as one can tell."""
+    waiting = [_state(each, "state", "waiting") for each in _every(pod)]
+    return any(each.get("reason") in _HOPELESS for each in waiting) or bool(_unscheduled(pod))
+
+
+def complains(pod: Pod) -> bool:
+    """Whether only an event can say why its containers are not there yet."""
+    waiting = [str(_state(each, "state", "waiting").get("reason")) for each in _every(pod)]
+    return any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
+
+
+def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
+    """How the last starts of a container ended, the older one first."""
+    found = _found(pod, container)
+    return [each for each in (_state(found, "lastState", "terminated"), _state(found, "state", "terminated")) if each]
+
+
+def how_it_ended(ended: Mapping[str, Any]) -> str:
+    """`exit 1`, `exit 139 (SIGSEGV)`, `out of memory, exit 137 (SIGKILL)`."""
+    return _ended(ended)
+
+
+def epoch(text: object) -> float | None:
+    """A time of the API server in seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[State, str, float | None]:
+    ended = _state(found, "state", "terminated")
+    running = _state(found, "state", "running")
+    if taken := _taken(pod, running=bool(running)):
+        return taken
+    if ended:
+        state: State = "completed" if ended.get("exitCode") == 0 else "failed"
+        return state, "" if state == "completed" else _how(ended), epoch(ended.get("finishedAt"))
+    if pod["metadata"].get("deletionTimestamp"):
+        return "stopped", "it is being ended", epoch(pod["metadata"]["deletionTimestamp"])
+    if running:
+        why = _silent_node(pod, found)
+        return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
+    if pod.get("status", {}).get("phase") == "Failed":
+        return "failed", _why_failed(pod), None
+    return (
+        "waiting",
+        _why_waiting(pod, name, found, complaint),
+        epoch(pod["metadata"].get("creationTimestamp")),
+    )
+
+
+def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
+    """Lost with its machine, or driven off it."""
+    status: Mapping[str, Any] = pod.get("status", {})
+    disrupted = _pod_condition(pod, "DisruptionTarget")
+    gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
+    if disrupted.get("status") == "True" and gone:
+        why = str(disrupted.get("message") or disrupted.get("reason"))
+        return "lost", why, epoch(disrupted.get("lastTransitionTime"))
+    if status.get("reason") in _TAKEN and not running:
+        return "lost", f"{status['reason']}: {status.get('message') or ''}".rstrip(": "), None
+    return None
+
+
+def _silent_node(pod: Pod, found: _Container) -> str:
+    """Why a container that is said to run may not: its machine was not heard of for a while."""
+    ready = _pod_condition(pod, "Ready")
+    every = [bool(each.get("ready")) for each in pod["status"].get("containerStatuses") or []]
+    if (
+        found.get("ready")
+        and every
+        and all(every)
+        and ready.get("status") == "False"
+        and not ready.get("reason")
+    ):
+        return f"its node {pod['spec'].get('nodeName')} does not answer"
+    return ""
+
+
+def _why_failed(pod: Pod) -> str:
+    """A pod that failed before this container of it could run."""
+    status: Mapping[str, Any] = pod["status"]
+    for each in status.get("initContainerStatuses") or []:
+        ended = _state(each, "state", "terminated")
+        if ended and ended.get("exitCode") != 0:
+            return f"{each['name']}: {_how(ended)}"
+    return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
+
+
+def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
+    if unscheduled := _unscheduled(pod):
+        return unscheduled
+    for each in pod.get("status", {}).get("initContainerStatuses") or []:
+        waiting = _state(each, "state", "waiting")
+        if waiting.get("reason") in _HOPELESS:
+            return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
+    waiting = _state(found, "state", "waiting")
+    if not waiting:
+        return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
+    words = _waits_for(waiting, pod, name, found)
+    return f"{words}: {complaint}" if complaint and waiting.get("reason") not in _HOPELESS else words
+
+
+def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:
+    reason, message = str(waiting.get("reason") or "waiting"), str(waiting.get("message") or "")
+    if reason in _NO_IMAGE:
+        return f"{reason}: {_image(pod, name)}{_because(message)}"
+    if reason == "CrashLoopBackOff":
+        return f"{reason}: {_how(_state(found, 'lastState', 'terminated'))}"
+    return f"{reason}: {message}".rstrip(": ") if reason in _HOPELESS else reason
+
+
+def _because(message: str) -> str:
+    """The last cause in a chain such as `failed to pull: failed to resolve: not found`."""
+    cause = message.rstrip('" .').rpartition(": ")[2]
+    return f": {cause}" if cause and cause != message else ""
+
+
+def _image(pod: Pod, name: str) -> str:
+    every = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    return next((str(each["image"]) for each in every if each["name"] == name), "?")
+
+
+def _unscheduled(pod: Pod) -> str:
+    scheduled = _pod_condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return ""
+    return f"{scheduled.get('reason')}: {scheduled.get('message') or ''}".rstrip(": ")
+
+
+def _how(ended: Mapping[str, Any]) -> str:
+    """`exit 1: its last words`, `out of memory`, `exit 139 (SIGSEGV)`."""
+    how = _ended(ended)
+    lines = [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+    return f"{how}: {lines[-1]}" if lines else how
+
+
+def _ended(ended: Mapping[str, Any]) -> str:
+    if not ended:
+        return ""
+    code, reason = int(ended.get("exitCode") or 0), str(ended.get("reason") or "")
+    how = f"exit {code}"
+    if code > 128 and (name := _signal_name(code - 128)):
+        how += f" ({name})"
+    if reason == "OOMKilled":
+        return f"out of memory, {how}"
+    return how if reason in ("", "Error", "Completed") else f"{reason}, {how}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def _found(pod: Pod, name: str) -> _Container:
+    every = pod.get("status", {}).get("containerStatuses") or []
+    return next((each for each in every if each["name"] == name), {})
+
+
+def _every(pod: Pod) -> list[_Container]:
+    status = pod.get("status", {})
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _state(found: _Container, which: str, kind: str) -> Mapping[str, Any]:
+    return (found.get(which) or {}).get(kind) or {}
+
+
+def _pod_condition(pod: Pod, kind: str) -> Mapping[str, Any]:
+    return next((each for each in pod.get("status", {}).get("conditions") or [] if each["type"] == kind), {})

@@ -1,0 +1,229 @@
+"""Makes the Kubernetes objects of a plan as resources of the running program; components call it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from symphony.backends.kubernetes import cluster, facts, objections, ports, processes, render, settings
+from symphony.backends.kubernetes.client import Client, client_of
+from symphony.backends.kubernetes.cluster import Living
+from symphony.backends.kubernetes.render import Manifest, Manifests
+from symphony.plan.plan import Plan
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.plan.types import checked
+from symphony.spec.experiment import ExperimentSpec
+
+if TYPE_CHECKING:
+    from symphony.components.experiment import Experiment
+    from symphony.components.run import Context
+
+SUPPORTS = frozenset(
+    {
+        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit", "secrets"),
+        *("container_yml", "pod_yml", "node_selector", "tolerations", "restart_policy", "labels"),
+        *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
+        "mount_shared_memory",
+    }
+)
+_SECONDS = "2m"
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """How the stack's configuration says to reach its cluster; a kubeconfig is a path or the whole text."""
+
+    kubeconfig: str
+    context: str
+
+    @property
+    def client(self) -> Client:
+        return client_of(self.kubeconfig, self.context)
+
+
+def target(spec: ExperimentSpec, context: Context) -> Target:
+    """What Kubernetes can do for the experiment, and everything it would refuse."""
+    chosen = settings.read(context.setting)
+    clean, _ = checked(spec)
+    sizes, unreadable = facts.sizes(clean)
+    objected = list(objections.objections(clean, chosen, context.launched_as, sizes))
+    why = cluster.why_not_ours(
+        _reach(context).client, context.launched_as, context.owner, create=chosen.create_namespace
+    )
+    if why:
+        remedy = "rename the stack, set symphony:namespace to another, or wait until it is gone"
+        objected.append(Problem(f"the namespace {context.launched_as} {why}", remedy, (clean.where,)))
+    return Target(
+        world="kubernetes",
+        launched_as=context.launched_as,
+        starts="image",
+        supports=SUPPORTS,
+        one_host=False,
+        host_of=f"{{service}}.{context.launched_as}.svc",
+        bind_host="0.0.0.0",
+        ports=ports.choose(spec),
+        unreadable=unreadable,
+        default_image=chosen.image,
+        objections=tuple(objected),
+    )
+
+
+def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Make every object of the plan; return the settings of each process by its path."""
+    chosen = settings.read(context.setting)
+    reach = _reach(context)
+    client, owner = reach.client, context.owner
+    live = cluster.living(client, plan.launched_as)
+    manifests = render.render(
+        plan,
+        chosen,
+        owner,
+        attempt=lambda name: cluster.attempt(live, owner, name),
+        files=facts.contents(plan.secrets),
+    )
+    planned = _planned(manifests)
+    cluster.refuse_others(client, live, plan.launched_as, owner, planned)
+    if not context.dry_run:
+        cluster.end_strays(client, live, plan.launched_as, owner, planned)
+    _Maker(experiment, client, live, owner, _provider(experiment, reach)).make(manifests)
+    rendered: dict[str, dict[str, Any]] = {}
+    for group, manifest in manifests.pods.values():
+        rendered.update(processes.processes_of(manifest, group))
+    return {process.path: rendered[process.path] for process in plan.processes}
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes resources of manifests: pods under their processes and groups, all else under the experiment."""
+
+    experiment: Experiment
+    client: Client
+    live: Living
+    owner: str
+    provider: pulumi.ProviderResource
+
+    def make(self, manifests: Manifests) -> None:
+        first: list[pulumi.Resource] = []
+        namespace = None
+        if manifests.namespace is not None:
+            namespace = self._object(manifests.namespace, self.experiment, [], None)
+            first.append(namespace)
+        before = [self._object(manifests.variables, self.experiment, first, namespace)]
+        if manifests.secrets is not None:
+            # Encrypted in the state, hidden on every screen.
+            hidden = {**manifests.secrets, "data": pulumi.Output.secret(manifests.secrets["data"])}
+            before.append(self._object(hidden, self.experiment, first, namespace))
+        for manifest in manifests.services.values():
+            self._object(manifest, self.experiment, first, namespace, replaced_for=["spec.clusterIP"])
+        free = self.experiment.components()
+        groups = {each.name: each for each in self.experiment.list_process_groups()}
+        for name, (group, manifest) in manifests.pods.items():
+            self._pod(manifest, groups[name] if group else free[name], [*first, *before], namespace)
+
+    def _pod(
+        self,
+        manifest: Manifest,
+        parent: pulumi.Resource,
+        after: list[pulumi.Resource],
+        namespace: pulumi.Resource | None,
+    ) -> None:
+        hooks = None
+        if uid := cluster.stale(self.live, self.owner, manifest):
+            hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(manifest, uid)])
+        self._object(
+            manifest,
+            parent,
+            after,
+            namespace,
+            replaced_for=["spec", 'metadata.annotations["symphony/attempt"]'],
+            hooks=hooks,
+        )
+
+    def _make_way(self, manifest: Manifest, uid: str) -> pulumi.ResourceHook:
+        """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
+
+        One that the state knows the engine has ended itself by then.
+        """
+        metadata = manifest["metadata"]
+        ended = functools.partial(cluster.end, self.client, metadata["namespace"], metadata["name"], uid)
+        return pulumi.ResourceHook(f"make-way-{metadata['name']}", lambda _: ended())
+
+    def _object(
+        self,
+        manifest: Mapping[str, Any],
+        parent: pulumi.Resource,
+        after: list[pulumi.Resource],
+        namespace: pulumi.Resource | None,
+        *,
+        replaced_for: list[str] | None = None,
+        hooks: pulumi.ResourceHookBinding | None = None,
+    ) -> pulumi.CustomResource:
+        options = pulumi.ResourceOptions(
+            parent=parent,
+            provider=self.provider,
+            depends_on=after,
+            deleted_with=namespace,
+            delete_before_replace=True,
+            replace_on_changes=replaced_for,
+            custom_timeouts=pulumi.CustomTimeouts(create=_SECONDS, update=_SECONDS, delete=_SECONDS),
+            hooks=hooks,
+        )
+        kind = f"kubernetes:core/v1:{manifest['kind']}"
+        return pulumi.CustomResource(kind, manifest["metadata"]["name"], dict(manifest), options)
+
+
+def _planned(manifests: Manifests) -> dict[str, list[str]]:
+    """The names of what will be there, by kind."""
+    return {
+        "pods": list(manifests.pods),
+        "services": list(manifests.services),
+        "configmaps": [manifests.variables["metadata"]["name"]],
+        "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
+    }
+
+
+def _reach(context: Context) -> _Reach:
+    config = pulumi.Config("kubernetes")
+    said = config.get("kubeconfig") or ""
+    if said and not _is_text(said):
+        said = str(context.folder / Path(said).expanduser())
+    return _Reach(said, config.get("context") or "")
+
+
+def _is_text(kubeconfig: str) -> bool:
+    return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
+
+
+def _provider(experiment: Experiment, reach: _Reach) -> pulumi.ProviderResource:
+    """The provider of this experiment's objects, bound to one context: `delete` finds the same cluster again."""
+    said: dict[str, Any] = {
+        "context": reach.client.access.context or None,
+        "clusterIdentifier": cluster.identifier(reach.client),
+        "kubeconfig": (
+            pulumi.Output.secret(reach.kubeconfig) if _is_text(reach.kubeconfig) else reach.kubeconfig or None
+        ),
+        # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
+        "enableConfigMapMutable": "true",
+        "enableSecretMutable": "true",
+        # What an interrupted run of ours made is taken over; what is not ours was refused before.
+        "upsertExistingObjects": "true",
+        "enablePatchForce": "true",
+    }
+    given = {name: value for name, value in said.items() if value is not None}
+    options = pulumi.ResourceOptions(parent=experiment, version=_plugin_version())
+    return pulumi.ProviderResource("kubernetes", "kubernetes", given, options)
+
+
+def _plugin_version() -> str | None:
+    """That of the package, so that the engine runs the plugin that goes with it."""
+    try:
+        return metadata.version("pulumi-kubernetes")
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,43 @@
+"""How an object in the cluster says that it is ours, and whose: labels and annotations; rendering and looking ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+SYMPHONY = "symphony"
+OURS = f"{MANAGED_BY}={SYMPHONY}"
+EXPERIMENT = "symphony/experiment"
+# The Services of a pod find it by this one.
+POD = "symphony/pod"
+
+# The stack that made it: no label value can hold an owner's name.
+OWNER = "symphony/owner"
+# The process group that a pod is; a pod without it is of one process in no group.
+GROUP = "symphony/group"
+# Which start of a pod this is: another value makes the engine replace the pod.
+ATTEMPT = "symphony/attempt"
+# What the pod was made of, so that one of an interrupted run is known to fit or not to.
+DIGEST = "symphony/digest"
+
+
+def of_object(experiment: str) -> dict[str, str]:
+    """The labels of everything that belongs to an experiment."""
+    return {MANAGED_BY: SYMPHONY, EXPERIMENT: experiment}
+
+
+def of_pod(experiment: str, pod: str) -> dict[str, str]:
+    """The labels of a pod."""
+    return {**of_object(experiment), POD: pod}
+
+
+def annotation(thing: Mapping[str, Any], name: str) -> str:
+    """What an object says under an annotation; nothing when it does not have it."""
+    return str((thing["metadata"].get("annotations") or {}).get(name) or "")
+
+
+def belongs_to(thing: Mapping[str, Any], owner: str) -> bool:
+    """Whether a stack made this object."""
+    labels = thing["metadata"].get("labels") or {}
+    return labels.get(MANAGED_BY) == SYMPHONY and annotation(thing, OWNER) == owner

@@ -1,0 +1,309 @@
+"""What Kubernetes would refuse of a declaration, found before anything starts; target hands it to the plan. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+from symphony.backends.kubernetes import volumes
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.names import is_label, shown
+from symphony.plan.problems import Problem
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.location import Location
+from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount, SecretMount
+from symphony.spec.pod import PodSettings, Toleration
+from symphony.spec.process import ProcessSpec
+
+Objections = Iterator[Problem]
+_Thing = ProcessSpec | ProcessGroupSpec
+
+# etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
+MAX_POD = 1_000_000
+# The API server's own limit of the contents of a Secret.
+MAX_SECRETS = 1_048_576
+_RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_IMAGE = re.compile(
+    r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:\d+)?(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+_HOSTPATH_TYPES = ("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice")
+_HOSTPATH_TYPES += ("BlockDevice",)
+_SCALE = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{sign: Decimal(1000) ** power for power, sign in enumerate("kMGTPE", 1)},
+    **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
+}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([numkMGTPE]i?|Ki)|e(\d+))?")
+# What takes a container out of its box; `privileged` is the Pod Security level that allows it.
+_DANGEROUS = ("privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount")
+
+
+def objections(
+    spec: ExperimentSpec, settings: Settings, namespace: str, secrets: Mapping[str, int]
+) -> Objections:
+    """Every objection, rule by rule; the types of the spec are right, secrets has the size of each file."""
+    yield from _namespace(spec, namespace)
+    yield from _secrets(spec, secrets)
+    for who, thing in _things(spec):
+        yield from _pod_settings(who, thing.pod, thing.at)
+        for mount in thing.mounts:
+            yield from _mount(who, mount, settings)
+    for group, process in spec.members():
+        yield from _process(path_of(group, process), process, spec)
+        yield from _raw(path_of(group, process), "container_yml", process.container_yml, process, settings)
+    for who, thing in _things(spec):
+        yield from _raw(who, "pod_yml", thing.pod.pod_yml, thing, settings)
+    for process in spec.processes:
+        yield from _pod(process.name, (process,), (), spec)
+    for group in spec.groups:
+        yield from _pod(f"process group {group.name}", group.processes, group.mounts, spec)
+
+
+def _things(spec: ExperimentSpec) -> Iterator[tuple[str, _Thing]]:
+    for group in spec.groups:
+        yield f"process group {group.name}", group
+    for group, process in spec.members():
+        yield path_of(group, process), process
+
+
+def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
+    if _RESERVED.fullmatch(namespace):
+        yield Problem(
+            f"the namespace {shown(namespace)} belongs to the cluster",
+            "rename the stack, or set symphony:namespace to another",
+            (spec.where,),
+        )
+
+
+def _secrets(spec: ExperimentSpec, sizes: Mapping[str, int]) -> Objections:
+    total = sum(sizes.values())
+    if total > MAX_SECRETS:
+        largest = max(sizes, key=lambda file: sizes[file])
+        yield Problem(
+            f"the secret files have {total} bytes, more than the {MAX_SECRETS} of a Kubernetes Secret",
+            f"leave some out; the largest is {largest}",
+            (spec.at("secrets"),),
+        )
+    for file in spec.secrets:
+        name = file.rpartition("/")[2]
+        if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
+            yield Problem(
+                f"the secret file is called {shown(name)}",
+                'in a Kubernetes Secret its name may have letters, digits, "-", "_" and "."',
+                (spec.at("secrets"),),
+            )
+
+
+def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objections:
+    for use in (*process.binds, *process.exposes):
+        if is_label(use.name) and not use.name[0].isalpha():
+            yield Problem(
+                f"{path} serves {shown(use.name)}, which begins with a digit",
+                "the name of a Kubernetes Service begins with a letter",
+                (use.where,),
+            )
+    for who, image, where in (
+        (path, process.image, process.at("image")),
+        ("the experiment", spec.image, spec.where),
+    ):
+        if image is not None and not _IMAGE.fullmatch(image):
+            yield Problem(
+                f"{who} has the image {shown(image)}", "an image is written [host/]name[:tag]", (where,)
+            )
+    yield from _resources(path, process)
+
+
+def _resources(path: str, process: ProcessSpec) -> Objections:
+    for kind in ("cpu", "memory"):
+        wanted = amount(getattr(process.resource_request, kind))
+        most = amount(getattr(process.resource_limit, kind))
+        if wanted is not None and most is not None and wanted > most:
+            request, limit = getattr(process.resource_request, kind), getattr(process.resource_limit, kind)
+            yield Problem(
+                f"{path} requests {kind} {request}, more than its limit of {limit}",
+                "raise the limit or lower the request",
+                (process.at(f"resource_request {kind}"), process.at(f"resource_limit {kind}")),
+            )
+    for setting in ("resource_request", "resource_limit"):
+        for kind in ("cpu", "memory"):
+            value = amount(getattr(getattr(process, setting), kind))
+            if value is not None and value >= 2**63:
+                yield Problem(
+                    f"{path} sets {kind} to more than any machine has",
+                    "lower it",
+                    (process.at(f"{setting} {kind}"),),
+                )
+
+
+def amount(quantity: str | float | None) -> Decimal | None:
+    """A quantity as a number; None when there is none or it is illegal, which another rule reports.
+
+    >>> amount("500m") < amount(1) < amount("1Ki")
+    True
+    """
+    found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
+    if found is None or len(str(quantity)) > 40:
+        return None
+    number, sign, power = found.groups()
+    if power is not None:
+        return Decimal(number) * Decimal(10) ** min(int(power), 60)
+    return Decimal(number) * _SCALE.get(sign or "", Decimal(1))
+
+
+def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> Objections:
+    for setting, pairs in (("labels", pod.labels), ("node_selector", pod.node_selector)):
+        for key, value in pairs.items():
+            where = (at(f"{setting} {key}"),)
+            if not is_key(key):
+                yield Problem(
+                    f"{who} has {setting} with the key {shown(key)}", "write it as [domain/]name", where
+                )
+            elif setting == "labels" and key.startswith("symphony/"):
+                yield Problem(
+                    f"{who} sets the label {shown(key)}", "symphony/ is symphony's own; use another", where
+                )
+            if not _LABEL_VALUE.fullmatch(value):
+                remedy = 'at most 63 letters, digits, "-", "_", "."; the first and last a letter or digit'
+                yield Problem(
+                    f"{who} has {setting} {shown(key)} with the value {shown(value)}", remedy, where
+                )
+    for i, toleration in enumerate(pod.tolerations):
+        for what, remedy in _toleration(toleration):
+            yield Problem(f"{who} tolerates {what}", remedy, (at(f"tolerations {i}"),))
+
+
+def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
+    exists = toleration.operator == "Exists"
+    if toleration.key and not is_key(toleration.key):
+        yield f"the key {shown(toleration.key)}", "write it as [domain/]name"
+    if not toleration.key and not exists:
+        yield "without a key", 'give a key, or operator="Exists" to tolerate every taint'
+    if exists and toleration.value:
+        yield (
+            f"the value {shown(toleration.value)} with Exists",
+            'leave the value out, or say operator="Equal"',
+        )
+    if not exists and toleration.value and not _LABEL_VALUE.fullmatch(toleration.value):
+        yield f"the value {shown(toleration.value)}", 'at most 63 letters, digits, "-", "_", "."'
+
+
+def is_key(key: str) -> bool:
+    """Whether Kubernetes takes this as the key of a label: `name` or `domain/name`."""
+    domain, slash, name = key.rpartition("/")
+    if slash and not (len(domain) <= 253 and _DOMAIN.fullmatch(domain)):
+        return False
+    return _LABEL_NAME.fullmatch(name) is not None
+
+
+def _mount(who: str, mount: Mount, settings: Settings) -> Objections:
+    for what, remedy in _mount_mistakes(mount, settings):
+        yield Problem(f"{who} mounts {what}", remedy, (mount.where,))
+
+
+def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str]]:
+    if ":" in mount.mount_path:
+        yield f"at {shown(mount.mount_path)}", 'a mount_path has no ":"'
+    match mount:
+        case NfsMount(server=server, path=path):
+            if not server or not path.startswith("/"):
+                yield f"{shown(path)} of the NFS server {shown(server)}", "name a server and an absolute path"
+            if settings.pod_security == "restricted":
+                yield (
+                    "an NFS folder",
+                    'the Pod Security level "restricted" forbids it; use a claim in pod_yml',
+                )
+        case HostPathMount(path=path, hostpath_type=kind):
+            if settings.pod_security != "privileged":
+                yield "a path of the host", "ask for it with the config symphony:podSecurity privileged"
+            if not path.startswith("/") or ".." in path.split("/"):
+                yield f"the host's {shown(path)}", 'give an absolute path without ".."'
+            if kind not in _HOSTPATH_TYPES:
+                yield f"a host path of type {shown(kind)}", f"it is one of: {', '.join(_HOSTPATH_TYPES[1:])}"
+        case SecretMount(secret_name=secret, default_mode=mode):
+            if len(secret) > 253 or not _DOMAIN.fullmatch(secret):
+                yield f"the Secret {shown(secret)}", "give the name of a Secret in the namespace"
+            if mode is not None and not 0 <= mode <= 0o777:
+                yield f"a Secret with mode {mode}", "give a file mode such as 0o400"
+        case GitRepoMount(repository=repository, revision=revision):
+            if not repository or not revision:
+                yield f"the git repository {shown(repository)} at {shown(revision)}", "name both"
+        case _:
+            pass
+
+
+def _pod(
+    who: str, processes: tuple[ProcessSpec, ...], shared: tuple[Mount, ...], spec: ExperimentSpec
+) -> Objections:
+    """What only shows when the processes of a pod are seen together."""
+    named: dict[str, Mount] = {}
+    for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
+        other = named.setdefault(volumes.name_of(mount), mount)
+        if volumes.source(other) != volumes.source(mount) or type(other) is not type(mount):
+            yield Problem(
+                f"{who} has two different volumes called {shown(volumes.name_of(mount))}",
+                "give one of them another name",
+                (other.where, mount.where),
+            )
+        if spec.secrets and mount.mount_path.rstrip("/") == volumes.SECRETS_FOLDER:
+            yield Problem(
+                f"{who} mounts at {volumes.SECRETS_FOLDER}, where the experiment's secrets lie",
+                "give another mount_path",
+                (mount.where, spec.at("secrets")),
+            )
+    size = sum(_size(process, spec) for process in processes)
+    if size > MAX_POD:
+        yield Problem(
+            f"{who} has {size} bytes of commands and variables, more than the {MAX_POD} that a pod can hold",
+            "put them into files",
+            (processes[0].where,),
+        )
+
+
+def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
+    texts = [*(process.command or ()), *process.args]
+    texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+def _raw(who: str, setting: str, said: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
+    """What is written into a manifest may not change whose it is, nor leave the box unasked."""
+    where = (thing.at(setting),)
+    metadata = said.get("metadata")
+    own = [name for name in ("apiVersion", "kind", "status") if name in said]
+    if setting == "container_yml":
+        own = ["name"] if "name" in said else []
+    elif isinstance(metadata, Mapping):
+        own += [f"metadata.{name}" for name in ("name", "namespace") if name in metadata]
+    for name in own:
+        yield Problem(f"{setting} of {who} sets {name}", "leave it out: it is symphony's own", where)
+    for name in ("metadata", "spec") if setting == "pod_yml" else ():
+        if name in said and not isinstance(said[name], Mapping):
+            yield Problem(f"{setting} of {who} sets {name} to {shown(said[name])}", "give a mapping", where)
+    if settings.pod_security != "privileged":
+        for name in sorted(set(_dangerous(said))):
+            yield Problem(
+                f"{setting} of {who} asks for {name}",
+                "leave it out, or allow it with the config symphony:podSecurity privileged",
+                where,
+            )
+
+
+def _dangerous(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in cast("Mapping[str, Any]", value).items():
+            if name in _DANGEROUS and each not in (False, None, 0, "", "Default"):
+                yield name
+            yield from _dangerous(each)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _dangerous(each)

@@ -1,0 +1,178 @@
+"""What lives of an experiment on Kubernetes, from its state and one listing of its namespace; operations ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from symphony.backends.interface import LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.kubernetes import cluster, conditions, labels, processes
+from symphony.backends.kubernetes import logs as log_lines
+from symphony.backends.kubernetes import watch as watching
+from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
+from symphony.backends.kubernetes.shapes import listing, text
+from symphony.errors import SymphonyError
+
+POD_TYPE = "kubernetes:core/v1:Pod"
+NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
+PROVIDER_TYPE = "pulumi:providers:kubernetes"
+
+
+def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
+    """What the state records on Kubernetes; None when it records no namespace and no pod of ours."""
+    found: dict[str, dict[str, Any]] = {}
+    reach: dict[str, str] = {}
+    namespace = ""
+    for resource in resources:
+        if resource.type == PROVIDER_TYPE:
+            reach = {
+                name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
+            }
+        elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
+            namespace = text(resource.inputs, "metadata", "name")
+        elif resource.type == POD_TYPE and _is_ours(resource):
+            namespace = text(resource.inputs, "metadata", "namespace")
+            found.update(_processes(resource))
+    return Recorded(owner, namespace, found, reach=reach) if namespace else None
+
+
+def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
+    """How the processes of some experiments are, with one listing a namespace."""
+    away: dict[tuple[str, str], SymphonyError] = {}
+    return [_statuses(each, away) for each in recorded]
+
+
+def broken(recorded: Recorded) -> dict[str, str]:
+    """path -> why the next `up` starts this process again although its settings did not change."""
+    client = client_for(recorded)
+    pods = pods_of(client, recorded.launched_as)
+    found: dict[str, str] = {}
+    for path, facts in recorded.processes.items():
+        pod = pods.get(facts["pod_name"])
+        if pod is None:
+            found[path] = "its pod is gone"
+        elif not conditions.is_good(pod):
+            own = conditions.status(path, facts["container_name"], pod)
+            found[path] = f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
+    return found
+
+
+def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+    """The settings for which the pod of a running process is replaced."""
+    return processes.differing(old, new)
+
+
+def logs(
+    recorded: Recorded,
+    paths: Sequence[str],
+    *,
+    follow: bool = False,
+    since: float | None = None,
+    tail: int | None = None,
+) -> Iterator[LogLine]:
+    """The output of some processes, merged by time; with follow also that of their next starts."""
+    places = [
+        log_lines.Place(path, facts["pod_name"], facts["container_name"])
+        for path, facts in ((path, recorded.processes[path]) for path in paths)
+    ]
+    return log_lines.merged(
+        client_for(recorded), recorded.launched_as, places, follow=follow, since=since, tail=tail
+    )
+
+
+def watch(
+    recorded: Recorded, *, patience: float = watching.PATIENCE, limit: float = watching.LIMIT
+) -> Iterator[tuple[ProcessStatus, ...]]:
+    """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
+    client = client_for(recorded)
+
+    def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
+        return tuple(_status_of(recorded, pods, _events(client, recorded.launched_as, pods)))
+
+    return watching.watch(client, recorded.launched_as, _pod_names(recorded), look, patience, limit)
+
+
+def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+    """Take down the namespace of an owner that no state knows; how many processes ran in it.
+
+    recorded: what the state said before, for how to reach the cluster; else the user's current context.
+    """
+    client = client_for(recorded) if recorded is not None else client_of("", "")
+    found = client.find(path_of("namespaces", name=launched_as))
+    if found is None or not labels.belongs_to(found, owner):
+        return 0
+    pods = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
+    client.delete(path_of("namespaces", name=launched_as), text(found, "metadata", "uid"))
+    cluster.await_gone(client, path_of("namespaces", name=launched_as), text(found, "metadata", "uid"))
+    return sum(len(listing(pod, "spec", "containers")) for pod in pods)
+
+
+def client_for(recorded: Recorded) -> Client:
+    """The cluster that the state names. UserError: the kubeconfig does not have it any more."""
+    said = recorded.reach.get("kubeconfig", "")
+    # The text of a kubeconfig is encrypted in the state: then the user's own is asked for the same context.
+    return client_of("" if said.startswith("{") else said, recorded.reach.get("context", ""))
+
+
+def pods_of(client: Client, namespace: str) -> dict[str, Body]:
+    """The pods of ours in a namespace by name."""
+    items = client.get(path_of("pods", namespace), labelSelector=labels.OURS).get("items") or []
+    return {text(each, "metadata", "name"): each for each in items}
+
+
+def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) -> list[ProcessStatus]:
+    reach = (recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", ""))
+    try:
+        if reach in away:
+            raise away[reach]
+        client = client_for(recorded)
+        pods = pods_of(client, recorded.launched_as)
+        return _status_of(recorded, pods, _events(client, recorded.launched_as, pods))
+    except SymphonyError as error:
+        if not isinstance(error, Refused):
+            # The same cluster would not answer for the next experiment either.
+            away[reach] = error
+        return [
+            ProcessStatus(path, "unknown", ready=False, why=error.what) for path in recorded.processes
+        ]
+
+
+def _status_of(
+    recorded: Recorded, pods: Mapping[str, Body], events: Mapping[str, str]
+) -> list[ProcessStatus]:
+    return [
+        conditions.status(path, facts["container_name"], pods.get(facts["pod_name"]), events)
+        for path, facts in recorded.processes.items()
+    ]
+
+
+def _events(client: Client, namespace: str, pods: Mapping[str, Body]) -> dict[str, str]:
+    """The name of a pod -> the newest warning about it; asked only where nothing else tells what it waits for."""
+    if not any(conditions.complains(pod) for pod in pods.values()):
+        return {}
+    try:
+        found = client.get(
+            path_of("events", namespace), fieldSelector="involvedObject.kind=Pod,type=Warning", limit=500
+        )
+    except Refused:
+        return {}
+    every = sorted(listing(found, "items"), key=lambda event: text(event, "lastTimestamp"))
+    return {text(each, "involvedObject", "name"): f"{text(each, 'reason')}: {text(each, 'message')}" for each in every}
+
+
+def _pod_names(recorded: Recorded) -> set[str]:
+    return {str(facts["pod_name"]) for facts in recorded.processes.values()}
+
+
+def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
+    group = processes.group_of(resource.inputs)
+    found = processes.processes_of(resource.inputs, group)
+    pod = {
+        "pod_name": text(resource.inputs, "metadata", "name"),
+        "uid": text(resource.outputs, "metadata", "uid"),
+    }
+    return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in found.items()}
+
+
+def _is_ours(resource: Resource) -> bool:
+    return text(resource.inputs, "metadata", "labels", labels.MANAGED_BY) == labels.SYMPHONY

@@ -1,0 +1,121 @@
+"""The pods of a plan: one for each free process, one for each process group; render asks. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from symphony.backends.kubernetes import containers, labels, volumes
+from symphony.backends.kubernetes.containers import without_nothing
+from symphony.backends.kubernetes.merge import merged
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.names import MAX_NAME
+from symphony.plan.plan import Plan, PlannedProcess
+from symphony.spec.pod import PodSettings, Toleration
+
+SECRETS = "symphony-secrets"
+# Whoever the image runs as, its processes are in this group, which may read the secret files.
+SECRETS_GROUP = 2000
+# The engine only has to see that the object is there: symphony watches it become ready by itself, and the
+# engine's own wait for a pod may never end.
+EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
+
+
+@dataclass(frozen=True)
+class PodOfPlan:
+    """A pod to be: its processes, and its settings; group is None for a process in none."""
+
+    name: str
+    group: str | None
+    processes: tuple[PlannedProcess, ...]
+    settings: PodSettings
+
+
+def pods_of(plan: Plan) -> Iterator[PodOfPlan]:
+    """The pods in the order of the plan: those of free processes first."""
+    for process in plan.processes:
+        if process.group is None:
+            yield PodOfPlan(process.name, None, (process,), process.pod)
+    for group in plan.groups:
+        members = tuple(plan.process(path) for path in group.paths)
+        yield PodOfPlan(group.name, group.name, members, group.pod)
+
+
+def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str) -> dict[str, Any]:
+    """The manifest of a pod; what pod_yml says is merged last."""
+    mounts = [mount for process in of.processes for mount in process.mounts]
+    spec: dict[str, Any] = {
+        "restartPolicy": of.settings.restart_policy or "Never",
+        "nodeSelector": dict(of.settings.node_selector),
+        "tolerations": [_toleration(each) for each in of.settings.tolerations],
+        "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
+        "initContainers": _clones(of, settings),
+        "containers": [containers.container(plan, process, settings) for process in of.processes],
+        "volumes": volumes.volumes(mounts) + ([volumes.secrets_volume(SECRETS)] if plan.secrets else []),
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
+        },
+    }
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": of.name,
+            "namespace": plan.launched_as,
+            "labels": {**of.settings.labels, **labels.of_pod(plan.launched_as, of.name)},
+            "annotations": {
+                **EXISTS,
+                labels.OWNER: owner,
+                **({labels.GROUP: of.group} if of.group else {}),
+            },
+        },
+        "spec": {
+            **without_nothing(spec),
+            # Nothing an experiment runs talks to the API server, and links of Services would be variables
+            # that change with whatever else is in the namespace.
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": settings.grace,
+        },
+    }
+    return marked(merged(manifest, of.settings.pod_yml), attempt)
+
+
+def marked(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
+    """The manifest with what it is made of, and which start it is."""
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.DIGEST: digest(manifest["spec"]), labels.ATTEMPT: attempt}
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+
+def digest(value: Any) -> str:
+    """Sixteen hex digits that tell one manifest from another."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _clones(of: PodOfPlan, settings: Settings) -> list[dict[str, Any]]:
+    mounts = [mount for process in of.processes for mount in process.mounts]
+    taken = [process.name for process in of.processes]
+    found: list[dict[str, Any]] = []
+    for volume, repository in volumes.repositories(mounts).items():
+        name = _unlike(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
+        taken.append(name)
+        found.append(containers.clone(name, volume, repository, settings))
+    return found
+
+
+def _unlike(name: str, taken: Sequence[str]) -> str:
+    """A name of its own: init containers and containers share their names."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name[: MAX_NAME - 5]}-{number}"
+    return found
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    return {name: value for name, value in asdict(toleration).items() if value is not None}

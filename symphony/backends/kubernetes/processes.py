@@ -1,0 +1,54 @@
+"""The manifest of a pod as the settings of its processes, as the plan compares and shows them; expand and observe ask.
+
+What is recorded in the state and what the program would make now go through the same function, so that they can be
+compared setting by setting. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symphony.backends.kubernetes import labels
+from symphony.backends.kubernetes.pods import digest
+
+# A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
+SETTINGS = ("image", "command", "args", "env", "resources", "mounts", "container", "pod", "group")
+_OWN = ("name", "image", "command", "args", "env", "resources", "volumeMounts")
+
+
+def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, dict[str, Any]]:
+    """path -> the settings of each process of a pod."""
+    spec: Mapping[str, Any] = manifest["spec"]
+    containers: list[Mapping[str, Any]] = spec["containers"]
+    rest = {name: value for name, value in spec.items() if name != "containers"}
+    digests = {str(each["name"]): digest(each) for each in containers}
+    found: dict[str, dict[str, Any]] = {}
+    for each in containers:
+        name = str(each["name"])
+        path = f"{group}/{name}" if group else name
+        others = {other: value for other, value in digests.items() if other != name}
+        found[path] = {**_of_container(each), "pod": rest, "group": others}
+    return found
+
+
+def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+    """The settings in which two differ; for each of them the pod is replaced."""
+    return [name for name in SETTINGS if old.get(name) != new.get(name)]
+
+
+def group_of(manifest: Mapping[str, Any]) -> str | None:
+    """The process group of a pod, None when it is of a process in none."""
+    return labels.annotation(manifest, labels.GROUP) or None
+
+
+def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "image": container.get("image"),
+        "command": list(container.get("command") or []),
+        "args": list(container.get("args") or []),
+        "env": {each["name"]: each.get("value", "") for each in container.get("env") or []},
+        "resources": container.get("resources") or {},
+        "mounts": {each["mountPath"]: each["name"] for each in container.get("volumeMounts") or []},
+        "container": {name: value for name, value in container.items() if name not in _OWN},
+    }

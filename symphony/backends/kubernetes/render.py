@@ -1,0 +1,89 @@
+"""A plan as the Kubernetes objects that make it real: pure; expand makes resources of them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.backends.kubernetes import containers, labels, pods, services
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.plan import Plan
+from symphony.plan.services import variables
+
+Manifest = dict[str, Any]
+_LEVEL = "pod-security.kubernetes.io"
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """Every object of an experiment; services and pods by their names, a pod with its group or None."""
+
+    namespace: Manifest | None
+    variables: Manifest
+    secrets: Manifest | None
+    services: Mapping[str, Manifest]
+    pods: Mapping[str, tuple[str | None, Manifest]]
+
+    def all(self) -> list[Manifest]:
+        """In the order in which they can be made."""
+        first = [each for each in (self.namespace, self.variables, self.secrets) if each is not None]
+        return [*first, *self.services.values(), *(manifest for _, manifest in self.pods.values())]
+
+
+def render(
+    plan: Plan,
+    settings: Settings,
+    owner: str,
+    *,
+    attempt: Callable[[str], str] = lambda _: "1",
+    files: Mapping[str, bytes] | None = None,
+) -> Manifests:
+    """All objects of the plan; attempt tells which start of a pod this is, files are the secret files."""
+    every = list(pods.pods_of(plan))
+    return Manifests(
+        namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
+        variables=_object(plan, owner, "ConfigMap", containers.SERVICES_MAP)
+        | {"data": variables(plan.services)},
+        secrets=_object(plan, owner, "Secret", pods.SECRETS)
+        | {"type": "Opaque", "data": {name: _base64(content) for name, content in (files or {}).items()}}
+        if plan.secrets
+        else None,
+        services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
+        pods={
+            each.name: (each.group, pods.pod(plan, each, settings, owner, attempt(each.name)))
+            for each in every
+        },
+    )
+
+
+def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
+    """The namespace, with the Pod Security level that the API server holds it to."""
+    level = {f"{_LEVEL}/{mode}": settings.pod_security for mode in ("enforce", "warn")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": plan.launched_as,
+            "labels": {**labels.of_object(plan.launched_as), **level},
+            "annotations": {labels.OWNER: owner},
+        },
+    }
+
+
+def _object(plan: Plan, owner: str, kind: str, name: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": plan.launched_as,
+            "labels": labels.of_object(plan.launched_as),
+            "annotations": {labels.OWNER: owner},
+        },
+    }
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

@@ -1,0 +1,105 @@
+"""The settings of a stack for this world, read from its configuration and checked; expand asks."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from symphony.errors import UserError
+from symphony.plan.names import nearest
+
+EXPOSE = ("ClusterIP", "NodePort", "LoadBalancer")
+POD_SECURITY = ("baseline", "restricted", "privileged")
+CONTROLLERS = ("Pod", "Job")
+DEFAULT_GRACE = 5
+# Clones what mount_git_repo names; a registry of one's own is said with symphony:gitImage.
+GIT_IMAGE = "alpine/git"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the configuration of a stack says.
+
+    expose:           the type of the Services of what a process exposes.
+    source_ranges:    who may reach a LoadBalancer; one that everybody may reach has to be asked for.
+    pod_security:     the Pod Security level of the namespace; host paths need "privileged".
+    create_namespace: False where an administrator made the namespace and gave the user a Role in it.
+    grace:            seconds between asking a process to end and ending it.
+    """
+
+    image: str | None = None
+    expose: str = "ClusterIP"
+    source_ranges: tuple[str, ...] = ()
+    pod_security: str = "baseline"
+    pull_secrets: tuple[str, ...] = ()
+    create_namespace: bool = True
+    grace: int = DEFAULT_GRACE
+    git_image: str = GIT_IMAGE
+    controller: str = "Pod"
+
+
+def read(setting: Callable[[str], str | None]) -> Settings:
+    """The settings. UserError: one has a value that means nothing."""
+    expose = _word(setting, "expose", EXPOSE)
+    ranges = _list(setting("sourceRanges"))
+    for each in ranges:
+        _check_range(each)
+    if expose == "LoadBalancer" and not ranges:
+        raise UserError(
+            "a LoadBalancer would be open to the whole internet",
+            where="symphony:expose",
+            remedy="Say who may reach it with symphony:sourceRanges, such as 203.0.113.0/24",
+        )
+    return Settings(
+        image=setting("image") or None,
+        expose=expose,
+        source_ranges=ranges if expose == "LoadBalancer" else (),
+        pod_security=_word(setting, "podSecurity", POD_SECURITY),
+        pull_secrets=_list(setting("pullSecrets")),
+        create_namespace=_word(setting, "createNamespace", ("true", "false")) == "true",
+        grace=_grace(setting("grace")),
+        git_image=setting("gitImage") or GIT_IMAGE,
+        controller=_word(setting, "controller", CONTROLLERS),
+    )
+
+
+def _word(setting: Callable[[str], str | None], name: str, words: tuple[str, ...]) -> str:
+    said = setting(name)
+    if not said:
+        return words[0]
+    found = next((word for word in words if word.lower() == said.lower()), None)
+    if found is None:
+        near = nearest(said, words)
+        remedy = f"Did you mean {near}?" if near else f"It is one of: {', '.join(words)}"
+        raise UserError(f'"{said}" means nothing', where=f"symphony:{name}", remedy=remedy.rstrip("."))
+    return found
+
+
+def _list(said: str | None) -> tuple[str, ...]:
+    """`a, b` or `["a", "b"]`, as `pulumi config set` and `--path` write them."""
+    text = (said or "").strip().removeprefix("[").removesuffix("]")
+    return tuple(part.strip().strip("\"'") for part in text.split(",") if part.strip())
+
+
+def _check_range(said: str) -> None:
+    try:
+        ipaddress.ip_network(said, strict=False)
+    except ValueError:
+        raise UserError(
+            f'"{said}" is no range of addresses',
+            where="symphony:sourceRanges",
+            remedy="Write one as 203.0.113.0/24",
+        ) from None
+
+
+def _grace(said: str | None) -> int:
+    try:
+        grace = int(float(said)) if said else DEFAULT_GRACE
+    except ValueError:
+        grace = -1
+    if not 0 <= grace <= 600:
+        raise UserError(
+            f'"{said}" is no number of seconds', where="symphony:grace", remedy="Give one between 0 and 600"
+        )
+    return grace

@@ -1,0 +1,42 @@
+"""Walks into the plain values that the API server answers with, where anything may be missing; all rooms here ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+Values = Mapping[str, Any]
+
+
+def mapping(thing: Any, *names: str) -> Values:
+    """The mapping at that place, an empty one where there is none."""
+    found = _at(thing, names)
+    return cast("Values", found) if isinstance(found, Mapping) else {}
+
+
+def listing(thing: Any, *names: str) -> list[Values]:
+    """The list of mappings at that place, an empty one where there is none."""
+    found = _at(thing, names)
+    every = cast("list[Any]", found) if isinstance(found, list) else []
+    return [cast("Values", each) for each in every if isinstance(each, Mapping)]
+
+
+def texts(thing: Any, *names: str) -> list[str]:
+    """The list of texts at that place, an empty one where there is none."""
+    found = _at(thing, names)
+    return [str(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
+
+
+def text(thing: Any, *names: str) -> str:
+    """The text at that place, an empty one where there is none."""
+    found = _at(thing, names)
+    return "" if found is None else str(found)
+
+
+def _at(thing: Any, names: tuple[str, ...]) -> Any:
+    found = thing
+    for name in names:
+        if not isinstance(found, Mapping):
+            return None
+        found = cast("Values", found).get(name)
+    return found

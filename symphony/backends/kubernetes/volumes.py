@@ -1,0 +1,89 @@
+"""The volumes of a pod and where its containers mount them; pods and the objections ask. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from symphony.spec.mounts import (
+    MOUNT_KINDS,
+    EmptyDirMount,
+    GitRepoMount,
+    HostPathMount,
+    Mount,
+    NfsMount,
+    SecretMount,
+    SharedMemoryMount,
+)
+
+SECRETS_VOLUME = "symphony-secrets"
+SECRETS_FOLDER = "/etc/secrets"
+# The owner may read, and the group that the pod is given (see pods.py), whoever the image runs as.
+SECRETS_MODE = 0o440
+
+_KIND_OF = {kind: name.replace("_", "-") for name, kind in MOUNT_KINDS.items()}
+
+
+def name_of(mount: Mount) -> str:
+    """The name of the volume: what the user calls it, else one made of what is mounted.
+
+    What has the same name and source is one volume, however many processes of the pod mount it.
+    """
+    if mount.name:
+        return mount.name
+    facts = json.dumps([type(mount).__name__, _source_facts(mount)], sort_keys=True)
+    return f"{_KIND_OF[type(mount)]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+def volumes(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    """One volume for each name, in the order in which they are first mounted."""
+    first: dict[str, Mount] = {}
+    for mount in mounts:
+        first.setdefault(name_of(mount), mount)
+    return [{"name": name, **source(mount)} for name, mount in first.items()]
+
+
+def source(mount: Mount) -> dict[str, Any]:
+    """What is mounted, as Kubernetes writes it."""
+    match mount:
+        case NfsMount(server=server, path=path):
+            return {"nfs": {"server": server, "path": path}}
+        case SecretMount(secret_name=secret, default_mode=mode):
+            return {"secret": {"secretName": secret} | ({} if mode is None else {"defaultMode": mode})}
+        case HostPathMount(path=path, hostpath_type=kind):
+            return {"hostPath": {"path": path} | ({"type": kind} if kind else {})}
+        case EmptyDirMount(use_memory=True) | SharedMemoryMount():
+            return {"emptyDir": {"medium": "Memory"}}
+        case _:
+            # A git repository is cloned into an empty folder by an init container.
+            return {"emptyDir": {}}
+
+
+def mounted(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    """Where one container mounts them."""
+    return [{"name": name_of(mount), "mountPath": mount.mount_path} for mount in mounts]
+
+
+def repositories(mounts: Iterable[Mount]) -> dict[str, GitRepoMount]:
+    """volume -> the git repository to clone into it."""
+    return {name_of(mount): mount for mount in mounts if isinstance(mount, GitRepoMount)}
+
+
+def secrets_volume(secret: str) -> dict[str, Any]:
+    """The volume of the experiment's secret files."""
+    return {"name": SECRETS_VOLUME, "secret": {"secretName": secret, "defaultMode": SECRETS_MODE}}
+
+
+def secrets_mount() -> dict[str, Any]:
+    """Where every container finds the experiment's secret files."""
+    return {"name": SECRETS_VOLUME, "mountPath": SECRETS_FOLDER, "readOnly": True}
+
+
+def _source_facts(mount: Mount) -> dict[str, Any]:
+    fields = dataclasses.fields(mount)
+    return {
+        each.name: getattr(mount, each.name) for each in fields if each.name not in ("mount_path", "where")
+    }

@@ -1,0 +1,96 @@
+"""Watches the pods of an experiment become ready, all in one watch that always ends; observe exports it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
+
+from symphony.backends.kubernetes import conditions, labels
+from symphony.backends.kubernetes.client import Body, Client, Unreachable, path_of
+from symphony.backends.kubernetes.shapes import text
+
+# How long trouble that may pass (no machine free, an image that does not come) is waited for.
+PATIENCE = 60.0
+# How long is waited in all: large images take their time.
+LIMIT = 600.0
+_ONE_WATCH = 10
+_GRACE = 10.0
+
+Look = TypeVar("Look")
+
+
+def watch(
+    client: Client,
+    namespace: str,
+    names: Collection[str],
+    look: Callable[[Mapping[str, Body]], Look],
+    patience: float,
+    limit: float,
+) -> Iterator[Look]:
+    """What `look` says of the pods, first at once and then whenever it says something else.
+
+    Ends when every pod runs or has ended, when for `patience` seconds nothing moved but trouble that waiting
+    rarely cures, or after `limit` seconds. Unreachable: the API server does not answer any more.
+    """
+    began = calm = time.monotonic()
+    last: Look | None = None
+    for pods in _versions(client, namespace, limit):
+        now = look(pods)
+        if now != last:
+            last, calm = now, time.monotonic()
+            yield now
+        mine = [pods.get(name) for name in names]
+        if all(pod is not None and _is_settled(pod) for pod in mine):
+            return
+        waiting = [pod for pod in mine if pod is None or not _is_settled(pod)]
+        hopeless = all(pod is None or conditions.is_hopeless(pod) for pod in waiting)
+        # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
+        if hopeless and time.monotonic() - min(calm, began + patience) > patience:
+            return
+
+
+def _versions(client: Client, namespace: str, limit: float) -> Iterator[Mapping[str, Body]]:
+    """The pods by name, again after every change and at least every few seconds."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+        pods = {text(each, "metadata", "name"): each for each in found.get("items") or []}
+        yield pods
+        yield from _changes(client, namespace, pods, text(found, "metadata", "resourceVersion"), until)
+
+
+def _changes(
+    client: Client, namespace: str, pods: dict[str, Body], version: str, until: float
+) -> Iterator[Mapping[str, Body]]:
+    seconds = max(1, min(_ONE_WATCH, int(until - time.monotonic())))
+    try:
+        with client.stream(
+            path_of("pods", namespace),
+            seconds + _GRACE,
+            watch="true",
+            labelSelector=labels.OURS,
+            resourceVersion=version,
+            timeoutSeconds=seconds,
+        ) as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                pod = event["object"]
+                if event["type"] == "DELETED":
+                    pods.pop(text(pod, "metadata", "name"), None)
+                else:
+                    pods[text(pod, "metadata", "name")] = pod
+                yield pods
+    except (OSError, ValueError, Unreachable):
+        # The listing that follows says whether the server is still there.
+        time.sleep(0.5)
+
+
+def _is_settled(pod: Body) -> bool:
+    """Whether every process of the pod runs or has ended."""
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    every = [conditions.status(name, name, pod) for name in names]
+    return all(each.ready or each.state in ("completed", "failed", "lost") for each in every)

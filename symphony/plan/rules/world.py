@@ -1,0 +1,13 @@
+"""The rule of what only one world knows: its backend has looked, and hands its objections over as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+
+
+def world_does_not_object(_spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    yield from target.objections
