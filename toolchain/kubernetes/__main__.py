@@ -20,7 +20,9 @@ def main() -> int:
         if arguments.verb == "build":
             build.programs(say)
         elif arguments.verb == "up":
-            sys.stdout.write(cluster.up(layout, kwok_nodes=arguments.kwok, say=say).as_json() + "\n")
+            state = cluster.up(layout, kwok_nodes=arguments.kwok, say=say)
+            layout.for_tests.unlink(missing_ok=True)
+            sys.stdout.write(state.as_json() + "\n")
         elif arguments.verb == "down":
             cluster.down(layout, purge=arguments.purge, say=say)
         else:

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -57,7 +56,7 @@ def in_use(layout: Layout) -> Iterator[Access]:
         found = one_machine.status(layout).ready
         state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)
         if not found:
-            _for_tests(layout).touch()
+            layout.for_tests.touch()
         try:
             yield Access(
                 state.kubeconfig, state.kubectl, state.user_kubeconfig, state.registry, state.docker_host
@@ -69,13 +68,8 @@ def in_use(layout: Layout) -> Iterator[Access]:
 def _leave(layout: Layout, users: int) -> None:
     with contextlib.suppress(BlockingIOError):  # another session goes on using it
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _for_tests(layout).exists():
+        if layout.for_tests.exists():
             one_machine.down(layout, say=_narrate)
-
-
-def _for_tests(layout: Layout) -> Path:
-    """Its presence says that no person asked for this cluster; `down` removes it with the rest."""
-    return layout.path("for-tests")
 
 
 def _narrate(text: str) -> None:

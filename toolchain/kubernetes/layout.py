@@ -60,5 +60,10 @@ class Layout:
     def key(self, name: str) -> Path:
         return self.path("certificates", f"{name}.key")
 
+    @property
+    def for_tests(self) -> Path:
+        """Its presence says that no person asked for this cluster, so that the last test takes it down."""
+        return self.path("for-tests")
+
     def log(self, daemon: str) -> Path:
         return self.path("logs", f"{daemon}.log")
