@@ -55,8 +55,18 @@ def converged(world: World, stack: str, count: int) -> None:
     assert len(living) == count
 
 
-@pytest.mark.parametrize("alive", [1, COUNT // 2], ids=["first", "half"])
-@pytest.mark.parametrize("victim", ["engine", "command line"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("victim", "alive"),
+    [
+        pytest.param("engine", 1, marks=SLOW),
+        ("engine", COUNT // 2),
+        ("command line", 1),
+        pytest.param("command line", COUNT // 2, marks=SLOW),
+    ],
+)
 def test_after_a_killed_run_the_next_one_finishes(world: World, stack: str, victim: str, alive: int) -> None:
     process = begun(world, stack, MANY % COUNT, alive)
     killed = engine_of(process) if victim == "engine" else psutil.Process(process.pid)
@@ -138,16 +148,18 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(world: World, stac
     assert world.speaks(stack, "client", "reached", 2) == ["alpha", "alpha"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda n: n.name)
-def test_a_killed_process_is_shown_at_once(world: World, stack: str, number: signal.Signals) -> None:
-    world.up(stack, 'with Experiment() as e:\n    probe(e, "a", "say=hello")\n    probe(e, "b")')
-    world.speaks(stack, "a", "ready")
+def test_a_killed_process_is_shown_at_once(world: World, stack: str) -> None:
+    """With its signal; its log stays, the others go on."""
+    words = '"a", "say=hello"', '"b", "say=hello"', '"c"'
+    world.up(stack, "with Experiment() as e:\n" + "".join(f"    probe(e, {each})\n" for each in words))
+    for path in ("a", "b"):
+        world.speaks(stack, path, "ready")
     before = world.snapshot(stack)
-    world.kill(stack, "a", number)
-    status = world.becomes(stack, "a", "failed", seconds=3)
-    assert number.name in status["why"]
-    assert world.snapshot(stack).identities["b"] == before.identities["b"]
-    assert world.told(stack, "a", "said") == ["hello"]
+    for path, number in (("a", signal.SIGKILL), ("b", signal.SIGTERM)):
+        world.kill(stack, path, number)
+        assert number.name in world.becomes(stack, path, "failed", seconds=5)["why"]
+        assert world.told(stack, path, "said") == ["hello"]
+    assert world.snapshot(stack).identities["c"] == before.identities["c"]
 
 
 STUBBORN = """
