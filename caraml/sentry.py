@@ -38,8 +38,18 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 class Link:
     """What is known of a socket's connections: refusals, losses, and the error its calls raise."""
 
-    __slots__ = ("__weakref__", "bind", "denied", "denied_count", "endpoint", "fault", "lost", "made")
-    __slots__ += ("shaking", "unexplained")
+    __slots__ = (
+        "__weakref__",
+        "bind",
+        "denied",
+        "denied_count",
+        "endpoint",
+        "fault",
+        "lost",
+        "made",
+        "shaking",
+        "unexplained",
+    )
 
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint

@@ -41,7 +41,7 @@ _SAME: dict[Any, str] = {
 
 
 def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
-    """From a value to bytes or Parts; None where bytes go as they are. Raises ValueError, PickleRefusedError."""
+    """From a value to bytes or Parts; None for bytes as they are. Raises ValueError, PickleRefusedError."""
     name = _name(given)
     if name in ("msgpack", "pyarrow"):
         return Encoder(socket.limits).encode

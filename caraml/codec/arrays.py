@@ -70,23 +70,23 @@ class Layouts:
         return known
 
 
-def check_layout(described: object) -> Layout:
+def check_layout(described: Any) -> Layout:
     """A layout from an untrusted description: known dtype, no objects, sane shape. Raises ValueError."""
     match described:
-        case [dtype_name, list() as sizes, "C" | "F" as order]:
+        case [dtype_name, list(), "C" | "F"]:
             dtype = _check_dtype(dtype_name)
         case _:
             raise ValueError("not an array description")
     shape: list[int] = []
     nbytes = dtype.itemsize
-    for length in sizes:  # pyright: ignore[reportUnknownVariableType]
-        if type(length) is not int or not 0 <= length < 1 << 62:  # pyright: ignore[reportUnknownArgumentType]
+    for length in described[1]:
+        if type(length) is not int or not 0 <= length < 1 << 62:
             raise ValueError("not a shape")
         shape.append(length)
         nbytes *= length
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"{len(shape)} dimensions")
-    return Layout(dtype, tuple(shape), order, nbytes)
+    return Layout(dtype, tuple(shape), described[2], nbytes)
 
 
 def _check_dtype(named: object) -> np.dtype[Any]:
@@ -126,7 +126,8 @@ def _tuples(descr: Any) -> Any:
     return [_field(field) for field in fields]
 
 
-def _field(field: list[Any]) -> tuple[Any, ...]:
+def _field(field: Any) -> tuple[Any, ...]:
     name, kind, *shape = field
-    label = tuple(name) if isinstance(name, list) else name  # pyright: ignore[reportUnknownArgumentType]
-    return label, _tuples(kind), *(tuple(size) for size in shape)
+    label: Any = tuple(name) if isinstance(name, list) else name  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    sizes: list[Any] = [tuple(size) for size in shape]
+    return label, _tuples(kind), *sizes

@@ -207,9 +207,10 @@ class Decoder:
 
     def _rare_value(self, code: int, data: memoryview) -> Any:
         if code == extensions.RECORD:
-            match self._shallow(data):
-                case [str() as name, dict() as fields]:
-                    return _build(name, fields)  # pyright: ignore[reportUnknownArgumentType]
+            record = self._shallow(data)
+            match record:
+                case [str() as name, dict()]:
+                    return _build(name, record[1])  # pyright: ignore[reportArgumentType]
                 case _:
                     raise ValueError("not a record")
         if code == extensions.BYTES_PART:
@@ -236,9 +237,10 @@ class Decoder:
 
 
 def _items(container: Any) -> Any:
-    return (
-        container.values() if type(container) is dict else container if type(container) in _CONTAINERS else ()
-    )
+    if type(container) is dict:
+        values: Any = container.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return values
+    return container if type(container) in _CONTAINERS else ()
 
 
 def _build(name: str, fields: dict[Any, Any]) -> object:

@@ -48,6 +48,9 @@ class _ArraysPlan:
         self.all_inline = plain and not self.out_of_band
 
 
+_UNKNOWN = _ArraysPlan({})
+
+
 class Encoder:
     """Encodes one value at a time; not for two threads at once."""
 
@@ -61,22 +64,20 @@ class Encoder:
 
     def encode(self, value: object) -> bytes | Parts:
         """One frame, or Parts. Raises EncodeError, MessageTooLargeError."""
-        if type(value) is dict:
-            try:
-                arrays: Any = value.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                key = (*value, *map(_shape_key, arrays))  # pyright: ignore[reportUnknownArgumentType]
-                plan = self._plans[key]
-            except AttributeError:
-                return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
-            except KeyError:
-                plan = self._plan(key, value)  # pyright: ignore[reportUnknownArgumentType, reportPossiblyUnbound]
-            except TypeError:
-                return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
-            if plan is not None:
-                if plan.all_inline:
-                    return b"".join((plan.head, *arrays))
-                return self._arrays(plan, value)  # pyright: ignore[reportUnknownArgumentType]
-        return self._tree(value)  # pyright: ignore[reportUnknownArgumentType]
+        if type(value) is not dict:
+            return self._tree(value)
+        mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        arrays = mapping.values()
+        try:
+            key = (*mapping, *map(_shape_key, arrays))
+            plan = self._plans.get(key, _UNKNOWN)
+            if plan is _UNKNOWN:
+                plan = self._plan(key, mapping)
+        except (AttributeError, TypeError):  # not arrays alone
+            return self._tree(mapping)
+        if plan is None:
+            return self._tree(mapping)
+        return b"".join((plan.head, *arrays)) if plan.all_inline else self._arrays(plan, mapping)
 
     def _plan(self, key: object, value: dict[Any, Any]) -> _ArraysPlan | None:
         if len(self._plans) >= REMEMBERED:
@@ -132,7 +133,7 @@ class Encoder:
             raise MessageTooLargeError(f"{parts} parts, over Limits.parts of {self._limits.parts}")
 
     def _node(self, value: Any, depth: int) -> object:
-        kind = type(value)
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
         if depth >= self._limits.depth:
@@ -148,25 +149,27 @@ class Encoder:
         return self._leaf(value, depth)
 
     def _leaf(self, value: Any, depth: int) -> object:
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if isinstance(value, np.ndarray):
             return self._array(value)  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, np.generic):
-            scalar: Array = np.asarray(value)
+            scalar: Array = np.asarray(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             return Ext(extensions.SCALAR, _describe(scalar) + scalar.tobytes())
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return self._bytes(value)
-        if type(value) is complex:
+            return self._bytes(value)  # pyright: ignore[reportUnknownArgumentType]
+        if kind is complex:
             return Ext(extensions.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, enum.Enum):
             raise EncodeError("an Enum cannot be sent; send its .value")
         fields = records.fields_of(value)
         if fields is not None:
             packed = {name: self._node(item, depth + 1) for name, item in fields.items()}
-            return Ext(extensions.RECORD, _pack([records.record_name(type(value)), packed]))
-        for base in (dict, list, tuple, str, int, float):
+            return Ext(extensions.RECORD, _pack([records.record_name(kind), packed]))
+        bases: tuple[Any, ...] = (dict, list, tuple, str, int, float)
+        for base in bases:
             if isinstance(value, base):
-                return self._node(base(value), depth)  # pyright: ignore[reportUnknownArgumentType]
-        raise EncodeError(f"{type(value).__name__} cannot be sent; the caraml.codec docstring lists what can")
+                return self._node(base(value), depth)
+        raise EncodeError(f"{kind.__name__} cannot be sent; the caraml.codec docstring lists what can")
 
     def _array(self, array: Array) -> object:
         if array.nbytes < OUT_OF_BAND:

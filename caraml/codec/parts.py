@@ -19,14 +19,15 @@ FAILURE = bytes((MAGIC, 5))
 
 
 class Parts(list[Buffer]):
-    """A message of several frames; a type of its own, so that a list given by mistake is never sent as one."""
+    """A message of several frames; its own type, so that a list given by mistake is never sent as one."""
 
     __slots__ = ()
 
 
 def view(part: Buffer) -> memoryview:
     """The bytes of a part, without a copy."""
-    return memoryview(part).cast("B") if not isinstance(part, zmq.Frame) else part.buffer
+    memory: Any = part.buffer if isinstance(part, zmq.Frame) else part
+    return memoryview(memory).cast("B")
 
 
 def size(part: Buffer) -> int:

@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-Record = TypeVar("Record", bound=type)
+Record = TypeVar("Record")
 
 _registered: dict[str, type] = {}
 
 
-def register(record: Record) -> Record:
+def register(record: type[Record]) -> type[Record]:
     """Let messages that hold this dataclass or msgspec Struct be rebuilt as it; use it as a decorator.
 
     Field names are checked, field types are not. Raises TypeError for another kind of class.
@@ -19,15 +19,15 @@ def register(record: Record) -> Record:
     if not (dataclasses.is_dataclass(record) or issubclass(record, msgspec.Struct)):
         raise TypeError(f"{record!r} is neither a dataclass nor a msgspec.Struct")
     _registered[record_name(record)] = record
-    return record
+    return record  # pyright: ignore[reportReturnType]
 
 
-def record_name(record: type) -> str:
+def record_name(record: Any) -> str:
     """The name a record travels under: its module (of a program, just the program) and its qualified name."""
     return f"{record.__module__}:{record.__qualname__}"
 
 
-def field_names(record: type) -> tuple[str, ...]:
+def field_names(record: Any) -> tuple[str, ...]:
     """The fields of a registered dataclass or Struct, in order."""
     if issubclass(record, msgspec.Struct):
         return record.__struct_fields__
@@ -35,14 +35,14 @@ def field_names(record: type) -> tuple[str, ...]:
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """The fields of a dataclass or Struct instance, None for any other value; its class becomes registered."""
-    kind = type(value)
+    """The fields of a dataclass or Struct, None for any other value; its class becomes registered."""
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if record_name(kind) not in _registered:
         if not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
             return None
-        register(kind)
+        _registered[record_name(kind)] = kind
     elif _registered[record_name(kind)] is not kind:
-        register(kind)
+        _registered[record_name(kind)] = kind
     return {name: getattr(value, name) for name in field_names(kind)}
 
 
@@ -55,8 +55,8 @@ def build(name: str, fields: dict[str, object]) -> object:
         raise ValueError(f"fields {sorted(fields)} are not those of {name}")
     if issubclass(record, msgspec.Struct):
         return record(**fields)
-    late = {field.name for field in dataclasses.fields(record) if not field.init}
-    construct: Callable[..., Any] = record
+    late = {field.name for field in dataclasses.fields(record) if not field.init}  # pyright: ignore[reportUnknownArgumentType]
+    construct: Callable[..., Any] = record  # pyright: ignore[reportUnknownVariableType]
     built = construct(**{name: value for name, value in fields.items() if name not in late})
     for field in late:
         object.__setattr__(built, field, fields[field])

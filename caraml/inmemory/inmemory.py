@@ -44,6 +44,7 @@ def inmem_serialize(data: object, name: object = None) -> bytes:
 def inmem_deserialize(name_bin: bytes) -> Shared:
     """What was shared under a name, in `data`, until `delete()`. Raises SharedMemoryError."""
     shared = get(name_bin, raw=_RAW)
-    if isinstance(shared.data, memoryview) and bytes(shared.data[:2]) == JOINED:
-        shared.data = pa_deserialize(shared.data.tobytes())
+    data: Any = shared.data
+    if type(data) is memoryview and bytes(data[:2]) == JOINED:
+        shared.data = pa_deserialize(data.tobytes())
     return shared

@@ -87,7 +87,7 @@ class SharedPool:
         return sum(segment.capacity for segment in self._segments)
 
     def put(self, value: object) -> bytes:
-        """Make the value available to one `get` in any process of this user on this host. Raises EncodeError."""
+        """Make a value available to one `get` in a process of this user on this host. Raises EncodeError."""
         parts = self._encoder.encode(value)
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
 

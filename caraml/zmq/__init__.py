@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from caraml.zmq.proxy import ZmqProxyThread as ZmqProxyThread
     from caraml.zmq.publish_subscribe import ZmqPub as ZmqPub
     from caraml.zmq.publish_subscribe import ZmqSub as ZmqSub
-    from caraml.zmq.push_pull import ZmqPuller as ZmqPull  # noqa: F401
+    from caraml.zmq.push_pull import ZmqPuller as ZmqPull  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from caraml.zmq.push_pull import ZmqPuller as ZmqPuller
-    from caraml.zmq.push_pull import ZmqPusher as ZmqPush  # noqa: F401
+    from caraml.zmq.push_pull import ZmqPusher as ZmqPush  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from caraml.zmq.push_pull import ZmqPusher as ZmqPusher
     from caraml.zmq.receiver import ZmqReceiver as ZmqReceiver
     from caraml.zmq.request_reply import ZmqClient as ZmqClient

@@ -29,8 +29,9 @@ class Head(NamedTuple):
     """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA,
     lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of
     DATA; of WELCOME
-    and ACK the messages that may be on their way, and `window_bytes` their bytes. `asked` of HELLO is the last sequence
-    sent before it, and comes back in the WELCOME: what is missing up to there is lost, what was sent after may be on
+    and ACK the messages that may be on their way, and `window_bytes` their bytes. `asked` of HELLO is the
+    last sequence sent before it, and comes back in the WELCOME: what is missing up to there is lost, what was
+    sent after may be on
     its way still."""
 
     magic: int

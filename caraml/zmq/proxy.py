@@ -62,10 +62,10 @@ class ZmqProxy:
         context = process.context() if self.context is None else self.context
         sides: list[ZmqSocket] = []
         control = context.socket(zmq.PAIR)
-        self._stopper = context.socket(zmq.PAIR)
+        stopper = self._stopper = context.socket(zmq.PAIR)
         try:
             control.bind(self._control)
-            self._stopper.connect(self._control)
+            stopper.connect(self._control)
             for address, mode in zip((self.in_add, self.out_add), _PATTERNS[self.pattern], strict=True):
                 side = ZmqSocket(address=address, socket_mode=mode, bind=True, context=context)
                 sides.append(side.establish())
@@ -83,7 +83,7 @@ class ZmqProxy:
             for side in sides:
                 side.close(_LINGER_MS)
             control.close(0)
-            self._stopper.close(0)
+            stopper.close(0)
             self._ended.set()
 
     def wait_bound(self, timeout: float) -> None:

@@ -205,8 +205,9 @@ class ZmqSub(Endpoint):
 
     `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
     `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
-    message. After a `recv`, `topic` is that message's. `missed` counts the messages of subscribed topics, after the first
-    one received, that were not given: dropped because we were too slow, or passed over by 'latest'.
+    message. After a `recv`, `topic` is that message's. `missed` counts the messages of subscribed topics,
+    after the first one received, that were not given: dropped because we were too slow, or passed over by
+    'latest'.
     """
 
     def __init__(
@@ -379,7 +380,7 @@ class ZmqSub(Endpoint):
 
 
 class _Seen:
-    """A topic of a publisher as a subscriber knows it: whether it is wanted, and its last message's number."""
+    """A publisher's topic as a subscriber knows it: whether it is wanted, its last message's number."""
 
     __slots__ = ("length", "mark", "number", "topic", "wanted")
 

@@ -114,10 +114,10 @@ class ZmqPuller(Endpoint):
         if self._batch:
             return self._batch.popleft()
         while timeout is None and self._wire.timeout < 0:
-            frame = self._wire.receive_quickly(False)
+            frame: Any = self._wire.receive_quickly(False)
             try:
-                if type(frame) is list:
-                    return self._decode(frame[0], frame[1:])
+                if isinstance(frame, list):
+                    return self._decode(frame[0], frame[1:])  # pyright: ignore[reportUnknownArgumentType]
                 if frame is not None:
                     return self._decode_one(frame, ())
             except MalformedMessageError as error:

@@ -174,7 +174,7 @@ class ZmqServer(Endpoint):
         self._may_send = False
 
     def send_error(self, reason: str) -> None:
-        """Answer the last request with an error: the client's `request` raises RemoteError with this reason."""
+        """Answer the last request with an error: the client raises RemoteError with this reason."""
         if not self._may_send:
             raise ValueError("recv() and send() must be paired: recv() a request first")
         self._wire.send(Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace"))))

@@ -211,7 +211,8 @@ class Wire:
     def receive_quickly(self, copy: bool) -> Any:
         """The next frame if it comes within a slice, else None; takes the turn itself.
 
-        With `copy` its bytes, whatever follows them; without it a Frame, and a message of several parts as a list.
+        With `copy` its bytes, whatever follows them; without it a Frame, and a message of several parts as a
+        list.
         """
         try:
             self._turns.pop()
@@ -311,7 +312,7 @@ class Wire:
         return SocketError(error.errno, f"{self.socket.address}: {error.strerror}")
 
     def close(self, linger: float | None = None) -> None:
-        """Close; `linger` seconds for what is unsent. Waits up to a slice for another thread's call to end."""
+        """Close; `linger` seconds for what is unsent. Waits two slices for another thread's call to end."""
         for _ in range(2 * SLICE_MS // 10):
             if self._turns or self.socket.unwrap().closed or self._forked:
                 break

@@ -2,8 +2,9 @@
 
 import sys
 
-from caraml import ZmqReceiver, ZmqSender
 from where import where
+
+from caraml import ZmqReceiver, ZmqSender
 
 COUNT = 1000
 

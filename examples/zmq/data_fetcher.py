@@ -4,9 +4,9 @@ import os
 import sys
 
 import numpy as np
+from where import where
 
 from caraml import DataFetcher, ZmqClient, ZmqServer
-from where import where
 
 COUNT = 8
 

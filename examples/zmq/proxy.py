@@ -1,10 +1,13 @@
-"""In between: `proxy.py proxy`, then request_reply's pattern through it: `proxy.py server`, `proxy.py client`."""
+"""In between: `proxy.py proxy`, then request_reply's pattern through it: `proxy.py server`, `proxy.py
+client`.
+"""
 
 import sys
 import time
 
-from caraml import ZmqClient, ZmqProxyThread, ZmqServer
 from where import address
+
+from caraml import ZmqClient, ZmqProxyThread, ZmqServer
 
 SECONDS = 5.0
 

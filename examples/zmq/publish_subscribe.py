@@ -2,8 +2,9 @@
 
 import sys
 
-from caraml import ZmqPub, ZmqSub
 from where import where
+
+from caraml import ZmqPub, ZmqSub
 
 COUNT = 10
 

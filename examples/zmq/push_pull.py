@@ -3,9 +3,9 @@
 import sys
 
 import numpy as np
+from where import where
 
 from caraml import ZmqPuller, ZmqPusher
-from where import where
 
 COUNT = 10
 

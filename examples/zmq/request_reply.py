@@ -2,8 +2,9 @@
 
 import sys
 
-from caraml import RemoteError, ZmqClient, ZmqServer
 from where import where
+
+from caraml import RemoteError, ZmqClient, ZmqServer
 
 
 def server() -> None:

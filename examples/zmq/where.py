@@ -1,4 +1,6 @@
-"""Where a program of this folder finds its service: of the experiment it runs in, or on this machine when run by hand."""
+"""Where a program of this folder finds its service: of the experiment it runs in, or on this machine when run
+by hand.
+"""
 
 import os
 

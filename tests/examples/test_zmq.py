@@ -1,10 +1,13 @@
-"""The programs of examples/zmq, run by hand as their README says."""
+"""The programs of examples/zmq, run by hand and as a stack, as their README says."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.desk import ROOT, desk_in, wait_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "zmq"
 PAIRS = {
@@ -39,3 +42,27 @@ def test_both_ends_run_and_end(program):
         for process in ends.values():
             process.kill()
             process.wait()
+
+
+@pytest.mark.timeout(120)
+def test_the_stack_runs_every_pair_on_tmux(tmp_path):
+    said = {
+        "queue-pull": "steps add up to 45",
+        "echo-client": "6 / 3 = 2.0",
+        "results-sender": "all acknowledged: True",
+        "news-subscriber": "missed 0",
+        "batches-fetcher": "fetched 8",
+        "proxy-client": "THROUGH THE PROXY",
+    }
+    folder = tmp_path / "clone"
+    for part in ("stacks", "examples"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
+    for part in ("Pulumi.yaml", "__main__.py"):
+        shutil.copy(ROOT / part, folder / part)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    with desk_in(tmp_path, folder=folder) as desk:
+        desk.symphony("up", "zmq", "-y")
+        for name, words in said.items():
+            wait_for(lambda n=name, w=words: w in desk.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
+        desk.symphony("delete", "zmq", "-y")
+        assert desk.trees() == {}

@@ -1,6 +1,8 @@
-"""`python -m tests.benchmarks.caraml [ROW ...]`: the table G1-G16, each figure the median of five interleaved runs.
+"""`python -m tests.benchmarks.caraml [ROW ...]`: the table G1-G16, each figure the median of five interleaved
+runs.
 
-Ours, raw pyzmq, and caraml 0.10.0 from its package, installed beside by the hash-locked requirements-bench.txt.
+Ours, raw pyzmq, and caraml 0.10.0 from its package, installed beside by the hash-locked
+requirements-bench.txt.
 """
 
 import json
@@ -453,9 +455,7 @@ def main() -> int:
         ROWS["g11" if name == "g12" else name]()
     gates = sum(good for _, _, good, _ in CHECKS)
     stretches = sum(better for _, _, _, better in CHECKS)
-    print(
-        f"\n{gates} of {len(CHECKS)} gates, {stretches} of {len(CHECKS)} stretch goals; load {os.getloadavg()[0]:.1f}"
-    )
+    print(f"\n{gates} of {len(CHECKS)} gates, {stretches} stretch goals; load {os.getloadavg()[0]:.1f}")
     return 0 if gates == len(CHECKS) else 1
 
 

@@ -1,7 +1,8 @@
-"""What one process of one measurement does: run.py starts it as `roles.py SIDE ROLE JSON`, one side a process.
+"""What one process of one measurement does: run.py starts it as `roles.py SIDE ROLE JSON`, one side a
+process.
 
-The sides are `ours`, `raw` (pyzmq alone) and `original` (caraml 0.10.0, found first on PYTHONPATH). A role prints
-`ready`, reads a line to start if it produces, and prints its figure.
+The sides are `ours`, `raw` (pyzmq alone) and `original` (caraml 0.10.0, found first on PYTHONPATH). A role
+prints `ready`, reads a line to start if it produces, and prints its figure.
 """
 
 import json
@@ -286,14 +287,14 @@ def take_over(side, o):
                 touch(array)
             del array
         elif side == "original":
-            import os
+            from pathlib import Path
 
             import pyarrow
 
             name = frame.bytes.decode()
             with pyarrow.memory_map(name) as file:
                 touch(np.frombuffer(file.read_buffer(), np.uint8))
-            os.remove(name)
+            Path(name).unlink()
         else:
             touch(np.frombuffer(frame, np.uint8))
         del frame
