@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.toolchain.elsewhere import Elsewhere
 from tests.toolchain.plugin_client import Plugin
 from toolchain.kubernetes.fixtures import Access, cluster
 
@@ -69,3 +73,24 @@ def start() -> Iterator[Callable[..., Plugin]]:
 def plugin(cluster: Access, namespace: str, start: Callable[..., Plugin]) -> Plugin:
     """One that puts objects without a namespace into the test's."""
     return start().configure(kubeconfig=cluster.kubeconfig, namespace=namespace)
+
+
+@pytest.fixture
+def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
+    """While the first cluster runs, so that neither removes mount points under the other."""
+    if not cluster.registry:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
+    made = Elsewhere()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(elsewhere: Elsewhere) -> Iterator[Path]:
+    """Short, for pytest's own are too deep for the sockets; a test that fails leaves no cluster either."""
+    with tempfile.TemporaryDirectory(prefix="symphony-") as made:
+        folder = Path(made) / "cluster"
+        yield folder
+        elsewhere.run(
+            sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder), "--purge"
+        )

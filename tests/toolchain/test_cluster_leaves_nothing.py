@@ -7,13 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.toolchain.elsewhere import Elsewhere
 from toolchain.kubernetes import build, kernel, processes
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes.calls import ToolchainError
@@ -38,48 +36,6 @@ POD = {
         ],
     },
 }
-
-
-class Elsewhere:
-    """Commands that run in one network namespace, which only has a loopback."""
-
-    def __init__(self) -> None:
-        self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        here = Path("/proc/self/ns/net").readlink()
-        while Path(f"/proc/{self._holder.pid}/ns/net").readlink() == here:
-            time.sleep(0.01)
-        self.run("ip", "link", "set", "lo", "up")
-
-    def run(self, *argv: str, stdin: str | None = None, ok: bool = True) -> str:
-        words = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *argv]
-        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=150, check=False)
-        assert done.returncode == 0 or not ok, done.stdout + done.stderr
-        return done.stdout
-
-    def close(self) -> None:
-        self._holder.kill()
-        self._holder.wait(10)
-
-
-@pytest.fixture
-def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
-    """While the first cluster runs, so that neither removes mount points under the other."""
-    if not cluster.registry:
-        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
-    made = Elsewhere()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def folder(elsewhere: Elsewhere) -> Iterator[Path]:
-    """Short, for pytest's own are too deep for the sockets; a test that fails leaves no cluster either."""
-    with tempfile.TemporaryDirectory(prefix="symphony-") as made:
-        folder = Path(made) / "cluster"
-        yield folder
-        elsewhere.run(
-            sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder), "--purge"
-        )
 
 
 def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:

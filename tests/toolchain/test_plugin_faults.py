@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import grpc
 import pytest
 import yaml
 
+from tests.toolchain.elsewhere import Elsewhere
 from tests.toolchain.plugin_client import Plugin, manifest
 from toolchain.kubernetes.fixtures import Access
 from toolchain.plugin_kubernetes import real
@@ -127,6 +130,18 @@ def test_a_lost_answer_makes_no_second_object_and_loses_none(
         assert (proxy.dropped, live("configmap", "it")) == (3, {})
     finally:
         proxy.close()
+
+
+@pytest.mark.kubernetes
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=str
+)
+def test_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, folder: Path, kills: int):
+    script = ("-m", "tests.toolchain.kill_api_server", str(folder), str(kills))
+    said = json.loads(elsewhere.run(sys.executable, *script, timeout=1000))
+    assert said["equal"], said
+    assert said["steps"] > 10 * kills
+    assert said["objects"] > 10
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""A network namespace in which a second cluster can live beside the first."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+
+class Elsewhere:
+    """Commands that run in one network namespace, which only has a loopback."""
+
+    def __init__(self) -> None:
+        self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        here = Path("/proc/self/ns/net").readlink()
+        while Path(f"/proc/{self._holder.pid}/ns/net").readlink() == here:
+            time.sleep(0.01)
+        self.run("ip", "link", "set", "lo", "up")
+
+    def run(self, *argv: str, stdin: str | None = None, ok: bool = True, timeout: float = 150) -> str:
+        words = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *argv]
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        assert done.returncode == 0 or not ok, done.stdout + done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.wait(10)
