@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pulumi
 
@@ -16,9 +16,6 @@ from symphony_tmux.provider import SessionProvider, WindowProvider
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
-# Those a program may want to read; the state holds all. Each costs the program 0.1 ms a resource.
-SESSION_OUTPUTS = ("session_id", "socket")
-WINDOW_OUTPUTS = ("pane_id", "pid", "attempt", "log")
 # Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
 SESSION_PROVIDER = base64.b64encode(pickle.dumps(SessionProvider(), protocol=4)).decode()
 WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).decode()
@@ -26,11 +23,6 @@ WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).d
 
 class Session(pulumi.CustomResource):
     """One experiment: a tmux session, files, port leases; deleting it takes down every process in it."""
-
-    if TYPE_CHECKING:  # the SDK evaluates annotations that it can see once a resource
-        name: pulumi.Output[str]
-        session_id: pulumi.Output[str]
-        socket: pulumi.Output[str]
 
     def __init__(
         self,
@@ -44,18 +36,11 @@ class Session(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {"name": name, "owner": owner, "server": server, "processes": processes, "grace": grace}
-        super().__init__(SESSION_TYPE, resource_name, _props(inputs, SESSION_OUTPUTS, SESSION_PROVIDER), opts)
+        super().__init__(SESSION_TYPE, resource_name, _props(inputs, SESSION_PROVIDER), opts)
 
 
 class Window(pulumi.CustomResource):
     """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two."""
-
-    if TYPE_CHECKING:
-        path: pulumi.Output[str]
-        pane_id: pulumi.Output[str]
-        pid: pulumi.Output[float]
-        attempt: pulumi.Output[float]
-        log: pulumi.Output[str]
 
     def __init__(
         self,
@@ -91,13 +76,13 @@ class Window(pulumi.CustomResource):
             "inherit": inherit,
             "grace": grace,
         }
-        super().__init__(WINDOW_TYPE, resource_name, _props(inputs, WINDOW_OUTPUTS, WINDOW_PROVIDER), opts)
+        super().__init__(WINDOW_TYPE, resource_name, _props(inputs, WINDOW_PROVIDER), opts)
 
 
-def _props(inputs: Mapping[str, Any], outputs: Sequence[str], provider: str) -> dict[str, Any]:
-    """What is not given is left out; an output can only be read when it is named among the properties."""
+def _props(inputs: Mapping[str, Any], provider: str) -> dict[str, Any]:
+    """Only what is given, and no outputs: every property costs the program time, more than linearly."""
     given = {key: _plain(value) for key, value in inputs.items() if value is not None and value != ()}
-    return {**dict.fromkeys(outputs), **given, "__provider": provider}
+    return {**given, "__provider": provider}
 
 
 def _plain(value: Any) -> Any:
