@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -78,6 +81,21 @@ def test_an_image_of_our_own_runs(own: Layout, kubectl: Kubectl, namespace: str,
     del made["spec"]["containers"][0]["command"]
     run(kubectl, namespace, made)
     assert kubectl("-n", namespace, "logs", "mine") == "made here\n"
+
+
+def test_docker_builds_and_pushes_what_runs(
+    own: Layout, kubectl: Kubectl, namespace: str, cluster: Access, tmp_path: Path
+):
+    (tmp_path / "busybox").write_bytes(images.busybox())
+    (tmp_path / "busybox").chmod(0o755)
+    steps = ["FROM scratch", "COPY busybox /bin/sh", 'RUN ["/bin/sh", "-c", "echo built > /it"]']
+    (tmp_path / "Dockerfile").write_text("\n".join(steps))
+    image = f"{cluster.registry}/test/{namespace}:docker"
+    environment = {**os.environ, "DOCKER_HOST": cluster.docker_host, "DOCKER_BUILDKIT": "0"}
+    for words in (("build", "-q", "-t", image, str(tmp_path)), ("push", "-q", image), ("rmi", "-f", image)):
+        subprocess.run(["docker", *words], env=environment, timeout=120, check=True, capture_output=True)
+    run(kubectl, namespace, pod("it", "cat it; while :; do read x < /dev/zero; done", image=image))
+    assert kubectl("-n", namespace, "logs", "it") == "built\n"
 
 
 def test_pods_are_placed_on_nodes_that_do_not_exist(own: Layout, kubectl: Kubectl, namespace: str):

@@ -12,7 +12,10 @@ import grpc
 import pytest
 
 from tests.toolchain.plugin_client import Plugin, kept, manifest
+from toolchain.kubernetes import accounts
+from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.fixtures import Access
+from toolchain.kubernetes.layout import Layout
 from toolchain.plugin_kubernetes import provider
 from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, plain
 
@@ -345,6 +348,50 @@ def test_a_pod_is_awaited_until_it_is_ready(plugin: Plugin, cluster: Access):
     _, _, outputs = plugin.make(runs)
     conditions = {each["type"]: each["status"] for each in outputs["status"]["conditions"]}
     assert conditions["Ready"] == "True"
+
+
+def life(plugin: Plugin, live: Live) -> None:
+    """Create, change and delete what an experiment is made of."""
+    spec = {"clusterIP": "None", "selector": {"app": "it"}, "ports": [{"port": 80}]}
+    for body in (pod(), manifest("Service", {"name": "it"}, spec=spec), config()):
+        id, inputs, outputs = plugin.make(body)
+        labelled = {**inputs, "metadata": {**inputs["metadata"], "labels": {"a": "b"}}}
+        outputs = plugin.update(id, outputs, labelled)
+        plugin.delete(id, outputs, labelled)
+        assert live(body["kind"], "it") == {}
+
+
+def test_the_published_role_is_enough(
+    cluster: Access, namespace: str, start: Callable[..., Plugin], live: Live
+):
+    if not cluster.user_kubeconfig:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
+    accounts.grant(Api(Layout.default()), accounts.ORDINARY, namespace)
+    life(start().configure(kubeconfig=cluster.user_kubeconfig, namespace=namespace), live)
+
+
+def test_who_may_not_watch_still_waits(
+    cluster: Access, namespace: str, start: Callable[..., Plugin], live: Live, kubectl: Any
+):
+    if not cluster.user_kubeconfig:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
+    accounts.grant(Api(Layout.default()), accounts.ORDINARY, namespace)
+    role = json.loads(kubectl("-n", namespace, "get", "role", "symphony-experimenter", "-o", "json"))
+    for rule in role["rules"]:
+        rule["verbs"] = [verb for verb in rule["verbs"] if verb != "watch"]
+    kubectl("-n", namespace, "replace", "-f", "-", stdin=json.dumps(role))
+    plugin = start().configure(kubeconfig=cluster.user_kubeconfig, namespace=namespace)
+    life(plugin, live)
+    with pytest.raises(grpc.RpcError, match="node"):
+        plugin.create(plugin.check(pod(annotations={})), timeout=2)
+
+
+def test_a_forbidden_verb_is_named(cluster: Access, start: Callable[..., Plugin]):
+    if not cluster.user_kubeconfig:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
+    plugin = start().configure(kubeconfig=cluster.user_kubeconfig, namespace="default")
+    with pytest.raises(grpc.RpcError, match=r'cannot patch resource \\?"configmaps'):
+        plugin.create(plugin.check(config()))
 
 
 def test_what_does_not_become_ready_stays_in_the_state(plugin: Plugin, namespace: str, live: Live):
