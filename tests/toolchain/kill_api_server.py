@@ -54,8 +54,6 @@ def _kill(layout: Layout) -> None:
     server = daemons.running(layout, "kube-apiserver")
     if server:
         server.kill()
-    while daemons.running(layout, "kube-apiserver"):
-        time.sleep(0.01)
 
 
 def _kubectl(state: cluster.Status) -> str:

@@ -178,11 +178,16 @@ def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
 
 
 def _serve(layout: Layout, wanted: list[Daemon]) -> None:
-    """Start them all, then wait for each."""
+    """Start them all, then wait for each; one that was dying when it was looked at is started after all."""
+    started = [daemon for daemon in wanted if daemons.start(layout, daemon)]
     for daemon in wanted:
-        daemons.start(layout, daemon)
-    for daemon in wanted:
-        daemons.await_ready(layout, daemon, within=READY_WITHIN)
+        try:
+            daemons.await_ready(layout, daemon, within=READY_WITHIN)
+        except daemons.Ended:
+            if daemon in started:
+                raise
+            daemons.start(layout, daemon)
+            daemons.await_ready(layout, daemon, within=READY_WITHIN)
 
 
 def _storage(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:

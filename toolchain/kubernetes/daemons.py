@@ -18,6 +18,10 @@ from toolchain.kubernetes.layout import MARKER, Layout
 from toolchain.kubernetes.packages import search_path
 
 
+class Ended(ToolchainError):
+    """It is not there any more."""
+
+
 @dataclass(frozen=True)
 class Daemon:
     """What to run and how to see that it serves."""
@@ -54,7 +58,7 @@ def await_ready(layout: Layout, daemon: Daemon, *, within: float) -> None:
     deadline = time.monotonic() + within
     while not daemon.ready():
         if not running(layout, daemon.name):
-            raise ToolchainError(f"{daemon.name} ended while starting: {last_words(layout, daemon.name)}")
+            raise Ended(f"{daemon.name} ended while starting: {last_words(layout, daemon.name)}")
         if time.monotonic() > deadline:
             raise ToolchainError(
                 f"{daemon.name} is not ready after {within:g} s: {last_words(layout, daemon.name)}"
@@ -67,10 +71,15 @@ def running(layout: Layout, name: str) -> psutil.Process | None:
     try:
         record = json.loads(_record(layout, name).read_text())
         process = psutil.Process(record["pid"])
-        same = process.create_time() == record["started"] and process.status() != psutil.STATUS_ZOMBIE
+        same = process.create_time() == record["started"] and not _ended(process)
     except (OSError, ValueError, psutil.Error):
         return None
     return process if same else None
+
+
+def _ended(process: psutil.Process) -> bool:
+    """A zombie whose other threads still run holds its ports for a moment longer."""
+    return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
 
 
 def stop(layout: Layout, name: str, *, grace: float) -> None:
