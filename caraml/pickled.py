@@ -74,7 +74,10 @@ def pickle_codec(
         stream = message[start:]
         if key is not None and not hmac.compare_digest(_sign(key, stream, rest), bytes(message[3:start])):
             raise MalformedMessageError(f"{address}: a pickle that is not signed with our key: not loaded")
-        return pickle.loads(stream, buffers=[view(part) for part in rest])
+        try:
+            return pickle.loads(stream, buffers=[view(part) for part in rest])
+        except Exception as error:  # a class we do not have, or one that refuses
+            raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
 
     return encode, decode
 

@@ -4,13 +4,14 @@ Sockets register here when they bind or connect. The thread sleeps until a conne
 passes through it.
 """
 
+import itertools
 import logging
+import struct
 import threading
 from collections import deque
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from caraml import process
 from caraml.errors import AuthenticationError
@@ -32,6 +33,7 @@ _REFUSALS = {
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no key, another security mechanism, or not ZeroMQ",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
 }
+_event = struct.Struct("=Hi")  # as ZeroMQ writes it; pyzmq's own reader loads asyncio
 _PATIENCE = 2  # handshakes closed without a reason before a connector calls it a refusal: servers do restart
 
 
@@ -113,15 +115,19 @@ class Sentry:
 
     def watch(self, raw: zmq.Socket[Any], link: Link) -> None:
         """Report the connections of `raw` to `link` until its monitor is disabled."""
-        monitor = raw.get_monitor_socket(_EVENTS)
+        name = f"inproc://caraml-monitor-{next(_numbers)}"
+        raw.monitor(name, _EVENTS)
+        monitor = _private_socket(raw.context, zmq.PAIR)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        monitor.connect(name)
         self._ask("monitor", monitor, link)
 
     def guard(self, context: zmq.Context[Any], gate: Gate) -> None:
         """Answer for `gate` who may connect to the sockets of this context that ask for keys."""
         with self._lock:
-            answers: zmq.Socket[Any] | None = context.socket(zmq.REP) if gate.claim(context) else None
+            answers: zmq.Socket[Any] | None = (
+                _private_socket(context, zmq.REP) if gate.claim(context) else None
+            )
             if answers is not None:
-                answers.linger = 0
                 answers.bind("inproc://zeromq.zap.01")
         if answers is not None:
             self._ask("zap", answers, gate)
@@ -144,8 +150,10 @@ class Sentry:
                 if raw is self._wake_out:
                     if not self._obey(poller):
                         return
-                else:
+                elif raw in self._watched:
                     self._serve(poller, raw)
+                else:
+                    self._drop_terminated(poller)
 
     def _obey(self, poller: zmq.Poller) -> bool:
         self._wake_out.recv()
@@ -164,14 +172,14 @@ class Sentry:
             if verb == "zap":
                 raw.send_multipart(detail.answer(raw.recv_multipart()))
                 return
-            message = recv_monitor_message(raw, zmq.NOBLOCK)
-        except (zmq.ZMQError, ValueError, IndexError):
+            event, value = _event.unpack(raw.recv_multipart(zmq.NOBLOCK)[0])
+        except (zmq.ZMQError, ValueError, IndexError, struct.error):
             self._drop(poller, raw)
             return
-        if message["event"] == zmq.Event.MONITOR_STOPPED:
+        if event == zmq.Event.MONITOR_STOPPED:
             self._drop(poller, raw)
         else:
-            detail.handle(message["event"], message["value"])
+            detail.handle(zmq.Event(event), value)
 
     def _drop(self, poller: zmq.Poller, raw: zmq.Socket[Any]) -> None:
         poller.unregister(raw)
@@ -198,6 +206,14 @@ class Sentry:
         return self._thread.is_alive()
 
 
+def _private_socket(context: Any, mode: int) -> zmq.Socket[Any]:
+    """A socket that `context.destroy()` of a program does not close under our hands."""
+    shadow: Any = zmq.Context.shadow(context.underlying)  # pyright: ignore[reportUnknownMemberType]
+    private: zmq.Socket[Any] = shadow.socket(mode)
+    private.linger = 0
+    return private
+
+
 def _socket_pair(context: zmq.Context[Any]) -> tuple[zmq.Socket[Any], zmq.Socket[Any]]:
     name = f"inproc://caraml-sentry-{id(context)}"
     near, far = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
@@ -212,6 +228,7 @@ class _State:
 
 
 _lock = threading.Lock()
+_numbers = itertools.count()
 
 
 def sentry() -> Sentry:

@@ -86,6 +86,14 @@ class Decoder:
 
     def _any(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
+        if not parts and bytes(head_view[:2]) == ARRAYS:
+            body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")
+            plan = self._plans.get(bytes(head_view[_HEAD:body]))
+            if plan is not None and plan[_SIMPLE] and plan[_END] == len(head_view):
+                return {
+                    name: _ndarray(shape, dtype, bytearray(head_view[start:stop]))
+                    for name, shape, dtype, start, stop in plan[_INLINE]
+                }
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > self._limits.parts:
             raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")

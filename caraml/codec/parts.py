@@ -24,9 +24,9 @@ class Parts(list[Buffer]):
     __slots__ = ()
 
 
-def view(part: Buffer) -> memoryview:
+def view(part: "Buffer | Inline") -> memoryview:
     """The bytes of a part, without a copy."""
-    memory: Any = part.buffer if isinstance(part, zmq.Frame) else part
+    memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
     return memoryview(memory).cast("B")
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 Record = TypeVar("Record")
 
-_registered: dict[str, type] = {}
+_registered: dict[str, Any] = {}
 
 
 def register(record: type[Record]) -> type[Record]:

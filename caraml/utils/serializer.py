@@ -6,8 +6,6 @@
 A socket given the pickle functions, as a name or as these functions, holds to the rules of caraml.pickled.
 """
 
-import base64
-import hashlib
 import json
 import pickle
 from collections.abc import Callable
@@ -98,6 +96,9 @@ def string_hash(s: str) -> str:
 
 def binary_hash(binary: bytes) -> str:
     """A 16-character hash of bytes; to tell things apart, not to protect them."""
+    import base64
+    import hashlib  # slow to load, and hardly ever used
+
     return base64.b64encode(hashlib.md5(binary, usedforsecurity=False).digest())[:16].decode("utf-8")
 
 

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 from caraml.codec.parts import MAGIC, Parts, size
 
 EVERYTHING = (1 << 63) - 1
-HELLO, DATA, WELCOME, ACK, READY = range(1, 6)
+HELLO, DATA, WELCOME, ACK, READY = range(17, 22)
 REDELIVERED, DETACHED = 1, 2
 
 _head = struct.Struct("<BBHIQQQQQ")
 HEAD_BYTES = _head.size
 _unpack = _head.unpack_from
 _pack = _head.pack
-_KIND = 16
 
 
 class Head(NamedTuple):
@@ -50,6 +49,9 @@ class Head(NamedTuple):
         return self.sender, self.connection
 
 
+_make = Head._make
+
+
 def pack_head(
     kind: int,
     session: tuple[int, int],
@@ -60,17 +62,15 @@ def pack_head(
     asked: int = 0,
 ) -> bytes:
     """A head as bytes."""
-    return _pack(MAGIC, _KIND | kind, count, session[1], session[0], first, second, window_bytes, asked)
+    return _pack(MAGIC, kind, count, session[1], session[0], first, second, window_bytes, asked)
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:
     """The head at the beginning of a frame, None if there is none."""
     if len(frame) < HEAD_BYTES:
         return None
-    head = Head._make(_unpack(frame))
-    if head.magic != MAGIC or head.kind >> 4 != 1:
-        return None
-    return head._replace(kind=head.kind & 0x0F)
+    head = _make(_unpack(frame))
+    return head if head.magic == MAGIC and HELLO <= head.kind <= READY else None
 
 
 class Unacknowledged(NamedTuple):

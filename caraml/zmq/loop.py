@@ -2,11 +2,15 @@
 use it.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Callable
 
 from caraml import process
 from caraml.errors import ClosedError, ForkedError, ZmqTimeoutError
+
+log = logging.getLogger("caraml")
 
 TICK = 0.1
 
@@ -37,10 +41,10 @@ class Loop:
         if self.running:
             raise RuntimeError("loop is already running")
         if blocking:
-            self._run()
+            self._run(True)
             return None
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="caraml-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(False,), name="caraml-loop", daemon=True)
         process.close_at_exit(self)
         self._thread.start()
         return self._thread
@@ -55,7 +59,7 @@ class Loop:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
-    def _run(self) -> None:
+    def _run(self, blocking: bool) -> None:
         while not self._stopped and not process.closing():
             try:
                 self._step(TICK)
@@ -63,6 +67,11 @@ class Loop:
                 continue
             except (ClosedError, ForkedError):
                 return
+            except Exception:
+                if blocking:
+                    raise
+                log.exception("a loop's message could not be handled")
+                time.sleep(TICK)
 
     def at_exit(self, stage: int) -> None:
         """Stop and wait, but never long."""

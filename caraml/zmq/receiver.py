@@ -118,6 +118,9 @@ class ZmqReceiver(Endpoint):
                     self._finish(session, head.first)
                     self._reject(error)
                     continue
+                except Exception:
+                    self._finish(session, head.first)  # a deserializer of the program's own
+                    raise
                 self.sender, self.identifier = head.sender, head.second
                 self.redelivered = bool(head.count & REDELIVERED)
                 if self._processed:

@@ -88,7 +88,7 @@ class ZmqClient(Endpoint):
         try:
             wire.lost_before = wire.link.lost
             if type(message) is bytes and len(message) < ZERO_COPY and wire.link.fault is None:
-                wire.send_part(message, 0, True, timeout)
+                wire.send_small(message, timeout)
             else:
                 trackers = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")

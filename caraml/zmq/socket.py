@@ -14,6 +14,7 @@ import contextlib
 import errno
 import logging
 import socket as plain_sockets
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ _OWN = frozenset(
 _HANDSHAKE_MS = 10_000
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
+_LETTING_GO = 2.0
+_MOST_CLOSED = 1024
+_closed_at: dict[str, float] = {}
 
 
 class ZmqSocket:
@@ -160,7 +164,7 @@ class ZmqSocket:
     def _bind(self) -> None:
         if self.scheme == "ipc":
             self._refuse_taken_path()
-        self._raw.bind(self.address)
+        self._bind_patiently()
         if self.scheme == "ipc":
             path = self.address.removeprefix("ipc://")
             if not path.startswith("@"):
@@ -171,6 +175,18 @@ class ZmqSocket:
             self.address = endpoint.decode().rstrip("\0")
             self.port = int(self.address.rpartition(":")[2])
         self.link.endpoint = self.address
+
+    def _bind_patiently(self) -> None:
+        """Wait for an address that this process has just closed: ZeroMQ lets go of it in the background."""
+        give_up = _closed_at.get(self.address, -_LETTING_GO) + _LETTING_GO
+        while True:
+            try:
+                self._raw.bind(self.address)
+                return
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.005)
 
     def _refuse_taken_path(self) -> None:
         """ZeroMQ takes a path from who is bound to it, silently; one left by a killed process is free."""
@@ -202,6 +218,10 @@ class ZmqSocket:
             if self.established and self.scheme != "inproc":
                 self._raw.disable_monitor()
             self._raw.close(linger)
+            if self.bind:
+                if len(_closed_at) >= _MOST_CLOSED:
+                    _closed_at.clear()
+                _closed_at[self.address] = time.monotonic()
             if self._inode >= 0:
                 self._remove_path()
 

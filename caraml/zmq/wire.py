@@ -130,6 +130,15 @@ class Wire:
                 raise MessageTooLargeError(f"{size(message)} bytes, over Limits.message_bytes of {limit}")
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
+    def send_small(self, part: bytes, timeout: float | None) -> None:
+        """One frame of few bytes, the last one. Call between enter() and leave()."""
+        try:
+            self._send(part)
+        except zmq.Again:
+            self.send_slowly(part, 0, True, timeout, 1)
+        except zmq.ZMQError as error:
+            raise self.failed(error) from error
+
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
         """One frame, copied or not. Call between enter() and leave()."""
         copy = copy or size(part) < ZERO_COPY

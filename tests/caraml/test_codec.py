@@ -297,7 +297,7 @@ def test_mutated_messages_are_a_value_or_malformed_in_bounded_memory():
     seeds = [received(codec.encode(seed)) for seed in SEEDS]
     tracemalloc.start()
     try:
-        for n in range(15_000):
+        for n in range(6_000):
             message, *parts = seeds[n % len(seeds)]
             fuzz_one(mutate(generator, message), parts)
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
