@@ -208,8 +208,8 @@ class Sentry:
 
 def _private_socket(context: Any, mode: int) -> zmq.Socket[Any]:
     """A socket that `context.destroy()` of a program does not close under our hands."""
-    shadow: Any = zmq.Context.shadow(context.underlying)  # pyright: ignore[reportUnknownMemberType]
-    private: zmq.Socket[Any] = shadow.socket(mode)
+    contexts: Any = zmq.Context
+    private: zmq.Socket[Any] = contexts.shadow(context.underlying).socket(mode)
     private.linger = 0
     return private
 

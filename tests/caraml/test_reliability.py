@@ -314,9 +314,9 @@ def test_r9_malformed_messages_are_rejected_and_counted(spawn):
     program = spawn("""
         import caraml
         server = caraml.ZmqServer(port=0, deserializer="msgpack", serializer="msgpack",
-
-            limits=caraml.Limits(message_bytes=1 << 20)) print(server.address) thread = server.start_loop(lambda
-        request: (server.rejected, request), blocking=True)
+            limits=caraml.Limits(message_bytes=1 << 20))
+        print(server.address)
+        thread = server.start_loop(lambda request: (server.rejected, request), blocking=True)
     """)
     address = program.line()
     count = 0
@@ -552,11 +552,17 @@ def test_r16_threads_at_once_are_refused_and_never_crash(spawn):
                 with lock:
                     outcomes[outcome] += 1
         threads = [threading.Thread(target=work) for _ in range(4)]
-        reading = threading.Thread(target=lambda: [puller.pull(timeout=0.5) for _ in range(10**9)],
-        daemon=True) threading.excepthook = lambda *_: None reading.start() [thread.start() for thread in
-        threads] [thread.join() for thread in threads] reading.join(5) print(sum(outcomes.values())) blocked =
-        threading.Thread(target=lambda: puller.pull(timeout=2), daemon=True) blocked.start() import time;
-        time.sleep(0.2) try:
+        reading = threading.Thread(target=lambda: [puller.pull(timeout=0.5) for _ in range(10**9)], daemon=True)
+        threading.excepthook = lambda *_: None
+        reading.start()
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        reading.join(5)
+        print(sum(outcomes.values()))
+        blocked = threading.Thread(target=lambda: puller.pull(timeout=2), daemon=True)
+        blocked.start()
+        import time; time.sleep(0.2)
+        try:
             puller.pull()
         except caraml.ConcurrentUseError as error:
             print("refused")
@@ -615,9 +621,10 @@ def test_r18_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
             shared.delete()
             if len(got) == 5 and sys.argv[1] == "worker killed":
                 os.kill(next(iter(fetcher._workers.values())).pid, signal.SIGKILL)
-        fetcher = caraml.DataFetcher(handle, "127.0.0.1", server.socket.port, range(60),
-        worker_comm_port=None) fetcher.start() fetcher.join(30) print(sorted(got) == list(range(60)),
-        fetcher.refetched, fetcher.is_alive())
+        fetcher = caraml.DataFetcher(handle, "127.0.0.1", server.socket.port, range(60), worker_comm_port=None)
+        fetcher.start()
+        fetcher.join(30)
+        print(sorted(got) == list(range(60)), fetcher.refetched, fetcher.is_alive())
         """,
         case,
     )
