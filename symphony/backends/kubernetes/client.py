@@ -50,6 +50,10 @@ class Client:
         """One object or one list. Refused: the server says no; Unreachable: it does not answer."""
         return self.request("GET", path, query)
 
+    def items(self, path: str, **query: str | int) -> list[Body]:
+        """The objects of one list."""
+        return self.get(path, **query).get("items") or []
+
     def find(self, path: str) -> Body | None:
         """One object, None when there is none."""
         try:
@@ -140,7 +144,7 @@ class Client:
             connection = http.client.HTTPConnection(host, timeout=CONNECT_DEADLINE)
         else:
             connection = _Https(host, timeout=CONNECT_DEADLINE, context=self.access.trust)
-            connection.certified_as = self.access.server_name
+            connection.certified_as, connection.trust = self.access.server_name, self.access.trust
         if self.access.proxy:
             connection.set_tunnel(server.hostname or "", server.port or (443 if self.access.trust else 80))
         connection.connect()
@@ -159,14 +163,15 @@ class _Https(http.client.HTTPSConnection):
     """A connection to a server whose certificate may be for another name than its address."""
 
     certified_as = ""
+    trust: ssl.SSLContext | None = None
 
     def connect(self) -> None:
         if not self.certified_as:
             super().connect()
             return
         http.client.HTTPConnection.connect(self)
-        context: ssl.SSLContext = self._context  # pyright: ignore[reportAttributeAccessIssue]
-        self.sock = context.wrap_socket(self.sock, server_hostname=self.certified_as)
+        assert self.trust is not None
+        self.sock = self.trust.wrap_socket(self.sock, server_hostname=self.certified_as)
 
 
 @cache

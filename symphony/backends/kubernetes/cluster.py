@@ -1,4 +1,4 @@
-"""What the cluster says of an experiment before it is changed: whose the namespace is, what lives there; expand asks."""
+"""What the cluster says of an experiment before it is changed: whose it is, what lives there; expand asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes import conditions, containers, labels, pods
-from symphony.backends.kubernetes.client import Body, Client, Refused, path_of, pods_path
+from symphony.backends.kubernetes.client import Body, Client, Refused, path_of
+from symphony.backends.kubernetes.shapes import listing, texts
 from symphony.errors import SymphonyError, UserError
 
 GONE_DEADLINE = 60.0
@@ -56,7 +57,7 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
 
 def living(client: Client, namespace: str) -> Living:
     """What there is in the namespace; nothing where it does not exist."""
-    found = {kind: client.get(path_of(kind, namespace)).get("items") or [] for kind in ("pods", "services")}
+    found = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
     return Living(
         **{kind: {str(each["metadata"]["name"]): each for each in items} for kind, items in found.items()}
     )
@@ -85,8 +86,8 @@ def refuse_others(
 def attempt(live: Living, owner: str, name: str) -> str:
     """Which start of a pod this is: that of the one that lives and is well, else a new one.
 
-    The engine does not look into the cluster when a program has not changed; a pod that failed or was lost comes
-    back because it gets another attempt than the one in the state.
+    The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
+    comes back because it gets another attempt than the one in the state.
     """
     pod = live.pods.get(name)
     if pod is not None and labels.belongs_to(pod, owner) and conditions.is_good(pod) and not _ends(pod):
@@ -104,12 +105,6 @@ def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> str:
         for name in (labels.DIGEST, labels.ATTEMPT)
     )
     return "" if same else str(pod["metadata"]["uid"])
-
-
-def end(client: Client, namespace: str, name: str, uid: str) -> None:
-    """End one pod and wait until it is gone. SymphonyError: it does not go."""
-    client.delete(pods_path(namespace, name), uid)
-    await_gone(client, pods_path(namespace, name), uid)
 
 
 def await_gone(client: Client, path: str, uid: str) -> None:
@@ -138,11 +133,8 @@ def _ends(thing: Body) -> bool:
 
 def _held(thing: Body) -> str:
     """What an object that is to go waits for."""
-    finalizers = thing["metadata"].get("finalizers") or []
-    told = [
-        str(each.get("message"))
-        for each in thing.get("status", {}).get("conditions") or []
-        if each.get("status") == "True"
-    ]
+    finalizers = texts(thing, "metadata", "finalizers")
+    every = listing(thing, "status", "conditions")
+    told = [str(each.get("message")) for each in every if each.get("status") == "True"]
     words = [f"held by {', '.join(finalizers)}"] if finalizers else []
     return f": {'; '.join([*words, *told])}" if words or told else ""

@@ -1,4 +1,4 @@
-"""How a process is, read off its pod: the one place that knows what Kubernetes' words mean; observe asks. Pure."""
+"""How a process is, read off its pod: the one place that knows Kubernetes' words; observe asks. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from symphony.backends.interface import ProcessStatus, State
+from symphony.backends.kubernetes.shapes import listing, mapping, text
 from symphony.plan.names import printable
 
 Pod = Mapping[str, Any]
 _Container = Mapping[str, Any]
 
 LONGEST = 300
+_NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
 _NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -76,7 +78,11 @@ def complains(pod: Pod) -> bool:
 def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
     """How the last starts of a container ended, the older one first."""
     found = _found(pod, container)
-    return [each for each in (_state(found, "lastState", "terminated"), _state(found, "state", "terminated")) if each]
+    return [
+        each
+        for each in (_state(found, "lastState", "terminated"), _state(found, "state", "terminated"))
+        if each
+    ]
 
 
 def how_it_ended(ended: Mapping[str, Any]) -> str:
@@ -105,7 +111,7 @@ def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[
     if running:
         why = _silent_node(pod, found)
         return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
-    if pod.get("status", {}).get("phase") == "Failed":
+    if text(pod, "status", "phase") == "Failed":
         return "failed", _why_failed(pod), None
     return (
         "waiting",
@@ -116,7 +122,7 @@ def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[
 
 def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
     """Lost with its machine, or driven off it."""
-    status: Mapping[str, Any] = pod.get("status", {})
+    status = mapping(pod, "status")
     disrupted = _pod_condition(pod, "DisruptionTarget")
     gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
     if disrupted.get("status") == "True" and gone:
@@ -130,22 +136,17 @@ def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None
 def _silent_node(pod: Pod, found: _Container) -> str:
     """Why a container that is said to run may not: its machine was not heard of for a while."""
     ready = _pod_condition(pod, "Ready")
-    every = [bool(each.get("ready")) for each in pod["status"].get("containerStatuses") or []]
-    if (
-        found.get("ready")
-        and every
-        and all(every)
-        and ready.get("status") == "False"
-        and not ready.get("reason")
-    ):
+    every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
+    doubted = ready.get("status") == "False" and not ready.get("reason")
+    if found.get("ready") and all(every) and doubted:
         return f"its node {pod['spec'].get('nodeName')} does not answer"
     return ""
 
 
 def _why_failed(pod: Pod) -> str:
     """A pod that failed before this container of it could run."""
-    status: Mapping[str, Any] = pod["status"]
-    for each in status.get("initContainerStatuses") or []:
+    status = mapping(pod, "status")
+    for each in listing(status, "initContainerStatuses"):
         ended = _state(each, "state", "terminated")
         if ended and ended.get("exitCode") != 0:
             return f"{each['name']}: {_how(ended)}"
@@ -155,7 +156,7 @@ def _why_failed(pod: Pod) -> str:
 def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
-    for each in pod.get("status", {}).get("initContainerStatuses") or []:
+    for each in listing(pod, "status", "initContainerStatuses"):
         waiting = _state(each, "state", "waiting")
         if waiting.get("reason") in _HOPELESS:
             return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
@@ -182,7 +183,7 @@ def _because(message: str) -> str:
 
 
 def _image(pod: Pod, name: str) -> str:
-    every = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    every = [*listing(pod, "spec", "containers"), *listing(pod, "spec", "initContainers")]
     return next((str(each["image"]) for each in every if each["name"] == name), "?")
 
 
@@ -220,18 +221,17 @@ def _signal_name(number: int) -> str:
 
 
 def _found(pod: Pod, name: str) -> _Container:
-    every = pod.get("status", {}).get("containerStatuses") or []
-    return next((each for each in every if each["name"] == name), {})
+    every = listing(pod, "status", "containerStatuses")
+    return next((each for each in every if each["name"] == name), _NOTHING)
 
 
 def _every(pod: Pod) -> list[_Container]:
-    status = pod.get("status", {})
-    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    return [*listing(pod, "status", "initContainerStatuses"), *listing(pod, "status", "containerStatuses")]
 
 
 def _state(found: _Container, which: str, kind: str) -> Mapping[str, Any]:
-    return (found.get(which) or {}).get(kind) or {}
+    return mapping(found, which, kind)
 
 
 def _pod_condition(pod: Pod, kind: str) -> Mapping[str, Any]:
-    return next((each for each in pod.get("status", {}).get("conditions") or [] if each["type"] == kind), {})
+    return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from symphony.backends.kubernetes import cluster, facts, objections, ports, processes, render, settings
-from symphony.backends.kubernetes.client import Client, client_of
+from symphony.backends.kubernetes.client import Client, client_of, pods_path
 from symphony.backends.kubernetes.cluster import Living
 from symphony.backends.kubernetes.render import Manifest, Manifests
 from symphony.plan.plan import Plan
@@ -108,6 +107,7 @@ class _Maker:
     live: Living
     owner: str
     provider: pulumi.ProviderResource
+    stale: dict[str, str] = field(default_factory=dict[str, str])
 
     def make(self, manifests: Manifests) -> None:
         first: list[pulumi.Resource] = []
@@ -136,6 +136,7 @@ class _Maker:
     ) -> None:
         hooks = None
         if uid := cluster.stale(self.live, self.owner, manifest):
+            self.stale[manifest["metadata"]["name"]] = uid
             hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(manifest, uid)])
         self._object(
             manifest,
@@ -149,11 +150,19 @@ class _Maker:
     def _make_way(self, manifest: Manifest, uid: str) -> pulumi.ResourceHook:
         """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
 
-        One that the state knows the engine has ended itself by then.
+        One that the state knows the engine has ended itself by then. The engine calls one such hook after the
+        other, so the first asks all that are in the way to end.
         """
         metadata = manifest["metadata"]
-        ended = functools.partial(cluster.end, self.client, metadata["namespace"], metadata["name"], uid)
-        return pulumi.ResourceHook(f"make-way-{metadata['name']}", lambda _: ended())
+        namespace, name = metadata["namespace"], metadata["name"]
+
+        def make_way(_: pulumi.ResourceHookArgs) -> None:
+            while self.stale:
+                other, its_uid = self.stale.popitem()
+                self.client.delete(pods_path(namespace, other), its_uid)
+            cluster.await_gone(self.client, pods_path(namespace, name), uid)
+
+        return pulumi.ResourceHook(f"make-way-{name}", make_way)
 
     def _object(
         self,
@@ -202,7 +211,7 @@ def _is_text(kubeconfig: str) -> bool:
 
 
 def _provider(experiment: Experiment, reach: _Reach) -> pulumi.ProviderResource:
-    """The provider of this experiment's objects, bound to one context: `delete` finds the same cluster again."""
+    """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
     said: dict[str, Any] = {
         "context": reach.client.access.context or None,
         "clusterIdentifier": cluster.identifier(reach.client),

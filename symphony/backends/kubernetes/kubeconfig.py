@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import yaml
 
+from symphony.backends.kubernetes.shapes import listing, mapping, text, texts
 from symphony.errors import SymphonyError, UserError
 
 # A program that fetches a token may have to ask a cloud for it.
@@ -68,7 +69,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
 
 
 def _content(said: str) -> dict[str, Any] | None:
-    """The kubeconfig; of several files the first that says something wins. None inside a cluster without one."""
+    """The kubeconfig, of several files the first that says something; None in a cluster without one."""
     if "\n" in said or said.lstrip().startswith("{"):
         return _parsed(said, Path("kubernetes:kubeconfig"))
     listed = said or os.environ.get("KUBECONFIG", "")
@@ -115,8 +116,8 @@ def _parsed(text: str, place: Path) -> dict[str, Any]:
 def _resolved(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """With the files it names as absolute paths: relative ones begin at the kubeconfig's folder."""
     for kind in ("cluster", "user"):
-        for entry in content.get(f"{kind}s") or []:
-            facts = entry.get(kind) or {}
+        for entry in listing(content, f"{kind}s"):
+            facts = cast("dict[str, Any]", mapping(entry, kind))
             for name in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
                 if facts.get(name):
                     facts[name] = str(folder / str(facts[name]))
@@ -124,10 +125,10 @@ def _resolved(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
-    for entry in content.get(f"{kind}s") or []:
+    for entry in listing(content, f"{kind}s"):
         if entry.get("name") == name:
-            return entry.get(kind) or {}
-    known = ", ".join(str(entry.get("name")) for entry in content.get(f"{kind}s") or []) or "none"
+            return dict(mapping(entry, kind))
+    known = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s")) or "none"
     raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"It has: {known}")
 
 
@@ -167,11 +168,11 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         "kind": "ExecCredential",
         "spec": {"interactive": False},
     }
-    env = {**os.environ, **{each["name"]: each["value"] for each in wanted.get("env") or []}}
+    env = {**os.environ, **{text(each, "name"): text(each, "value") for each in listing(wanted, "env")}}
     env["KUBERNETES_EXEC_INFO"] = json.dumps(request)
     try:
         done = subprocess.run(
-            [command, *(wanted.get("args") or [])],
+            [command, *texts(wanted, "args")],
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,

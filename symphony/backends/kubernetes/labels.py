@@ -1,9 +1,11 @@
-"""How an object in the cluster says that it is ours, and whose: labels and annotations; rendering and looking ask."""
+"""How an object in the cluster says that it is ours, and whose: labels, annotations; all files here ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from symphony.backends.kubernetes.shapes import text
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 SYMPHONY = "symphony"
@@ -34,10 +36,10 @@ def of_pod(experiment: str, pod: str) -> dict[str, str]:
 
 def annotation(thing: Mapping[str, Any], name: str) -> str:
     """What an object says under an annotation; nothing when it does not have it."""
-    return str((thing["metadata"].get("annotations") or {}).get(name) or "")
+    return text(thing, "metadata", "annotations", name)
 
 
 def belongs_to(thing: Mapping[str, Any], owner: str) -> bool:
     """Whether a stack made this object."""
-    labels = thing["metadata"].get("labels") or {}
-    return labels.get(MANAGED_BY) == SYMPHONY and annotation(thing, OWNER) == owner
+    ours = text(thing, "metadata", "labels", MANAGED_BY) == SYMPHONY
+    return ours and annotation(thing, OWNER) == owner

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
+from itertools import repeat
 
 from symphony.backends.interface import LogLine
 from symphony.backends.kubernetes import conditions
@@ -43,14 +44,14 @@ def merged(
     """The lines of some processes in the order of time; with follow, those to come until all have ended."""
     readers = [_Reader(client, namespace, place) for place in places]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        pasts = list(pool.map(lambda reader: reader.past(since, tail), readers))
+        pasts = list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
     yield from heapq.merge(*pasts, key=lambda line: line.time or 0)
     if follow:
         yield from _following(readers)
 
 
 def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """What all of them say from now on: one thread waits for each, since the API server sends one log at a time."""
+    """What all of them say from now on; a thread waits for each: the API server sends one log at a time."""
     told: queue.SimpleQueue[LogLine | SymphonyError | None] = queue.SimpleQueue()
     ended = threading.Event()
 
@@ -89,6 +90,7 @@ class _Reader:
         self._log_path = f"{self._pod_path}/log"
         # The API server cuts by whole seconds, so what was told is told by time and text.
         self._last = ""
+        self._latest = 0.0
         self._told: set[str] = set()
         self._ends: set[str] = set()
 
@@ -163,7 +165,8 @@ class _Reader:
         if stamp != self._last:
             self._last, self._told = stamp, set()
         self._told.add(text)
-        return [LogLine(self.place.path, text, conditions.epoch(stamp))]
+        self._latest = conditions.epoch(stamp) or self._latest
+        return [LogLine(self.place.path, text, self._latest)]
 
     def _new_ends(self, pod: Body) -> list[LogLine]:
         """How starts of the process ended, each told once."""
@@ -173,9 +176,11 @@ class _Reader:
             if moment not in self._ends:
                 self._ends.add(moment)
                 how = conditions.how_it_ended(ended)
-                found.append(LogLine(self.place.path, f"ended: {how}", conditions.epoch(moment), ended=True))
+                # The API server cuts this time to whole seconds, which is before the last words.
+                time_of = max(conditions.epoch(moment) or 0, self._latest)
+                found.append(LogLine(self.place.path, f"ended: {how}", time_of, ended=True))
         return found
 
 
 def _written(moment: float) -> str:
-    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

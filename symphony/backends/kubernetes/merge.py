@@ -1,4 +1,4 @@
-"""Merges what a user wrote into pod_yml and container_yml over a rendered manifest; pods and containers ask."""
+"""Merges what a user wrote into pod_yml and container_yml over a manifest; pods and containers ask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def merged(rendered: Any, said: Any) -> Any:
     if isinstance(rendered, Mapping) and isinstance(said, Mapping):
         return _mappings(cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", said))
     if _is_named(rendered) and _is_named(said):
-        return _named(rendered, said)
+        return _named(cast("list[dict[str, Any]]", rendered), cast("list[dict[str, Any]]", said))
     return said
 
 

@@ -1,4 +1,4 @@
-"""What Kubernetes would refuse of a declaration, found before anything starts; target hands it to the plan. Pure."""
+"""What Kubernetes would refuse of a declaration, found before anything starts; target asks. Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ _IMAGE = re.compile(
     r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:\d+)?(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-_HOSTPATH_TYPES = ("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice")
-_HOSTPATH_TYPES += ("BlockDevice",)
+_HOSTPATH_TYPES = (
+    *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File"),
+    *("Socket", "CharDevice", "BlockDevice"),
+)
 _SCALE = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),

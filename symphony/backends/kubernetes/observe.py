@@ -1,4 +1,4 @@
-"""What lives of an experiment on Kubernetes, from its state and one listing of its namespace; operations ask."""
+"""What lives of an experiment on Kubernetes, from its state and one listing a namespace; operations ask."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def client_for(recorded: Recorded) -> Client:
 
 def pods_of(client: Client, namespace: str) -> dict[str, Body]:
     """The pods of ours in a namespace by name."""
-    items = client.get(path_of("pods", namespace), labelSelector=labels.OURS).get("items") or []
+    items = client.items(path_of("pods", namespace), labelSelector=labels.OURS)
     return {text(each, "metadata", "name"): each for each in items}
 
 
@@ -132,9 +132,7 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
             away[reach] = error
-        return [
-            ProcessStatus(path, "unknown", ready=False, why=error.what) for path in recorded.processes
-        ]
+        return [ProcessStatus(path, "unknown", ready=False, why=error.what) for path in recorded.processes]
 
 
 def _status_of(
@@ -147,7 +145,7 @@ def _status_of(
 
 
 def _events(client: Client, namespace: str, pods: Mapping[str, Body]) -> dict[str, str]:
-    """The name of a pod -> the newest warning about it; asked only where nothing else tells what it waits for."""
+    """The name of a pod -> the newest warning about it; asked only where nothing else tells."""
     if not any(conditions.complains(pod) for pod in pods.values()):
         return {}
     try:
@@ -157,7 +155,10 @@ def _events(client: Client, namespace: str, pods: Mapping[str, Body]) -> dict[st
     except Refused:
         return {}
     every = sorted(listing(found, "items"), key=lambda event: text(event, "lastTimestamp"))
-    return {text(each, "involvedObject", "name"): f"{text(each, 'reason')}: {text(each, 'message')}" for each in every}
+    return {
+        text(each, "involvedObject", "name"): f"{text(each, 'reason')}: {text(each, 'message')}"
+        for each in every
+    }
 
 
 def _pod_names(recorded: Recorded) -> set[str]:

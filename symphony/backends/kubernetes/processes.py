@@ -1,7 +1,7 @@
-"""The manifest of a pod as the settings of its processes, as the plan compares and shows them; expand and observe ask.
+"""The manifest of a pod as the settings of its processes, for the plan to compare; expand and observe ask.
 
-What is recorded in the state and what the program would make now go through the same function, so that they can be
-compared setting by setting. Pure.
+What is recorded in the state and what the program would make now go through the same function, so that they
+can be compared setting by setting. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from symphony.backends.kubernetes import labels
 from symphony.backends.kubernetes.pods import digest
+from symphony.backends.kubernetes.shapes import listing, texts
 
 # A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
 SETTINGS = ("image", "command", "args", "env", "resources", "mounts", "container", "pod", "group")
@@ -45,10 +46,10 @@ def group_of(manifest: Mapping[str, Any]) -> str | None:
 def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "image": container.get("image"),
-        "command": list(container.get("command") or []),
-        "args": list(container.get("args") or []),
-        "env": {each["name"]: each.get("value", "") for each in container.get("env") or []},
+        "command": texts(container, "command"),
+        "args": texts(container, "args"),
+        "env": {each["name"]: each.get("value", "") for each in listing(container, "env")},
         "resources": container.get("resources") or {},
-        "mounts": {each["mountPath"]: each["name"] for each in container.get("volumeMounts") or []},
+        "mounts": {each["mountPath"]: each["name"] for each in listing(container, "volumeMounts")},
         "container": {name: value for name, value in container.items() if name not in _OWN},
     }

@@ -1,4 +1,4 @@
-"""Walks into the plain values that the API server answers with, where anything may be missing; all rooms here ask."""
+"""Walks into plain values of the API server, where anything may be missing; all files here ask."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def _versions(client: Client, namespace: str, limit: float) -> Iterator[Mapping[
     until = time.monotonic() + limit
     while time.monotonic() < until:
         found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
-        pods = {text(each, "metadata", "name"): each for each in found.get("items") or []}
+        items: list[Body] = found.get("items") or []
+        pods = {text(each, "metadata", "name"): each for each in items}
         yield pods
         yield from _changes(client, namespace, pods, text(found, "metadata", "resourceVersion"), until)
 
