@@ -23,7 +23,8 @@ def main() -> None:
     layout, kills = Layout(Path(sys.argv[1])), int(sys.argv[2])
     state = cluster.up(layout, say=lambda text: None)
     plugin = Plugin().configure(kubeconfig=state.kubeconfig, namespace="default")
-    lanes = [Lane(plugin, number) for number in range(LANES)]
+    # Foreground deletion waits for a controller that gets no rest here to begin its work.
+    lanes = [Lane(plugin, number, policy="background") for number in range(LANES)]
     over = threading.Event()
     with ThreadPoolExecutor(LANES) as pool:
         working = [pool.submit(_work, lane, over) for lane in lanes]

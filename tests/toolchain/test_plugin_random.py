@@ -18,10 +18,14 @@ ANNOTATIONS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 LANES = 8
 
 
-def body(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
+def body(rng: random.Random, kind: str, name: str, policy: str) -> dict[str, Any]:
     """An object of this name with contents of which some can change in place and some cannot."""
     labels = {f"l{number}": str(rng.randrange(3)) for number in rng.sample(range(4), rng.randrange(4))}
-    metadata = {"name": name, "labels": {"test": "random", **labels}, "annotations": ANNOTATIONS}
+    metadata = {
+        "name": name,
+        "labels": {"test": "random", **labels},
+        "annotations": {**ANNOTATIONS, "pulumi.com/deletionPropagationPolicy": policy},
+    }
     if kind == "ConfigMap":
         return manifest(
             kind, metadata, data={f"k{number}": str(rng.random()) for number in range(rng.randrange(1, 4))}
@@ -41,7 +45,8 @@ def body(rng: random.Random, kind: str, name: str) -> dict[str, Any]:
 class Lane:
     """One object after another, as the engine would do it; `state` is what the engine would keep."""
 
-    def __init__(self, plugin: Plugin, number: int) -> None:
+    def __init__(self, plugin: Plugin, number: int, policy: str = "foreground") -> None:
+        self._policy = policy
         self._plugin = plugin
         self._rng = random.Random(number)
         self._number = number
@@ -52,7 +57,7 @@ class Lane:
             kind = self._rng.choice(["ConfigMap", "Service", "Pod"])
             key = kind, f"n{self._number}-{self._rng.randrange(4)}"
             if key not in self.state:
-                self.state[key] = self._plugin.make(body(self._rng, *key))
+                self.state[key] = self._plugin.make(body(self._rng, *key, self._policy))
             elif self._rng.random() < 0.4:
                 self._delete(key)
             else:
@@ -64,7 +69,7 @@ class Lane:
 
     def _change(self, key: tuple[str, str]) -> None:
         id, inputs, outputs = self.state[key]
-        new = self._plugin.check(body(self._rng, *key), inputs)
+        new = self._plugin.check(body(self._rng, *key, self._policy), inputs)
         found = self._plugin.diff(inputs, new)
         if found.replaces:
             assert found.deleteBeforeReplace

@@ -13,7 +13,7 @@ from toolchain.plugin_kubernetes.readiness import Check, Hopeless
 
 DEFAULT_TIMEOUT = 600.0
 # A watch that lasts longer than this is begun anew after a look, lest an event was lost.
-_ONE_WATCH = 60
+_ONE_WATCH = 30
 _POLL = 0.5
 
 Body = dict[str, Any]
@@ -53,9 +53,13 @@ class Waiting:
 
     def until_gone(self, place: Place, live: Body, timeout: float) -> None:
         """An object of the same name with another identity means that this one is gone."""
-        last, uid = live, live["metadata"].get("uid")
-        for now in self._versions(place, live, timeout):
-            if now is None or now["metadata"].get("uid") != uid:
+        uid = live["metadata"].get("uid")
+        # What a delete returns may be of before or after it, so that a watch from there could see nothing.
+        last = self._get(place.path)
+        if last is None or last["metadata"]["uid"] != uid:
+            return
+        for now in self._versions(place, last, timeout):
+            if now is None or now["metadata"]["uid"] != uid:
                 return
             last = now
         held = last["metadata"].get("finalizers") or []
