@@ -46,8 +46,10 @@ class Terminal:
         state = "#{pane_dead} #{pane_dead_status}"
 
         def ended() -> list[str]:
-            # tmux knows that a pane is dead a moment before it knows how it died.
             words = self._tmux("display-message", "-p", "-t", "0", state).split()
+            if words == ["1"]:
+                # tmux 3.3a at times overlooks the end of a child until it is told to look.
+                os.kill(int(self._tmux("display-message", "-p", "#{pid}")), signal.SIGCHLD)
             return words if len(words) == 2 and words[0] == "1" else []
 
         return int(wait_for(ended, seconds, f"the end of the command\n{self.screen()}")[1])

@@ -20,7 +20,7 @@ class AmbiguousError(UserError):
 
 def match(said: str, names: Iterable[str], kind: str) -> str:
     """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
-    known = list(names)
+    known = sorted(names)
     tests = (str.__eq__, str.startswith, str.endswith, str.__contains__)
     for test in tests if said else ():
         found = [name for name in known if test(name, said)]
