@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.kubernetes import cluster, facts, objections, ports, processes, render, settings
+from symphony.backends.kubernetes import cluster, facts, processes, render, settings
 from symphony.backends.kubernetes.client import Client, client_of, pods_path
 from symphony.backends.kubernetes.cluster import Living
 from symphony.backends.kubernetes.render import Manifest, Manifests
+from symphony.backends.kubernetes.target import target as target_of
 from symphony.plan.plan import Plan
-from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.plan.types import checked
 from symphony.spec.experiment import ExperimentSpec
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
     from symphony.components.run import Context
 
-SUPPORTS = frozenset(
-    {
-        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit", "secrets"),
-        *("container_yml", "pod_yml", "node_selector", "tolerations", "restart_policy", "labels"),
-        *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
-        "mount_shared_memory",
-    }
-)
 _SECONDS = "2m"
 
 
@@ -52,26 +44,10 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     chosen = settings.read(context.setting)
     clean, _ = checked(spec)
     sizes, unreadable = facts.sizes(clean)
-    objected = list(objections.objections(clean, chosen, context.launched_as, sizes))
-    why = cluster.why_not_ours(
+    refusal = cluster.why_not_ours(
         _reach(context).client, context.launched_as, context.owner, create=chosen.create_namespace
     )
-    if why:
-        remedy = "rename the stack, set symphony:namespace to another, or wait until it is gone"
-        objected.append(Problem(f"the namespace {context.launched_as} {why}", remedy, (clean.where,)))
-    return Target(
-        world="kubernetes",
-        launched_as=context.launched_as,
-        starts="image",
-        supports=SUPPORTS,
-        one_host=False,
-        host_of=f"{{service}}.{context.launched_as}.svc",
-        bind_host="0.0.0.0",
-        ports=ports.choose(spec),
-        unreadable=unreadable,
-        default_image=chosen.image,
-        objections=tuple(objected),
-    )
+    return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
 
 
 def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,55 @@
+"""What Kubernetes can do for an experiment and what it would refuse, as the value to plan for; expand asks.
+
+Pure: what was looked up on this machine and in the cluster is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symphony.backends.kubernetes import ports
+from symphony.backends.kubernetes.objections import objections
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.plan.types import checked
+from symphony.spec.experiment import ExperimentSpec
+
+SUPPORTS = frozenset(
+    {
+        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit", "secrets"),
+        *("container_yml", "pod_yml", "node_selector", "tolerations", "restart_policy", "labels"),
+        *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
+        "mount_shared_memory",
+    }
+)
+
+
+def target(
+    spec: ExperimentSpec,
+    settings: Settings,
+    namespace: str,
+    *,
+    secrets: Mapping[str, int] | None = None,
+    unreadable: Mapping[str, str] | None = None,
+    refusal: str = "",
+) -> Target:
+    """secrets: the bytes of each secret file; refusal: why the experiment may not have the namespace."""
+    clean, _ = checked(spec)
+    objected = list(objections(clean, settings, namespace, secrets or {}))
+    if refusal:
+        remedy = "rename the stack, set symphony:namespace to another, or wait until it is gone"
+        objected.append(Problem(f"the namespace {namespace} {refusal}", remedy, (clean.where,)))
+    return Target(
+        world="kubernetes",
+        launched_as=namespace,
+        starts="image",
+        supports=SUPPORTS,
+        one_host=False,
+        host_of=f"{{service}}.{namespace}.svc",
+        bind_host="0.0.0.0",
+        ports=ports.choose(spec),
+        unreadable=unreadable or {},
+        default_image=settings.image,
+        objections=tuple(objected),
+    )

@@ -1,0 +1,66 @@
+"""The cluster and a desk whose stacks run on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.desk import Desk, desk_in
+from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.plugin_kubernetes.install import install
+
+__all__ = ["cluster"]
+
+IMAGE = "localhost:5000/symphony/busybox:1"
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Access) -> Callable[..., str]:
+    """kubectl as administrator."""
+
+    def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
+        argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+        assert not ok or done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any]]]:
+    """The objects of one kind in a namespace."""
+
+    def look(kind: str, namespace: str) -> list[dict[str, Any]]:
+        found = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)
+        return json.loads(found)["items"] if found else []
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def desk(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk of the test file's own; what runs from it is told by its environment."""
+    place: Path = tmp_path_factory.mktemp("k")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_HOME", str(place / "pulumi-home"))
+        install()
+    with desk_in(place, "kube") as desk:
+        yield desk
+
+
+@pytest.fixture
+def stack(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
+    """A configured stack; its experiment goes with the test."""
+    name = f"kt-{uuid.uuid4().hex[:8]}"
+    desk.config(
+        name, backend="kubernetes", image=IMAGE, grace="1", **{"kubernetes:kubeconfig": cluster.kubeconfig}
+    )
+    yield name
+    kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")

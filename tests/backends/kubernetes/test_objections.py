@@ -1,0 +1,141 @@
+"""What Kubernetes would refuse is refused before anything starts, with what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from symphony import Experiment
+from symphony.backends.kubernetes import ports, settings, target
+from symphony.backends.kubernetes.settings import Settings
+from symphony.errors import UserError
+from symphony.plan.build import problems
+
+Declare = Callable[[Experiment], object]
+
+
+def said(
+    declare: Declare, namespace: str = "rl", secrets: dict[str, int] | None = None, **chosen: str
+) -> list[str]:
+    experiment = Experiment("rl", secrets=list(secrets or {}))
+    declare(experiment)
+    where = target.target(experiment.spec, Settings(image="rl", **chosen), namespace, secrets=secrets)  # pyright: ignore[reportArgumentType]
+    found = problems(experiment.spec, where)
+    assert all(problem.remedy for problem in found)
+    return [problem.what for problem in found]
+
+
+CASES: list[tuple[str, Declare]] = [
+    ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
+    ("the image", lambda e: e.new_process("a", image="not an image")),
+    (
+        "more than its limit",
+        lambda e: (p := e.new_process("a"), p.resource_request(cpu=2), p.resource_limit(cpu="1500m")),
+    ),
+    ("more than any machine", lambda e: e.new_process("a").resource_request(memory="9999E")),
+    ("with the key", lambda e: e.new_process("a").add_label("a b", "x")),
+    ("with the value", lambda e: e.new_process("a").node_selector("a", "x y")),
+    ("sets the label", lambda e: e.new_process("a").add_label("symphony/pod", "x")),
+    ("without a key", lambda e: e.new_process("a").add_toleration(effect="NoSchedule")),
+    ("with Exists", lambda e: e.new_process("a").add_toleration(key="k", operator="Exists", value="v")),
+    ("a path of the host", lambda e: e.new_process("a").mount_host_path("/x", "/x")),
+    ("the NFS server", lambda e: e.new_process("a").mount_nfs("s", "relative", "/x")),
+    ("the Secret", lambda e: e.new_process("a").mount_secret("Not Legal", "/x")),
+    ("with mode", lambda e: e.new_process("a").mount_secret("s", "/x", defaultMode=0o1000)),
+    (
+        "two different volumes",
+        lambda e: (
+            p := e.new_process("a"),
+            p.mount_nfs("s", "/a", "/a", name="v"),
+            p.mount_nfs("s", "/b", "/b", name="v"),
+        ),
+    ),
+    ("bytes of commands", lambda e: e.new_process("a", args=["x" * 100_000] * 11)),
+    ("sets metadata.name", lambda e: e.new_process("a").pod_yml.update(metadata={"name": "b"})),
+    ("asks for hostNetwork", lambda e: e.new_process("a").pod_yml.update(spec={"hostNetwork": True})),
+    (
+        "asks for privileged",
+        lambda e: e.new_process("a").container_yml.update(securityContext={"privileged": True}),
+    ),
+    ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
+]
+
+
+@pytest.mark.parametrize(("words", "declare"), CASES, ids=[words for words, _ in CASES])
+def test_it_is_refused_once(words: str, declare: Declare) -> None:
+    (what,) = said(declare)
+    assert words in what
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-x", "gke-a", "gmp-b", "istio-system"])
+def test_a_namespace_of_the_cluster_is_refused(namespace: str) -> None:
+    (what,) = said(lambda e: e.new_process("a"), namespace)
+    assert "belongs to the cluster" in what
+
+
+def test_secrets_that_no_secret_can_hold_are_refused() -> None:
+    (what,) = said(lambda e: e.new_process("a"), secrets={"/a": 1_000_000, "/b": 100_000})
+    assert re.search("1100000 bytes, more than the 1048576", what)
+    (what,) = said(lambda e: e.new_process("a").mount_secret("s", "/etc/secrets"), secrets={"/a": 1})
+    assert "where the experiment's secrets lie" in what
+
+
+def test_a_host_path_is_allowed_by_name() -> None:
+    assert said(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
+
+
+def test_what_is_right_is_not_refused() -> None:
+    def declare(experiment: Experiment) -> None:
+        process = experiment.new_process("a", image="localhost:5000/a/b-c:v1.2")
+        process.add_toleration(operator="Exists")
+        process.resource_request(cpu="500m", memory="1Gi")
+        process.resource_limit(cpu=1, memory="2G", gpu=1)
+        process.add_label("a.test/b", "")
+        process.container_yml["securityContext"] = {"privileged": False}
+
+    assert said(declare) == []
+
+
+def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
+    def chosen(*services: str) -> dict[str, int]:
+        experiment = Experiment("rl")
+        for name in services:
+            experiment.new_process(f"p-{name}").binds(name)
+        return ports.choose(experiment.spec)
+
+    assert chosen("a")["a"] == chosen("z", "a", "b")["a"]
+    experiment = Experiment("rl")
+    many = [f"s{i}" for i in range(500)]
+    process = experiment.new_process("p")
+    process.binds(*many, {"fixed": chosen("s1")["s1"]})
+    found = ports.choose(experiment.spec)
+    assert len({*found.values(), chosen("s1")["s1"]}) == 501
+    assert all(20_000 <= port < 30_000 for port in found.values())
+
+
+@pytest.mark.parametrize(
+    ("said_", "words"),
+    [
+        ({"expose": "Nodeport!"}, "Did you mean NodePort"),
+        ({"expose": "LoadBalancer"}, "open to the whole internet"),
+        ({"expose": "LoadBalancer", "sourceRanges": "here"}, "no range of addresses"),
+        ({"podSecurity": "none"}, "baseline, restricted, privileged"),
+        ({"grace": "soon"}, "no number of seconds"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(said_: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        settings.read(said_.get)
+
+
+def test_settings_are_read_as_pulumi_writes_them() -> None:
+    found = settings.read(
+        {"expose": "loadbalancer", "sourceRanges": '["10.0.0.0/8","::1/128"]', "pullSecrets": "a, b"}.get
+    )
+    assert (found.expose, found.source_ranges, found.pull_secrets) == (
+        "LoadBalancer",
+        ("10.0.0.0/8", "::1/128"),
+        ("a", "b"),
+    )

@@ -1,0 +1,188 @@
+"""A plan as manifests: nothing lost, nothing made up, nothing that an experiment must not have."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from symphony import Experiment
+from symphony.backends.kubernetes import processes, render, target
+from symphony.backends.kubernetes.merge import merged
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.build import build_plan
+from symphony.plan.problems import PlanError
+from symphony.spec.experiment import ExperimentSpec
+from tests.backends.kubernetes.generated import experiments
+
+OWNER = "test/rl.x#12345678"
+
+
+def manifests(experiment: Experiment | ExperimentSpec, **chosen: Any) -> render.Manifests:
+    spec = experiment if isinstance(experiment, ExperimentSpec) else experiment.spec
+    given_ = Settings(image="rl:1", **chosen)
+    plan = build_plan(spec, target.target(spec, given_, "rl-x"))
+    return render.render(plan, given_, OWNER, files={"key": b"x"})
+
+
+def pod(experiment: Experiment, name: str = "a", **chosen: Any) -> dict[str, Any]:
+    return manifests(experiment, **chosen).pods[name][1]
+
+
+def whole() -> Experiment:
+    experiment = Experiment("rl", secrets=["~/.key"], env={"SEED": 1})
+    learner = experiment.new_process(
+        "learner", command="python -u", args=["learner.py", "$(HOME)"], image="rl:2"
+    )
+    learner.binds("replay")
+    learner.exposes({"tensorboard": 6006})
+    learner.resource_request(cpu=2, memory="4Gi")
+    learner.resource_limit(gpu=1)
+    learner.image_pull_policy("Always")
+    learner.node_selector("pool", "gpu")
+    learner.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
+    learner.restart_policy("OnFailure")
+    learner.add_label("team", "rl")
+    learner.mount_shared_memory()
+    learner.mount_git_repo("https://git.test/rl.git", "main", "/code")
+    learner.container_yml["stdin"] = True
+    learner.pod_yml["spec"] = {"priorityClassName": "high"}
+    group = experiment.new_process_group("agents")
+    group.mount_nfs("nfs.test", "/data", "/data")
+    for i in range(2):
+        agent = group.new_process(f"agent-{i}")
+        agent.connects("replay")
+        agent.mount_empty_dir("scratch", False, "/scratch")
+    return experiment
+
+
+def test_everything(snapshot) -> None:
+    assert manifests(whole(), pull_secrets=("registry",)).all() == snapshot
+
+
+def test_everything_restricted_and_outside(snapshot) -> None:
+    experiment = Experiment("rl")
+    experiment.new_process("a").exposes({"web": 80})
+    found = manifests(
+        experiment, pod_security="restricted", expose="LoadBalancer", source_ranges=("10.0.0.0/8",)
+    )
+    assert found.all() == snapshot
+
+
+def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("a")
+    for name in ("x", "y"):
+        group.new_process(name).mount_nfs("server", "/data", f"/{name}")
+    spec = pod(experiment)["spec"]
+    assert len(spec["volumes"]) == 1
+    assert {each["volumeMounts"][0]["name"] for each in spec["containers"]} == {spec["volumes"][0]["name"]}
+
+
+def test_a_service_that_a_process_does_not_use_changes_nothing_of_its_pod() -> None:
+    def experiment(more: bool) -> Experiment:
+        found = Experiment("rl")
+        found.new_process("a").binds("used")
+        found.new_process("b").connects("used")
+        if more:
+            found.new_process("c").binds("other")
+        return found
+
+    few, many = manifests(experiment(False)), manifests(experiment(True))
+    assert {name: few.pods[name] for name in "ab"} == {name: many.pods[name] for name in "ab"}
+    assert "SYMPH_OTHER_HOST" in many.variables["data"]
+    assert "SYMPH_OTHER_HOST" not in few.variables["data"]
+
+
+def test_a_used_service_that_moves_changes_the_pods_that_use_it() -> None:
+    def experiment(port: int) -> Experiment:
+        found = Experiment("rl")
+        found.new_process("a").binds({"used": port})
+        found.new_process("b").connects("used")
+        found.new_process("c")
+        return found
+
+    before, after = manifests(experiment(1000)).pods, manifests(experiment(1001)).pods
+    assert [name for name in "abc" if before[name] != after[name]] == ["a", "b"]
+
+
+def test_only_the_binder_is_told_what_to_bind() -> None:
+    experiment = Experiment("rl")
+    experiment.new_process("a").binds("s")
+    experiment.new_process("b").connects("s")
+    found = manifests(experiment).pods
+    env = {
+        name: {e["name"]: e["value"] for e in found[name][1]["spec"]["containers"][0]["env"]} for name in "ab"
+    }
+    assert env["a"]["SYMPH_S_BIND"] == "0.0.0.0"
+    assert "SYMPH_S_BIND" not in env["b"]
+    assert env["b"]["SYMPH_S_HOST"] == "s.rl-x.svc"
+
+
+def test_raw_manifests_are_merged_last_and_by_name() -> None:
+    experiment = Experiment("rl")
+    process = experiment.new_process("a", env={"X": "1"})
+    process.container_yml["env"] = [{"name": "Y", "value": "2"}]
+    process.pod_yml["spec"] = {"containers": [{"name": "a", "tty": True}, {"name": "side", "image": "s"}]}
+    process.pod_yml["metadata"] = {"labels": {"mine": "1"}}
+    found = pod(experiment)
+    first, second = found["spec"]["containers"]
+    assert [each["name"] for each in first["env"]] == ["X", "Y"]
+    assert first["tty"] is True
+    assert second["name"] == "side"
+    assert found["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
+    assert merged({"a": 1}, {"a": None}) == {}
+
+
+def test_the_settings_of_a_group_name_the_sibling_that_changed() -> None:
+    def settings_of(seed: int) -> dict[str, dict[str, Any]]:
+        experiment = Experiment("rl")
+        group = experiment.new_process_group("g")
+        group.new_process("x", env={"SEED": seed})
+        group.new_process("y")
+        _, manifest = manifests(experiment).pods["g"]
+        return processes.processes_of(manifest, "g")
+
+    before, after = settings_of(1), settings_of(2)
+    assert list(before) == ["g/x", "g/y"]
+    assert processes.differing(before["g/x"], after["g/x"]) == ["env"]
+    assert processes.differing(before["g/y"], after["g/y"]) == ["group"]
+    assert json.loads(json.dumps(before)) == before
+
+
+def test_a_clone_never_has_the_name_of_a_process() -> None:
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("g")
+    group.mount_git_repo("https://x.test/r", "main", "/r", name="repo")
+    group.new_process("clone-repo")
+    spec = manifests(experiment).pods["g"][1]["spec"]
+    assert [each["name"] for each in spec["initContainers"]] == ["clone-repo-2"]
+
+
+@given(experiments())
+@settings(max_examples=150, deadline=None)
+def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:
+    try:
+        found = manifests(dataclasses.replace(spec, secrets=()))
+    except PlanError:
+        return
+    for _, manifest in found.pods.values():
+        spec_ = manifest["spec"]
+        assert spec_["automountServiceAccountToken"] is False
+        assert spec_["enableServiceLinks"] is False
+        assert spec_["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        every = [*spec_["containers"], *spec_.get("initContainers", [])]
+        assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
+        assert "hostPath" not in json.dumps(manifest)
+        assert len({each["name"] for each in every}) == len(every)
+    for service in found.services.values():
+        assert service["spec"]["type"] == "ClusterIP"
+        assert service["spec"]["selector"]["symphony/pod"] in found.pods
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_rendering_twice_gives_the_same(count: int) -> None:
+    assert [manifests(whole()).all() for _ in range(count)] == [manifests(whole()).all()] * count

@@ -1,0 +1,304 @@
+"""Experiments on the real cluster: what a person sees of each trouble, and what must never happen."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from symphony.backends.interface import Recorded
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.client import Client, Unreachable, client_of, path_of
+from symphony.backends.kubernetes.kubeconfig import Access
+from symphony.errors import SymphonyError
+from tests.desk import Desk, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+Live = Callable[[str, str], list[dict[str, Any]]]
+
+PAIR = """
+with Experiment("e") as e:
+    e.new_process("server", command="sh", args=["-c", "env; sleep 1000"]).binds("alpha")
+    group = e.new_process_group("pool")
+    for i in range(2):
+        group.new_process(f"w{i}", command="sleep", args=["1000"]).connects("alpha")
+"""
+
+
+def up(desk: Desk, stack: str, program: str, code: int | None = None) -> str:
+    desk.write(program)
+    ran = desk.symphony("up", stack, "-y", code=code, timeout=120)
+    return ran.out + ran.err
+
+
+def becomes(
+    desk: Desk, stack: str, path: str, state: str, words: str = "", seconds: float = 60
+) -> dict[str, Any]:
+    def there() -> Any:
+        found = desk.processes(stack).get(path, {})
+        return found if found.get("state") == state and words in found["why"] else None
+
+    return wait_for(there, seconds, f"{path} is {state} {words}", pause=0.5)
+
+
+def uids(live: Live, namespace: str) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in live("pods", namespace)}
+
+
+def test_edits_touch_only_what_they_are_about(desk: Desk, stack: str, live: Live) -> None:
+    up(desk, stack, PAIR)
+    for path in ("server", "pool/w0", "pool/w1"):
+        becomes(desk, stack, path, "running")
+    before = uids(live, stack)
+    assert set(before) == {"server", "pool"}
+
+    up(desk, stack, PAIR)
+    assert uids(live, stack) == before
+
+    more = PAIR + '    e.new_process("other", command="sh", args=["-c", "env; sleep 99"]).binds("beta")\n'
+    up(desk, stack, more)
+    after = uids(live, stack)
+    assert {name: after[name] for name in before} == before
+
+    up(
+        desk,
+        stack,
+        more.replace('f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'),
+    )
+    last = uids(live, stack)
+    assert [name for name in after if after[name] != last[name]] == ["pool"]
+
+    becomes(desk, stack, "other", "running")
+    said = desk.symphony("logs", stack, "other").out
+    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in said  # not used by it, yet there
+    up(desk, stack, PAIR)
+    wait_for(lambda: set(uids(live, stack)) == {"server", "pool"}, 20, "other is gone")
+    desk.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []
+
+
+def test_a_pod_that_is_lost_comes_back_and_alone(
+    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(desk, stack, PAIR)
+    becomes(desk, stack, "pool/w1", "running")
+    before = uids(live, stack)
+    kubectl("-n", stack, "delete", "pod", "pool", "--now")
+    assert becomes(desk, stack, "pool/w0", "lost")["why"] == "its pod is gone"
+    up(desk, stack, PAIR)
+    becomes(desk, stack, "pool/w0", "running")
+    after = uids(live, stack)
+    assert after["server"] == before["server"]
+    assert after["pool"] != before["pool"]
+
+
+def test_each_trouble_is_told_in_its_own_words(desk: Desk, stack: str) -> None:
+    up(
+        desk,
+        stack,
+        """
+with Experiment("e") as e:
+    e.new_process("nowhere", command="true").node_selector("no", "such")
+    e.new_process("imageless", command="true", image="localhost:5000/no/such:1")
+    e.new_process("mountless", command="true").mount_secret("no-such", "/x")
+    e.new_process("done", command="true")
+    e.new_process("bad", command="sh", args=["-c", "echo first; echo the reason; exit 3"])
+    e.new_process("killed", command="sh", args=["-c", "kill -9 $$$$; kill -SEGV 1; exit 139"])
+    loop = e.new_process("loop", command="sh", args=["-c", "echo no gpu; exit 4"])
+    loop.restart_policy("Always")
+""",
+    )
+    assert "node(s) didn't match" in becomes(desk, stack, "nowhere", "waiting", "Unschedulable")["why"]
+    assert "localhost:5000/no/such:1" in becomes(desk, stack, "imageless", "waiting", "Pull")["why"]
+    assert becomes(desk, stack, "bad", "failed")["why"] == "exit 3: the reason"
+    assert becomes(desk, stack, "killed", "failed")["why"].startswith("exit 139 (SIGSEGV)")
+    assert becomes(desk, stack, "loop", "waiting", "CrashLoopBackOff")["why"].endswith("exit 4: no gpu")
+    becomes(desk, stack, "done", "completed")
+    assert "no-such" in becomes(desk, stack, "mountless", "waiting", "FailedMount")["why"]
+
+
+def test_watching_ends_and_says_why(desk: Desk, stack: str, cluster: Cluster) -> None:
+    up(
+        desk,
+        stack,
+        """
+with Experiment("e") as e:
+    e.new_process("fine", command="sleep", args=["99"])
+    e.new_process("nowhere", command="true").node_selector("no", "such")
+""",
+    )
+    recorded = Recorded(
+        "",
+        stack,
+        {name: {"pod_name": name, "container_name": name} for name in ("fine", "nowhere")},
+        reach={"kubeconfig": cluster.kubeconfig},
+    )
+    began = time.monotonic()
+    last = list(observe.watch(recorded, patience=4))[-1]
+    assert time.monotonic() - began < 40
+    assert {each.path: each.state for each in last} == {"fine": "running", "nowhere": "waiting"}
+    del recorded.processes["nowhere"]  # pyright: ignore[reportIndexIssue]
+    began = time.monotonic()
+    assert [each.ready for each in list(observe.watch(recorded))[-1]] == [True]
+    assert time.monotonic() - began < 3
+
+
+def test_logs_are_followed_over_restarts(desk: Desk, stack: str, cluster: Cluster) -> None:
+    up(
+        desk,
+        stack,
+        """
+with Experiment("e") as e:
+    p = e.new_process("p", command="sh", args=["-c", "echo begin; sleep 1; echo middle; sleep 1; exit 5"])
+    p.restart_policy("Always")
+    e.new_process("q", command="sh", args=["-c", "for i in 1 2 3; do echo q$i; sleep 1; done"])
+""",
+    )
+    recorded = Recorded(
+        "",
+        stack,
+        {name: {"pod_name": name, "container_name": name} for name in "pq"},
+        reach={"kubeconfig": cluster.kubeconfig},
+    )
+    becomes(desk, stack, "p", "running")
+    lines: list[tuple[str, str]] = []
+    for line in observe.logs(recorded, ["p", "q"], follow=True):
+        lines.append((line.path, line.text))
+        if [path for path, text in lines if text == "begin"] == ["p", "p"]:
+            break
+    of_p = [text for path, text in lines if path == "p"]
+    assert of_p[:4] == ["begin", "middle", "ended: exit 5", "begin"]
+    assert [text for path, text in lines if path == "q"][:3] == ["q1", "q2", "q3"]
+    assert [each.text for each in observe.logs(recorded, ["q"], tail=1) if not each.ended] == ["q3"]
+
+
+def test_a_secret_is_in_the_process_and_nowhere_else(desk: Desk, stack: str, tmp_path: Path) -> None:
+    (tmp_path / "key.txt").write_text("hush-hush-7")
+    up(
+        desk,
+        stack,
+        f"""
+with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
+    e.new_process("a", command="sh", args=["-c", "cat $SYMPH_SECRETS_DIR/key.txt; ls -lL /etc/secrets"])
+""",
+    )
+    becomes(desk, stack, "a", "completed")
+    said = desk.symphony("logs", stack).out
+    assert "hush-hush-7" in said
+    assert "r--r-----" in said
+    for file in desk.home.rglob("*"):
+        assert not file.is_file() or b"hush" not in file.read_bytes(), file
+        assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
+
+
+def test_no_key_of_the_kubeconfig_is_in_the_state(desk: Desk, stack: str, cluster: Cluster) -> None:
+    user = yaml.safe_load(Path(cluster.kubeconfig).read_text())["users"][0]["user"]
+    up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    secret = (
+        user.get("client-key-data")
+        or user.get("token")
+        or Path(user["client-key"]).read_text().splitlines()[1]
+    )
+    for file in desk.home.rglob("*.json*"):
+        assert secret[:60] not in file.read_text(errors="replace"), file
+
+
+def test_a_namespace_that_is_not_ours_is_left_alone(
+    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    kubectl("create", "namespace", stack)
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    assert "exists already, and symphony did not make it" in said
+    assert live("pods", stack) == []
+    assert observe.reap("kube/x#1", stack) == 0
+    assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
+
+
+def test_two_stacks_cannot_share_a_namespace(desk: Desk, stack: str) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="true")'
+    up(desk, stack, program)
+    other = f"{stack}-other"
+    settings = yaml.safe_load((desk.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
+    desk.config(other, **settings, namespace=stack)
+    said = up(desk, other, program, code=2)
+    assert f"belongs to kube/{stack}" in said
+
+
+def test_a_user_without_the_right_is_told_which(desk: Desk, stack: str, cluster: Cluster) -> None:
+    if not cluster.user_kubeconfig:
+        pytest.skip("this cluster has no ordinary user of ours")
+    desk.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    assert 'cannot get resource "namespaces"' in said
+
+
+def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
+    desk: Desk, stack: str, cluster: Cluster, live: Live
+) -> None:
+    if not cluster.user_kubeconfig:
+        pytest.skip("this cluster has no ordinary user of ours")
+    desk.config(
+        stack,
+        namespace="ordinary",
+        createNamespace="false",
+        **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
+    )
+    up(desk, stack, PAIR)
+    try:
+        becomes(desk, stack, "pool/w0", "running")
+    finally:
+        desk.symphony("delete", stack, "-y", timeout=120)
+    assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
+    assert live("pods", "ordinary") == []
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """A server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="does not answer"):
+        Client(Access(black_hole)).get(path_of("pods", "x"))
+    assert time.monotonic() - began < 30
+
+
+def test_a_black_hole_ends_every_command_in_time(
+    desk: Desk, stack: str, black_hole: str, tmp_path: Path
+) -> None:
+    up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["99"])')
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(_kubeconfig(black_hole)))
+    desk.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    began = time.monotonic()
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
+    assert time.monotonic() - began < 30
+    assert "does not answer" in said
+
+
+def test_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(_kubeconfig("http://127.0.0.1:1")))
+    with pytest.raises(SymphonyError, match='has no context "b"') as error:
+        client_of(str(file), "b")
+    assert error.value.remedy == "It has: a"
+    with pytest.raises(SymphonyError, match="cannot be read"):
+        client_of(str(tmp_path / "none"), "")
+
+
+def _kubeconfig(server: str) -> dict[str, Any]:
+    return {
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "current-context": "a",
+    }
