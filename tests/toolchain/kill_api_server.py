@@ -5,6 +5,7 @@ Usage: python -m tests.toolchain.kill_api_server FOLDER KILLS
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -22,7 +23,17 @@ from toolchain.kubernetes.layout import Layout
 def main() -> None:
     layout, kills = Layout(Path(sys.argv[1])), int(sys.argv[2])
     state = cluster.up(layout, say=lambda text: None)
-    plugin = Plugin().configure(kubeconfig=state.kubeconfig, namespace="default")
+    with contextlib.closing(Plugin()) as plugin:
+        plugin.configure(kubeconfig=state.kubeconfig, namespace="default")
+        lanes, steps = _disturb(layout, plugin, kills)
+    listed = json.loads(_kubectl(state))["items"]
+    found = {(each["kind"], each["metadata"]["name"]): each["metadata"]["uid"] for each in listed}
+    kept = {key: entry[2]["metadata"]["uid"] for lane in lanes for key, entry in lane.state.items()}
+    sys.stdout.write(json.dumps({"steps": steps, "objects": len(found), "equal": found == kept}))
+
+
+def _disturb(layout: Layout, plugin: Plugin, kills: int) -> tuple[list[Lane], int]:
+    """Operations on all lanes while the server is killed and started: the lanes, and how many steps they took."""
     # Foreground deletion waits for a controller that gets no rest here to begin its work.
     lanes = [Lane(plugin, number, policy="background") for number in range(LANES)]
     over = threading.Event()
@@ -35,12 +46,7 @@ def main() -> None:
                 cluster.up(layout, say=lambda text: None)
         finally:
             over.set()
-        steps = sum(each.result() for each in working)
-    plugin.close()
-    listed = json.loads(_kubectl(state))["items"]
-    found = {(each["kind"], each["metadata"]["name"]): each["metadata"]["uid"] for each in listed}
-    kept = {key: entry[2]["metadata"]["uid"] for lane in lanes for key, entry in lane.state.items()}
-    sys.stdout.write(json.dumps({"steps": steps, "objects": len(found), "equal": found == kept}))
+        return lanes, sum(each.result() for each in working)
 
 
 def _work(lane: Lane, over: threading.Event) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,11 @@ def test_only_the_owner_reads_the_keys(own: Layout):
 def test_status_is_json(own: Layout):
     state = one_machine.status(own)
     assert json.loads(state.as_json()) == dataclasses.asdict(state)
+
+
+def test_down_refuses_while_tests_use_it(own: Layout):
+    command = [sys.executable, "-m", "toolchain.kubernetes", "down"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "tests are using this cluster" in done.stderr
+    assert one_machine.status(own).ready

@@ -24,6 +24,8 @@ def main() -> int:
             layout.for_tests.unlink(missing_ok=True)
             sys.stdout.write(state.as_json() + "\n")
         elif arguments.verb == "down":
+            if not arguments.force:
+                cluster.require_unused(layout)
             cluster.down(layout, purge=arguments.purge, say=say)
         else:
             state = cluster.status(layout)
@@ -45,6 +47,7 @@ def _parse() -> argparse.Namespace:
         "--kwok", type=int, default=0, metavar="N", help="with `up`: add N nodes that do not exist"
     )
     parser.add_argument("--purge", action="store_true", help="with `down`: remove the images as well")
+    parser.add_argument("--force", action="store_true", help="with `down`: even while tests use it")
     return parser.parse_args()
 
 

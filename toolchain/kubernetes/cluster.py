@@ -81,6 +81,15 @@ def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
         return status(layout)
 
 
+def require_unused(layout: Layout) -> None:
+    """Test sessions hold a lock on `users` as long as they run: nobody takes the cluster from under them."""
+    with contextlib.suppress(FileNotFoundError), layout.path("users").open() as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ToolchainError("tests are using this cluster; `down --force` takes it from them") from error
+
+
 def down(layout: Layout, *, purge: bool = False, say: Say) -> None:
     """End every process and remove every mount, link, rule and file of it; images stay unless purged."""
     _require_root()
