@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _disturb(layout: Layout, plugin: Plugin, kills: int) -> tuple[list[Lane], int]:
-    """Operations on all lanes while the server is killed and started: the lanes, and how many steps they took."""
+    """Operations on all lanes while the server is killed and started: the lanes, and how many steps."""
     # Foreground deletion waits for a controller that gets no rest here to begin its work.
     lanes = [Lane(plugin, number, policy="background") for number in range(LANES)]
     over = threading.Event()
