@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import sys
@@ -67,6 +68,9 @@ def _limit(value: int) -> str:
 
 
 def _mask() -> str:
+    """The caller's: symphony runs the engine, and so this process, with a closed one and says what it was."""
+    if re.fullmatch(r"0?[0-7]{3}", told := os.environ.get("SYMPHONY_UMASK", "")):
+        return told
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

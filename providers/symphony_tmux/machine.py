@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
-import psutil
+from symphony.paths import host as host
+from symphony_tmux.facts import Identity as Identity
+from symphony_tmux.facts import Process as Process
 
 PROC = Path("/proc")
 HAS_PROC = (PROC / "self" / "stat").exists()
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which process is meant: a pid alone is used again."""
-
-    pid: int
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One living process as a scan saw it; marker is its SYMPHONY_ID, empty when it has or shows none."""
-
-    pid: int
-    start: int
-    parent: int
-    session: int
-    stopped: bool
-    marker: str
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.pid, self.start)
-
-
-def host() -> str:
-    """The name under which state remembers this machine; SYMPHONY_HOST when the machine was renamed."""
-    return os.environ.get("SYMPHONY_HOST") or socket.gethostname()
 
 
 @lru_cache(maxsize=1)
@@ -51,33 +23,34 @@ def boot_id() -> str:
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return f"boot-{int(psutil.boot_time())}"
+        return _without_proc().boot_id()
 
 
 def scan() -> list[Process]:
     """Every living process of the machine, zombies left out; one pass."""
     if not HAS_PROC:
-        return [found for pid in psutil.pids() if (found := _by_psutil(pid)) is not None]
+        return _without_proc().scan()
     pids = [int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit()]
     return [found for pid in pids if (found := _by_proc(pid)) is not None]
 
 
 def process(pid: int) -> Process | None:
     """The living process of that pid."""
-    return _by_proc(pid) if HAS_PROC else _by_psutil(pid)
+    return _by_proc(pid) if HAS_PROC else _without_proc().process(pid)
 
 
 def start_of(pid: int) -> int:
     """The start time of a living process in the unit of this machine, 0 when there is none."""
-    found = _stat(pid) if HAS_PROC else _by_psutil(pid)
-    if found is None:
-        return 0
-    return found.start if isinstance(found, Process) else found[4]
+    if not HAS_PROC:
+        found = process(pid)
+        return found.start if found else 0
+    facts = _stat(pid)
+    return facts[4] if facts else 0
 
 
 def exists(pid: int) -> bool:
     """Somebody has the pid, be it a zombie."""
-    return (PROC / str(pid)).exists() if HAS_PROC else psutil.pid_exists(pid)
+    return (PROC / str(pid)).exists() if HAS_PROC else _without_proc().exists(pid)
 
 
 def alive(identities: Iterable[Identity]) -> list[Identity]:
@@ -87,14 +60,18 @@ def alive(identities: Iterable[Identity]) -> list[Identity]:
 def command_name(pid: int) -> str:
     """The short name of a process, printable."""
     try:
-        name = (
-            (PROC / str(pid) / "comm").read_text(errors="replace").strip()
-            if HAS_PROC
-            else psutil.Process(pid).name()
-        )
-    except (OSError, psutil.Error):
+        file = PROC / str(pid) / "comm"
+        name = file.read_text(errors="replace").strip() if HAS_PROC else _without_proc().name(pid)
+    except OSError:
         return "a process"
     return "".join(letter if letter.isprintable() else "?" for letter in name) or "a process"
+
+
+def _without_proc() -> ModuleType:
+    """Loaded only where it is needed: psutil costs `symphony ls` more than the listing."""
+    from symphony_tmux import without_proc
+
+    return without_proc
 
 
 def _by_proc(pid: int) -> Process | None:
@@ -128,24 +105,6 @@ def _marker(pid: int) -> str:
         return ""
     _, found, rest = text.partition(b"\0SYMPHONY_ID=")
     return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
-
-
-def _by_psutil(pid: int) -> Process | None:
-    try:
-        one = psutil.Process(pid)
-        with one.oneshot():
-            status, parent = one.status(), one.ppid()
-            start = int(one.create_time() * 1000)
-            session = os.getsid(pid)
-    except (psutil.Error, OSError):
-        return None
-    if status in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
-        return None
-    try:
-        marker = one.environ().get("SYMPHONY_ID", "")
-    except (psutil.Error, OSError):
-        marker = ""
-    return Process(pid, start, parent, session, status == psutil.STATUS_STOPPED, marker)
 
 
 def short_hash(content: bytes) -> str:

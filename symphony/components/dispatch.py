@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pulumi
 
+from symphony.components import handover, run
 from symphony.errors import SymphonyError
 from symphony.plan.names import nearest
 
@@ -32,12 +33,21 @@ def run_program(folder: str | Path = "stacks") -> None:
     sys.path.insert(0, str(home.resolve()))
     try:
         runpy.run_path(str(file), run_name="__main__")
+        _refuse_nothing(file)
     except pulumi.RunError:
         raise
     except SymphonyError as error:
         raise pulumi.RunError(str(error)) from None
     except Exception as error:
         raise pulumi.RunError(_own_traceback(error, file)) from None
+
+
+def _refuse_nothing(file: Path) -> None:
+    """Under `symphony up`, a program without an experiment is a mistake: it would stop all that runs."""
+    if os.environ.get(handover.FILE_VARIABLE) and not run.anything_declared():
+        raise pulumi.RunError(
+            f'{file} launches no experiment. Declare one in it: "with Experiment(...) as experiment:"'
+        )
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:

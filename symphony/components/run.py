@@ -70,6 +70,11 @@ def declared(experiment: Experiment) -> None:
     run.experiments.append(experiment)
 
 
+def anything_declared() -> bool:
+    """Whether the running program has declared an experiment so far."""
+    return getattr(_root(), _ATTRIBUTE, None) is not None
+
+
 def launch(experiment: Experiment) -> None:
     """Plan an experiment and register its components; its resources follow when the program has ended."""
     root = _root()

@@ -15,7 +15,9 @@ import pytest
 from symphony_tmux import client, machine, observe, sessions, turn, windows
 from symphony_tmux.world import World
 
-OWNER = "proj/rl#abcd1234"
+# Marks of tests that run beside each other must differ, as those of two state stores do.
+STORE = f"{os.getpid():08x}"
+OWNER = f"proj/rl#{STORE}"
 
 
 class Rig:

@@ -18,8 +18,7 @@ from pulumi.runtime import proto
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from symphony_tmux import provider, resources
-
-OWNER = "proj/rl#abcd1234"
+from tests.providers.symphony_tmux.conftest import OWNER
 
 
 def test_providers_in_the_state_never_change() -> None:

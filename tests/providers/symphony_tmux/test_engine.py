@@ -17,18 +17,19 @@ import pytest
 
 from symphony.engine import binary
 from symphony_tmux import client, machine
+from tests.providers.symphony_tmux.conftest import STORE
 
 PROGRAM = """
 import json, pulumi
 from symphony_tmux.resources import Session, Window
 declared = json.load(open("declared.json"))
-owner = f"proj/{pulumi.get_stack()}#abcd1234"
+owner = f"proj/{pulumi.get_stack()}#%(store)s"
 session = Session("session", name="rl", owner=owner, processes=sorted(declared), grace=1)
 for path, more in declared.items():
     options = pulumi.ResourceOptions(depends_on=[session], deleted_with=session)
     Window(path, session="rl", owner=owner, path=path, cwd="/", grace=1, opts=options, **more)
 """
-OWNER = "proj/s#abcd1234"
+OWNER = f"proj/s#{STORE}"
 
 
 class Engine:
@@ -40,7 +41,7 @@ class Engine:
         self.folder = folder / "project"
         self.folder.mkdir()
         (self.folder / "Pulumi.yaml").write_text("name: proj\nruntime: python\n")
-        (self.folder / "__main__.py").write_text(PROGRAM)
+        (self.folder / "__main__.py").write_text(PROGRAM.replace("%(store)s", STORE))
         (folder / "state").mkdir()
         self.environ = {
             **os.environ,
@@ -226,11 +227,14 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
         assert time.monotonic() < deadline
         if started.poll() is not None:
             break
-    hosts = [one for one in machine.scan() if one.parent == started.pid and _is_language_host(one.pid)]
+    scan = machine.scan()
+    hosts = [one for one in scan if one.parent == started.pid and _is_language_host(one.pid)]
+    programs = [one for one in scan if one.parent in {host.pid for host in hosts}]
     started.kill()
     started.wait()
-    # Pulumi's own language host outlives its engine for a minute; it is not what this is about.
-    for one in machine.alive(host.identity for host in hosts):
+    # Pulumi's own language host outlives its engine for a minute, and so does the program of a killed host;
+    # they are not what this is about.
+    for one in machine.alive(each.identity for each in [*hosts, *programs]):
         os.kill(one.pid, signal.SIGKILL)
     engine.run("cancel", "-y", "-s", "s")
 
