@@ -4,14 +4,13 @@ A piece that is not answered in time is handed out again: a worker that dies los
 """
 
 import argparse
-import json
 import math
-import os
 import sys
 import time
 
-import zmq
 from functions import FUNCTIONS
+
+from caraml import ZmqServer, ZmqTimeoutError
 
 PATIENCE = 10.0
 GOODBYE = 2.0
@@ -48,13 +47,12 @@ def main() -> int:
     arguments = read_arguments()
     _, expected = FUNCTIONS[arguments.function]
     pieces = Pieces(arguments.pieces, arguments.steps)
-    socket = zmq.Context().socket(zmq.REP)
-    socket.bind(f"tcp://{os.environ['SYMPH_PIECES_BIND']}:{os.environ['SYMPH_PIECES_PORT']}")
+    server = ZmqServer(service="pieces", serializer="msgpack", deserializer="msgpack", timeout=1.0)
     print(f"integrating {arguments.function}: {arguments.steps:,} points in {arguments.pieces} pieces")
 
     began, told, workers = time.monotonic(), 0, set[str]()
     while len(pieces.values) < pieces.count:
-        answer(socket, pieces, arguments.function, workers)
+        answer(server, pieces, arguments.function, workers)
         percent = 100 * len(pieces.values) // pieces.count
         if percent >= told + 10:
             told = percent - percent % 10
@@ -65,15 +63,16 @@ def main() -> int:
     right = error < 1e-9
     verdict = "right" if right else "WRONG"
     print(f"{arguments.function} = {value:.12f}, off by {error:.1e}, in {seconds:.1f} s: {verdict}")
-    say_goodbye(socket, len(workers))
+    say_goodbye(server, len(workers))
     return 0 if right else 1
 
 
-def answer(socket: zmq.Socket, pieces: Pieces, function: str, workers: set[str]) -> None:
+def answer(server: ZmqServer, pieces: Pieces, function: str, workers: set[str]) -> None:
     """Take one message of a worker, with a result in it or not, and give it the next piece."""
-    if not socket.poll(1000):
+    try:
+        message = server.recv()
+    except ZmqTimeoutError:
         return
-    message = json.loads(socket.recv())
     workers.add(message["worker"])
     if "value" in message:
         pieces.done(message["piece"], message["value"])
@@ -83,17 +82,19 @@ def answer(socket: zmq.Socket, pieces: Pieces, function: str, workers: set[str])
         work = {"piece": number, "first": first, "last": last, "steps": pieces.steps, "function": function}
     else:
         work = {"done": True} if len(pieces.values) == pieces.count else {"wait": 0.2}
-    socket.send(json.dumps(work).encode())
+    server.send(work)
 
 
-def say_goodbye(socket: zmq.Socket, workers: int) -> None:
+def say_goodbye(server: ZmqServer, workers: int) -> None:
     """Tell every worker that asks for more that there is none."""
     until = time.monotonic() + GOODBYE
     while workers > 1 and time.monotonic() < until:
-        if socket.poll(200):
-            socket.recv()
-            socket.send(json.dumps({"done": True}).encode())
-            workers -= 1
+        try:
+            server.recv(timeout=0.2)
+        except ZmqTimeoutError:
+            continue
+        server.send({"done": True})
+        workers -= 1
 
 
 def read_arguments() -> argparse.Namespace:
