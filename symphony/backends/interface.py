@@ -109,8 +109,11 @@ class Observer(Protocol):
         """The output of some processes, merged by time; `since` in seconds since the epoch."""
         ...
 
-    def reap(self, owner: str, launched_as: str) -> int:
-        """Take down what an interrupted run left that no state knows; how many processes that were."""
+    def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+        """Take down what an interrupted run left that no state knows; how many processes that were.
+
+        recorded: what the state said before it was emptied, for how to reach the world.
+        """
         ...
 
 

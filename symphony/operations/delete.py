@@ -46,4 +46,6 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
 def _reap(stack: stacks.Stack) -> int:
     """What a killed `up` started is not in the state: it is found by its mark."""
     name = stack.recorded.launched_as if stack.recorded else launched_name(stack.name.stack)
-    return observer_of(stack.world or DEFAULT).reap(stack.owner, name) if is_label(name) else 0
+    return (
+        observer_of(stack.world or DEFAULT).reap(stack.owner, name, stack.recorded) if is_label(name) else 0
+    )

@@ -107,6 +107,25 @@ def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> str:
     return "" if same else str(pod["metadata"]["uid"])
 
 
+def end_all(client: Client, namespace: str, owner: str) -> None:
+    """Delete the namespace if this stack made it, else all that it made in there; return once that is gone."""
+    place = path_of("namespaces", name=namespace)
+    try:
+        found = client.find(place)
+    except Refused:
+        # An ordinary user may not look at namespaces, and then did not make one.
+        found = None
+    if found is not None and labels.belongs_to(found, owner):
+        client.delete(place, str(found["metadata"]["uid"]))
+        await_gone(client, place, str(found["metadata"]["uid"]))
+        return
+    live = living(client, namespace)
+    end_strays(client, live, namespace, owner, {"pods": (), "services": ()})
+    for name, pod in live.pods.items():
+        if labels.belongs_to(pod, owner):
+            await_gone(client, path_of("pods", namespace, name), str(pod["metadata"]["uid"]))
+
+
 def await_gone(client: Client, path: str, uid: str) -> None:
     """Return once the object is gone. SymphonyError: it does not go, and what holds it."""
     until = time.monotonic() + GONE_DEADLINE

@@ -103,6 +103,8 @@ def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[
     running = _state(found, "state", "running")
     if taken := _taken(pod, running=bool(running)):
         return taken
+    if ended and _comes_again(pod, ended):
+        return "waiting", f"to be started again after {_how(ended)}", epoch(ended.get("finishedAt"))
     if ended:
         state: State = "completed" if ended.get("exitCode") == 0 else "failed"
         return state, "" if state == "completed" else _how(ended), epoch(ended.get("finishedAt"))
@@ -118,6 +120,14 @@ def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[
         _why_waiting(pod, name, found, complaint),
         epoch(pod["metadata"].get("creationTimestamp")),
     )
+
+
+def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes will start a container again that has ended."""
+    if pod["metadata"].get("deletionTimestamp") or text(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return False
+    policy = text(pod, "spec", "restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and ended.get("exitCode") != 0)
 
 
 def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:

@@ -93,18 +93,14 @@ def watch(
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-    """Take down the namespace of an owner that no state knows; how many processes ran in it.
+    """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
 
     recorded: what the state said before, for how to reach the cluster; else the user's current context.
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
-    found = client.find(path_of("namespaces", name=launched_as))
-    if found is None or not labels.belongs_to(found, owner):
-        return 0
-    pods = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
-    client.delete(path_of("namespaces", name=launched_as), text(found, "metadata", "uid"))
-    cluster.await_gone(client, path_of("namespaces", name=launched_as), text(found, "metadata", "uid"))
-    return sum(len(listing(pod, "spec", "containers")) for pod in pods)
+    ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
+    cluster.end_all(client, launched_as, owner)
+    return sum(len(listing(pod, "spec", "containers")) for pod in ours)
 
 
 def client_for(recorded: Recorded) -> Client:

@@ -81,7 +81,7 @@ def logs(
     )
 
 
-def reap(owner: str, launched_as: str) -> int:
+def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
     from symphony_tmux import sessions

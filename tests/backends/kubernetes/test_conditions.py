@@ -12,7 +12,10 @@ NO_NODE = "0/5 nodes are available: 5 Insufficient cpu."
 
 
 def pod(
-    state: dict[str, Any] | None = None, last: dict[str, Any] | None = None, **more: Any
+    state: dict[str, Any] | None = None,
+    last: dict[str, Any] | None = None,
+    policy: str = "Never",
+    **more: Any,
 ) -> dict[str, Any]:
     container: dict[str, Any] = {"name": "a", "state": state or {}, "restartCount": 3 if last else 0}
     if last:
@@ -21,7 +24,11 @@ def pod(
     metadata = {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", **more.pop("metadata", {})}
     return {
         "metadata": metadata,
-        "spec": {"containers": [{"name": "a", "image": "rl:9"}], "nodeName": "n"},
+        "spec": {
+            "containers": [{"name": "a", "image": "rl:9"}],
+            "nodeName": "n",
+            "restartPolicy": policy,
+        },
         "status": {"containerStatuses": [container] if state is not None else [], **more},
     }
 
@@ -61,6 +68,10 @@ CASES = [
     (pod(RUNS, metadata=GOING), "stopped", "it is being ended"),
     (pod(RUNS, metadata=GOING, conditions=EVICTED), "lost", "its node went"),
     (pod(ended(0, "Completed")), "completed", ""),
+    (pod(ended(0), policy="OnFailure"), "completed", ""),
+    (pod(ended(5), policy="OnFailure"), "waiting", "to be started again after exit 5"),
+    (pod(ended(0), policy="Always"), "waiting", "to be started again after exit 0"),
+    (pod(ended(5), policy="Always", metadata=GOING), "failed", "exit 5"),
     (pod(ended(1, message="Traceback\nImportError: gym\n")), "failed", "exit 1: ImportError: gym"),
     (pod(ended(139)), "failed", "exit 139 (SIGSEGV)"),
     (pod(ended(137, "OOMKilled")), "failed", "out of memory, exit 137 (SIGKILL)"),
