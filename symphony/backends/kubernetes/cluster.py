@@ -108,7 +108,7 @@ def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> str:
 
 
 def end_all(client: Client, namespace: str, owner: str) -> None:
-    """Delete the namespace if this stack made it, else all that it made in there; return once that is gone."""
+    """Delete the namespace if this stack made it, else what it made in there; return once it is gone."""
     place = path_of("namespaces", name=namespace)
     try:
         found = client.find(place)

@@ -11,7 +11,6 @@ from symphony.plan.names import nearest
 
 EXPOSE = ("ClusterIP", "NodePort", "LoadBalancer")
 POD_SECURITY = ("baseline", "restricted", "privileged")
-CONTROLLERS = ("Pod", "Job")
 DEFAULT_GRACE = 5
 # Clones what mount_git_repo names; a registry of one's own is said with symphony:gitImage.
 GIT_IMAGE = "alpine/git"
@@ -36,7 +35,6 @@ class Settings:
     create_namespace: bool = True
     grace: int = DEFAULT_GRACE
     git_image: str = GIT_IMAGE
-    controller: str = "Pod"
 
 
 def read(setting: Callable[[str], str | None]) -> Settings:
@@ -60,7 +58,6 @@ def read(setting: Callable[[str], str | None]) -> Settings:
         create_namespace=_word(setting, "createNamespace", ("true", "false")) == "true",
         grace=_grace(setting("grace")),
         git_image=setting("gitImage") or GIT_IMAGE,
-        controller=_word(setting, "controller", CONTROLLERS),
     )
 
 
