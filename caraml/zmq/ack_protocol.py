@@ -116,15 +116,19 @@ class Window:
         return self.sender, self.connection
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether another message may be sent; one over the window's bytes goes alone."""
+        """Whether another message may be sent; of those too large for the window, two at a time."""
         waiting = len(self.unfinished)
-        return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or not waiting)
+        return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or waiting < 2)
 
     def add(self, identifier: int, payload: Any, flags: int) -> Any:
         """Number a message and keep it; returns the frames to send."""
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
-        frames, nbytes = _frames(pack_head(DATA, self.session, sequence, identifier, flags), payload, flags)
+        frames, nbytes = _frames(
+            _pack(MAGIC, DATA, flags, self.connection, self.sender, sequence, identifier, 0, 0),
+            payload,
+            flags,
+        )
         if not self.unfinished:
             self.moved_at = time.monotonic()
         self.unfinished.append(Unacknowledged(sequence, identifier, frames, nbytes))

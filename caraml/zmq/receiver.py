@@ -39,7 +39,7 @@ from caraml.zmq.wire import LARGE
 log = logging.getLogger("caraml")
 
 WINDOW = 1024
-WINDOW_BYTES = 64 << 20
+WINDOW_BYTES = 16 << 20
 _AT_ONCE = 64
 _SESSIONS = 4096
 

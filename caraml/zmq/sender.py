@@ -101,8 +101,12 @@ class ZmqSender(Endpoint):
         Raises ZmqTimeoutError when there is no room, or no acknowledgement, for that long (`msg` is not taken
         then), AuthenticationError, EncodeError.
         """
-        payload = self._owned(msg if self._encode is None else self._encode(msg))
-        nbytes = size(payload) if not isinstance(payload, Parts) else sum(map(size, payload))
+        payload = msg if self._encode is None else self._encode(msg)
+        if type(payload) is bytes:
+            nbytes = len(payload)
+        else:
+            payload = self._owned(payload)
+            nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
         if nbytes > self.socket.limits.message_bytes:
             raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes")
         timeout = self.timeout if timeout is None else timeout
@@ -117,7 +121,7 @@ class ZmqSender(Endpoint):
             window = self._window_for(nbytes)
             if window is None:
                 window = self._wait_for_room(nbytes, timeout)
-            flags = DETACHED if type(payload) is bytes and len(payload) >= ZERO_COPY else 0
+            flags = DETACHED if nbytes >= ZERO_COPY and type(payload) is bytes else 0
             self._put(window, window.add(next(self._identifiers), payload, flags))
         finally:
             wire.leave()
@@ -267,7 +271,7 @@ class ZmqSender(Endpoint):
             if window.peer:
                 self._wire.send_part(window.peer, zmq.SNDMORE, True, None)
             if type(frames) is bytes:
-                self._wire.send_part(frames, 0, True, None)
+                self._wire.send_small(frames, None)
                 return
             for index, part in enumerate(frames):
                 flags = zmq.SNDMORE if index < len(frames) - 1 else 0
