@@ -81,8 +81,11 @@ def clone(name: str, volume: str, repository: GitRepoMount, settings: Settings) 
 
 def used_services(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     """The variables of the services that a process binds, connects to or exposes."""
-    unused = variables(tuple(each for each in plan.services if each.name not in process.uses))
-    return {name: value for name, value in process.service_env.items() if name not in unused}
+    uses = set(process.uses)
+    used = variables(tuple(each for each in plan.services if each.name in uses))
+    # Beside what is everybody's there is only what the process itself binds.
+    binds = {name: value for name, value in process.service_env.items() if name.endswith("_BIND")}
+    return used | binds
 
 
 def security(settings: Settings) -> dict[str, Any]:
