@@ -100,7 +100,7 @@ def test_nothing_is_lost_or_corrupt_over_reconnects(messages, reconnects):
     cutter = Cutter(receiver.stdout.readline().strip())
     sender = program(
         """
-        import random, sys, zlib, caraml
+        import random, sys, time, zlib, caraml
         sender = caraml.ZmqSender(address=sys.argv[1], timeout=60)
         generator = random.Random(0)
         for number in range(int(sys.argv[2])):
@@ -108,6 +108,7 @@ def test_nothing_is_lost_or_corrupt_over_reconnects(messages, reconnects):
             sender.send(number.to_bytes(8, "little") + zlib.crc32(body).to_bytes(4, "little") + body)
             if number % (int(sys.argv[2]) // int(sys.argv[3])) == 0:
                 print(number, flush=True)
+                time.sleep(0.15)  # so that every cut is one of its own
         print("closed", sender.close(timeout=60), sender.socket.link.lost)
         """,
         cutter.address,
