@@ -54,7 +54,7 @@ _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 _LETTING_GO = 2.0
 _MOST_CLOSED = 1024
-_closed_at: dict[str, float] = {}
+_closed_at: dict[int | str, float] = {}  # by port, whichever interface it was on
 
 
 class ZmqSocket:
@@ -178,7 +178,7 @@ class ZmqSocket:
 
     def _bind_patiently(self) -> None:
         """Wait for an address that this process has just closed: ZeroMQ lets go of it in the background."""
-        give_up = _closed_at.get(self.address, -_LETTING_GO) + _LETTING_GO
+        give_up = _closed_at.get(self.port or self.address, -_LETTING_GO) + _LETTING_GO
         while True:
             try:
                 self._raw.bind(self.address)
@@ -221,7 +221,7 @@ class ZmqSocket:
             if self.bind:
                 if len(_closed_at) >= _MOST_CLOSED:
                     _closed_at.clear()
-                _closed_at[self.address] = time.monotonic()
+                _closed_at[self.port or self.address] = time.monotonic()
             if self._inode >= 0:
                 self._remove_path()
 
