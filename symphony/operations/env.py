@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 
-from symphony.engine import binary, environment, store
+from symphony.engine import binary, environment, store, workspace
 
 
 def exports() -> dict[str, str]:
     """The variables and their values; what the user has set already keeps its value."""
     engine = binary.require()
     store.prepare()
-    env = environment.for_engine(engine)
-    named = {name: env[name] for name in sorted(environment.defaults()) if name in env}
+    here = workspace.find()
+    env = environment.for_engine(engine, own_python=here is not None and here.virtualenv is not None)
+    # A project that names no virtualenv runs under the Python that symphony is installed in.
+    wanted = [*environment.defaults(), "PULUMI_PYTHON_CMD", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"]
+    named = {name: env[name] for name in sorted(wanted) if name in env}
     named.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
     return {"PATH": environment.path_with(engine, os.environ.get("PATH", os.defpath)), **named}

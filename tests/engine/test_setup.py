@@ -72,7 +72,7 @@ def test_built_from_go_when_nothing_else_works(machine: Path) -> None:
     assert time.monotonic() - began < 10, "a host that cannot be reached costs seconds"
     assert found == binary.Engine(binary.cache_folder() / "pulumi", "cache")
     assert {p.name: oct(p.stat().st_mode & 0o777) for p in binary.cache_folder().iterdir()} == dict.fromkeys(
-        binary.PARTS, "0o755"
+        [*binary.PARTS, "pulumi-language-python-host"], "0o755"
     )
     assert left_over() == []
     compiled = [p for p in said if "compiling the command line" in p.what]
@@ -238,3 +238,31 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
 )
 def test_tmux_age(text: str, recent: bool) -> None:
     assert tmux.is_recent(text) is recent
+
+
+@pytest.mark.parametrize(
+    ("yaml", "said"),
+    [
+        (
+            "runtime:\n  name: python\n  options:\n    virtualenv: .venv\n",
+            "-virtualenv .venv -root {folder} x",
+        ),
+        ("runtime: {name: python, options: {virtualenv: 'my-env'}}\n", "-virtualenv my-env -root {folder} x"),
+        ("runtime: python\n", "x"),
+    ],
+)
+def test_the_host_is_told_the_virtualenv_of_the_nearest_project(tmp_path: Path, yaml: str, said: str) -> None:
+    (tmp_path / "engine").mkdir()
+    shim = tmp_path / "engine" / "pulumi-language-python"
+    shim.write_bytes((binary.go_modules() / "pulumi-language-python.sh").read_bytes())
+    host = tmp_path / "engine" / "pulumi-language-python-host"
+    host.write_text('#!/bin/sh\necho "$@"\n')
+    for file in (shim, host):
+        file.chmod(0o755)
+    project = tmp_path / "project"
+    (project / "below").mkdir(parents=True)
+    (project / "Pulumi.yaml").write_text(f"name: p\n{yaml}")
+    done = subprocess.run(
+        [shim, "x"], cwd=project / "below", capture_output=True, text=True, timeout=10, check=True
+    )
+    assert done.stdout.strip() == said.format(folder=project)
