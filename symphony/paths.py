@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 from pathlib import Path
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
@@ -67,7 +66,7 @@ def store_id(url: str | None = None) -> str:
 
 def host() -> str:
     """The name under which state remembers this machine; $SYMPHONY_HOST when the machine was renamed."""
-    return os.environ.get("SYMPHONY_HOST") or socket.gethostname()
+    return os.environ.get("SYMPHONY_HOST") or os.uname().nodename
 
 
 def owner_of(project: str, stack: str) -> str:

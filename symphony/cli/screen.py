@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -58,6 +57,9 @@ def show_table(
         print(*("".join(cells).rstrip() for cells in plain_table(head, cleaned, right)), sep="\n")
         return
     paint = painter()
+    # Only a terminal pays for the import.
+    import shutil
+
     columns = shutil.get_terminal_size().columns
     fitting, *cleaned = fitted([list(head), *cleaned], columns)
     lines = plain_table(fitting, cleaned, right)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -50,6 +49,8 @@ def launched_name(stack: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a mistyped one most likely meant."""
+    import difflib
+
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
 
 
