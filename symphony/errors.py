@@ -23,8 +23,8 @@ class SymphonyError(Exception):
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        remedy = f" {self.remedy}." if self.remedy else ""
-        return f"{self.what}{place}.{remedy}"
+        said = [f"{self.what}{place}", self.remedy]
+        return " ".join(part if part[-1] in ".?!" else f"{part}." for part in said if part)
 
 
 class UserError(SymphonyError):
