@@ -49,6 +49,7 @@ class Head(NamedTuple):
         return self.sender, self.connection
 
 
+unpack_head = _unpack  # the fields as a tuple
 _make = Head._make
 
 
@@ -80,6 +81,10 @@ class Unacknowledged(NamedTuple):
     identifier: int
     frames: Any
     nbytes: int
+
+
+# what the class does itself, in half the time
+_unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Window:
@@ -124,31 +129,31 @@ class Window:
         """Number a message and keep it; returns the frames to send."""
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
-        frames, nbytes = _frames(
-            _pack(MAGIC, DATA, flags, self.connection, self.sender, sequence, identifier, 0, 0),
-            payload,
-            flags,
-        )
+        head = _pack(MAGIC, DATA, flags, self.connection, self.sender, sequence, identifier, 0, 0)
+        if type(payload) is bytes and not flags & DETACHED:
+            frames: Any = head + payload
+            nbytes = len(frames)
+        else:
+            frames, nbytes = _frames(head, payload)
         if not self.unfinished:
             self.moved_at = time.monotonic()
-        self.unfinished.append(Unacknowledged(sequence, identifier, frames, nbytes))
+        self.unfinished.append(_unacknowledged(Unacknowledged, (sequence, identifier, frames, nbytes)))
         self.in_flight += nbytes
         return frames
 
     def finish(self, finished: int) -> None:
         """Forget what the receiver is through with."""
         unfinished = self.unfinished
-        while unfinished and unfinished[0].sequence <= finished:
-            self.in_flight -= unfinished.popleft().nbytes
+        if unfinished and unfinished[0].sequence <= finished:
             self.moved_at = time.monotonic()
+            forget = unfinished.popleft
+            for _ in range(min(finished - unfinished[0].sequence + 1, len(unfinished))):
+                self.in_flight -= forget()[3]
 
 
-def _frames(head: bytes, payload: Any, flags: int) -> tuple[Any, int]:
+def _frames(head: bytes, payload: Any) -> tuple[Any, int]:
     if type(payload) is bytes:
-        if flags & DETACHED:
-            return Parts((head, payload)), len(payload) + HEAD_BYTES
-        frame = head + payload
-        return frame, len(frame)
+        return Parts((head, payload)), len(payload) + HEAD_BYTES
     return Parts((head + payload[0], *payload[1:])), HEAD_BYTES + sum(map(size, payload))
 
 

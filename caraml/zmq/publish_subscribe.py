@@ -27,7 +27,7 @@ import secrets
 import struct
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, Unpack
 
@@ -54,6 +54,8 @@ _MOST_QUEUED = 100_000
 _QUEUED_OVERHEAD = 64
 _REMEMBERED = 1024
 _MOST_TOPICS = 1 << 16
+_AT_ONCE = range(64)
+_NOBLOCK = int(zmq.NOBLOCK)
 _LAST_NUMBER = (1 << 32) - 1
 _LONGEST_TOPIC = (1 << 16) - 1
 
@@ -83,7 +85,6 @@ class ZmqPub(Endpoint):
         self._fixed_hwm = options.get("hwm") is not None
         self._largest = 0
         self._topics: dict[str | bytes, _Topic] = {}
-        self._publisher = secrets.randbits(32)
         self._subscriptions: Counter[bytes] = Counter()
         self._unread = 0
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
@@ -100,11 +101,22 @@ class ZmqPub(Endpoint):
 
         Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
         """
-        message = self._framed(topic, data if self._encode is None else self._encode(data))
+        message = data if self._encode is None else self._encode(data)
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._new_topic(topic)
+        number = known.number
+        known.number = (number + 1) & _LAST_NUMBER
+        if type(message) is bytes and len(message) < ZERO_COPY:
+            framed: Any = b"".join((known.name, message, _pack_marked(known.number, known.mark)))
+            if len(framed) > self._largest and not self._fixed_hwm:
+                self._resize(len(framed))
+        else:
+            framed = self._framed_large(known, message)
         try:
-            self._wire.send(message, timeout)
+            self._wire.send(framed, timeout)
         except CaramlError:
-            self._topics[topic].number -= 1  # not sent, so nobody missed it
+            known.number = number  # not sent, so nobody missed it
             raise
         self._unread += 1
         if self._unread == _REMEMBERED:
@@ -114,9 +126,10 @@ class ZmqPub(Endpoint):
         """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
         `done`.
         """
-        return self._wire.send_uncopied(
-            self._framed(topic, data if self._encode is None else self._encode(data)), timeout
-        )
+        message = data if self._encode is None else self._encode(data)
+        known = self._topics.get(topic) or self._new_topic(topic)
+        known.number = (known.number + 1) & _LAST_NUMBER
+        return self._wire.send_uncopied(self._framed_large(known, message), timeout)
 
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
         """Wait until `n` subscriptions (to what `topic` begins with, if given) are in force.
@@ -138,20 +151,6 @@ class ZmqPub(Endpoint):
         wanted = str2bytes(topic)
         return sum(count for prefix, count in self._subscriptions.items() if wanted.startswith(prefix))
 
-    def _framed(self, topic: str | bytes, message: Any) -> Any:
-        """Topic, message and how long the topic is, in one frame: several times faster to filter than two."""
-        known = self._topics.get(topic)
-        if known is None:
-            known = self._new_topic(topic)
-        known.number = number = (known.number + 1) & _LAST_NUMBER
-        if type(message) is bytes and len(message) < ZERO_COPY:
-            trailer = _pack_trailer(number, self._publisher, _INLINE, MAGIC, known.length)
-            framed = b"".join((known.name, message, trailer))
-            if len(framed) > self._largest and not self._fixed_hwm:
-                self._resize(len(framed))
-            return framed
-        return self._framed_large(known, message)
-
     def _framed_large(self, topic: "_Topic", message: Any) -> Any:
         parts = message if isinstance(message, Parts) else Parts((message,))
         nbytes = sum(map(size, parts))
@@ -159,7 +158,7 @@ class ZmqPub(Endpoint):
             self._resize(nbytes)
 
         def trailer(kind: int) -> bytes:
-            return _pack_trailer(topic.number, self._publisher, kind, MAGIC, topic.length)
+            return _pack_trailer(topic.number, topic.publisher, kind, MAGIC, len(topic.name))
 
         if self.policy == "latest":
             return b"".join((topic.name, join(parts), trailer(_JOINED)))
@@ -172,8 +171,7 @@ class ZmqPub(Endpoint):
         if len(name) > _LONGEST_TOPIC:
             raise ValueError(f"a topic of {len(name)} bytes; {_LONGEST_TOPIC} is the most")
         if len(self._topics) >= _MOST_TOPICS:
-            self._topics.clear()
-            self._publisher = secrets.randbits(32)  # numbers begin again, so they are another publisher's
+            self._topics.clear()  # numbers begin again, so they are another publisher's
         known = self._topics[topic] = _Topic(name)
         return known
 
@@ -227,6 +225,8 @@ class ZmqSub(Endpoint):
         self.missed = 0
         self.handler_failures = 0
         self._last: _Seen | None = None
+        self._ready: deque[bytes] = deque()
+        self._held: bytes | None = None
         self._seen: dict[tuple[bytes, int], _Seen] = {}
         self._policy = policy
         self._first_topic = topic
@@ -255,11 +255,24 @@ class ZmqSub(Endpoint):
         self._seen.clear()
         self._last = None
         self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
+        if not self._wants(self.topic):
+            self._ready.clear()  # they are all of one topic
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
-        while timeout is None and self._wire.timeout < 0:
-            frame = self._wire.receive_quickly(True)
+        ready = self._ready
+        if ready:
+            if self._raw:
+                return ready.popleft()
+            while ready:
+                try:
+                    return self._decode_data(Inline(ready.popleft()), ())
+                except MalformedMessageError as error:
+                    self._reject(error)
+        while self._held is not None or (timeout is None and self._wire.timeout < 0):
+            frame, self._held = self._held, None
+            if frame is None:
+                frame = self._wire.receive_quickly(True)
             if frame is not None:
                 try:
                     topic, data = self._decode_quickly(frame)
@@ -268,12 +281,49 @@ class ZmqSub(Endpoint):
                     continue
                 if topic is not None:
                     self.topic = topic
+                    if self._last is not None and len(frame) < LARGE:
+                        self._fetch(self._last)
                     return data
         while True:
             topic, data = self._next(self._decode, timeout, "a message")
             if topic is not None:
                 self.topic = topic
                 return data
+
+    @property
+    def pending(self) -> int:
+        """Messages that were fetched with others: `recv` gives them at once, and a poll of the socket does
+        not tell of them.
+        """
+        return len(self._ready) + (self._held is not None)
+
+    def _fetch(self, last: "_Seen") -> None:
+        """Take what has come already, as long as it is the topic's next small message; another one is
+        held for the next `recv`.
+        """
+        if self._policy == "latest":
+            return
+        wire = self._wire
+        wire.enter()
+        receive, append = wire.receive_part, self._ready.append
+        mark, length, expected = last.mark, last.length, last.number + 1
+        whole = b""
+        try:
+            for _ in _AT_ONCE:
+                whole = receive(_NOBLOCK)
+                number, found = _read_marked(whole, -_TRAILER)
+                if found != mark or number != expected or len(whole) >= LARGE:
+                    self._held = whole
+                    break
+                append(whole[length:-_TRAILER])
+                expected += 1
+        except struct.error:
+            self._held = whole
+        except zmq.ZMQError:
+            pass  # nothing more is here, or the next receive says what is wrong
+        finally:
+            last.number = expected - 1
+            wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
         """Call `handler(data)` for every message, here (`blocking`) or in a daemon thread, which is returned.
@@ -331,9 +381,9 @@ class ZmqSub(Endpoint):
         """Most messages are one frame of the topic that the last one had."""
         end = len(whole) - _TRAILER
         last = self._last
-        if last is not None and whole[end + 4 :] == last.mark and whole.startswith(last.topic):
-            number = int.from_bytes(whole[end : end + 4], "little")
-            if number != last.number + 1 and number > last.number:
+        number, mark = _read_marked(whole, end) if end >= 0 else (0, -1)
+        if last is not None and mark == last.mark and whole.startswith(last.topic):
+            if number > last.number + 1:
                 self.missed += number - last.number - 1
             last.number = number
             if self._raw:
@@ -356,7 +406,8 @@ class ZmqSub(Endpoint):
         _, publisher, kind, _, _ = _read_trailer(whole, len(whole) - _TRAILER)
         seen = self._seen.get((topic, publisher))
         if seen is not None and kind == _INLINE:
-            seen.topic, seen.length, seen.mark = topic, len(topic), whole[4 - _TRAILER :]
+            seen.topic, seen.length = topic, len(topic)
+            (seen.mark,) = _read_mark(whole, len(whole) - _TRAILER + _NUMBER)
             return seen
         return None
 
@@ -387,18 +438,23 @@ class _Seen:
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
         self.number = self.length = 0
-        self.topic = self.mark = b""
+        self.topic = b""
+        self.mark = -1
 
 
 class _Topic:
-    """A topic of a publisher, and the number of its last message."""
+    """A topic of a publisher, the number of its last message, and what marks its messages of one frame.
 
-    __slots__ = ("length", "name", "number")
+    `publisher` is another one for each topic, so that the mark tells the topic without a look at it.
+    """
+
+    __slots__ = ("mark", "name", "number", "publisher")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
-        self.length = len(name)
         self.number = 0
+        self.publisher = secrets.randbits(32)
+        (self.mark,) = _read_mark(_pack_trailer(0, self.publisher, _INLINE, MAGIC, len(name)), _NUMBER)
 
 
 _trailer = struct.Struct("<IIBBH")  # number, publisher, kind, magic, length of the topic
@@ -406,3 +462,8 @@ _TRAILER = _trailer.size
 _NO_TRAILER = (0, 0, 0, 0, 0)
 _pack_trailer = _trailer.pack
 _read_trailer = _trailer.unpack_from
+_NUMBER = 4
+_read_mark = struct.Struct("<Q").unpack_from
+_marked = struct.Struct("<IQ")  # the same trailer: number, and all else in one
+_pack_marked = _marked.pack
+_read_marked = _marked.unpack_from

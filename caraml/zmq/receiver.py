@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import Inline
+from caraml.codec.parts import MAGIC, Inline
 from caraml.errors import MalformedMessageError
 from caraml.zmq.ack_protocol import (
     ACK,
@@ -29,6 +29,7 @@ from caraml.zmq.ack_protocol import (
     Head,
     pack_head,
     read_head,
+    unpack_head,
 )
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.loop import Loop
@@ -40,7 +41,8 @@ log = logging.getLogger("caraml")
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20
-_AT_ONCE = 64
+_AT_ONCE = range(64)
+_NOBLOCK = int(zmq.NOBLOCK)
 _SESSIONS = 4096
 
 
@@ -87,13 +89,15 @@ class ZmqReceiver(Endpoint):
         self._processed = finish == "processed"
         self._window = min(window, (1 << 16) - 1), window_bytes
         self._sessions: OrderedDict[tuple[int, int], _Session] = OrderedDict()
-        self._queue: deque[tuple[_Session, Head, Any, Any]] = deque()
+        self._queue: deque[tuple[_Session, int, int, int, Any, Any]] = deque()
+        self._last: _Session | None = None
         self._in_hand: tuple[_Session, int] | None = None
         self._owed: dict[tuple[int, int], _Session] = {}
         self._made = -1
         self._loop: Loop | None = None
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self._raw = deserializer is None
         if not bind:
             self._introduce()
 
@@ -106,27 +110,29 @@ class ZmqReceiver(Endpoint):
         """The next message. Raises ZmqTimeoutError, AuthenticationError."""
         self._wire.enter()
         try:
-            self._finish_in_hand()
+            if self._in_hand is not None:
+                self._finish_in_hand()
             while True:
                 while not self._queue:
                     self._acknowledge()
                     self._fill(timeout)
-                session, head, frame, rest = self._queue.popleft()
+                session, sequence, identifier, flags, frame, rest = self._queue.popleft()
                 try:
-                    data = self._decode(frame, rest)
+                    data = frame if type(frame) is bytes else self._decode(frame, rest)
                 except MalformedMessageError as error:
-                    self._finish(session, head.first)
+                    self._finish(session, sequence)
                     self._reject(error)
                     continue
                 except Exception:
-                    self._finish(session, head.first)  # a deserializer of the program's own
+                    self._finish(session, sequence)  # a deserializer of the program's own
                     raise
-                self.sender, self.identifier = head.sender, head.second
-                self.redelivered = bool(head.count & REDELIVERED)
+                self.sender, self.identifier = session.key[0], identifier
+                self.redelivered = flags & REDELIVERED > 0
                 if self._processed:
-                    self._in_hand = session, head.first
+                    self._in_hand = session, sequence
                 else:
-                    self._finish(session, head.first)
+                    session.finished = sequence
+                    self._owed[session.key] = session
                     if not self._queue:
                         self._acknowledge()
                 return data
@@ -206,11 +212,43 @@ class ZmqReceiver(Endpoint):
         wire = self._wire
         frame, rest = wire.receive(timeout, "a message")
         self._take(frame, rest)
-        for _ in range(_AT_ONCE):
-            frame = wire.receive_now()
-            if frame is None:
-                return
-            self._take(frame, wire.rest() if frame.more else [])
+        receive = wire.receive_part
+        try:
+            for _ in _AT_ONCE:
+                if not self._bind:
+                    frame = receive(_NOBLOCK, False)
+                    self._take(frame, wire.rest() if frame.more else [])
+                    continue
+                peer = receive(_NOBLOCK)
+                frame = receive(0, False)  # a ROUTER's message has a part after its peer
+                rest = wire.rest() if frame.more else []
+                if rest or len(frame) >= LARGE or not self._take_next(peer, frame.bytes):
+                    self._take_from(peer, frame, rest)
+        except zmq.Again:
+            return
+        except zmq.ZMQError as error:
+            raise wire.failed(error) from error
+
+    def _take_next(self, peer: bytes, whole: bytes) -> bool:
+        """Take most messages: one small frame, the next of the session that the last one was of."""
+        session = self._last
+        if session is None or session.peer != peer or len(whole) < HEAD_BYTES:
+            return False
+        magic, kind, flags, connection, sender, sequence, identifier, _, _ = unpack_head(whole)
+        if (
+            sequence != session.received + 1
+            or kind != DATA
+            or magic != MAGIC
+            or session.key != (sender, connection)
+        ):
+            return False
+        session.received = sequence
+        session.gap = False
+        payload = whole[HEAD_BYTES:]
+        self._queue.append(
+            (session, sequence, identifier, flags, payload if self._raw else Inline(payload), ())
+        )
+        return True
 
     def _take(self, frame: Any, rest: list[zmq.Frame]) -> None:
         peer = b""
@@ -219,6 +257,9 @@ class ZmqReceiver(Endpoint):
                 self._reject(MalformedMessageError("an empty message"))
                 return
             peer, frame, rest = frame.bytes, rest[0], rest[1:]
+        self._take_from(peer, frame, rest)
+
+    def _take_from(self, peer: bytes, frame: Any, rest: list[zmq.Frame]) -> None:
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
         head = read_head(whole)
         if head is None or head.kind not in (DATA, HELLO):
@@ -232,10 +273,12 @@ class ZmqReceiver(Endpoint):
         elif head.first == session.received + 1:
             session.received += 1
             session.gap = False
+            self._last = session
             if head.count & DETACHED and rest:
-                self._queue.append((session, head, rest[0], rest[1:]))
+                frame, rest = rest[0], rest[1:]
             else:
-                self._queue.append((session, head, Inline(whole[HEAD_BYTES:]), rest))
+                frame = Inline(whole[HEAD_BYTES:])
+            self._queue.append((session, head.first, head.second, head.count, frame, rest))
         elif head.first <= session.received:
             self.duplicates += 1
             self._owed[session.key] = session
@@ -248,6 +291,7 @@ class ZmqReceiver(Endpoint):
             if len(self._sessions) >= _SESSIONS:
                 self._sessions.popitem(last=False)
             session = self._sessions[head.session] = _Session(head.session, peer, head.first - 1)
+            self._last = None
         session.peer = peer
         self._sessions.move_to_end(head.session)
         session.gap = False

@@ -118,9 +118,7 @@ class ZmqSender(Endpoint):
                 self._read()
             if timeout >= 0:
                 self._refuse_if_stalled(timeout)
-            window = self._window_for(nbytes)
-            if window is None:
-                window = self._wait_for_room(nbytes, timeout)
+            window = self._window_for(nbytes) or self._wait_for_room(nbytes, timeout)
             flags = DETACHED if nbytes >= ZERO_COPY and type(payload) is bytes else 0
             self._put(window, window.add(next(self._identifiers), payload, flags))
         finally:

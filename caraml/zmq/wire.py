@@ -42,7 +42,6 @@ class Wire:
     __slots__ = (
         "__weakref__",
         "_forked",
-        "_receive",
         "_send",
         "_turns",
         "_wait_in",
@@ -50,6 +49,7 @@ class Wire:
         "exiting",
         "link",
         "lost_before",
+        "receive_part",
         "slice_ms",
         "socket",
         "timeout",
@@ -66,7 +66,7 @@ class Wire:
         self._send: Any = super(
             zmq.Socket, raw
         ).send  # below pyzmq's draft-option layer: a third of a call's time
-        self._receive: Any = super(zmq.Socket, raw).recv
+        self.receive_part: Any = super(zmq.Socket, raw).recv
         self._wait_in = self._wait_out = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
         self._turns: list[int] = [1]
@@ -210,7 +210,7 @@ class Wire:
         if self._wait_in != wait:
             self.wait_in(wait)
         try:
-            frame = self._receive(0, False)
+            frame = self.receive_part(0, False)
         except zmq.Again:
             frame = self._receive_slowly(timeout, waiting_for, wait)
         except zmq.ZMQError as error:
@@ -228,7 +228,7 @@ class Wire:
         except IndexError:
             raise self._why_not() from None
         try:
-            frame = self._receive(0, copy)
+            frame = self.receive_part(0, copy)
             return frame if copy or not frame.more else [frame, *self.rest()]
         except zmq.Again:
             self.check()
@@ -252,7 +252,7 @@ class Wire:
                 raise self.late(waiting_for, timeout)
             self.wait_in(min(self.slice_ms, int(left * 1000)))
             try:
-                return self._receive(0, False)
+                return self.receive_part(0, False)
             except zmq.Again:
                 continue
             except zmq.ZMQError as error:
@@ -261,7 +261,7 @@ class Wire:
     def receive_now(self) -> Any:
         """The next frame if one is here, else None. Call between enter() and leave()."""
         try:
-            return self._receive(zmq.NOBLOCK, False)
+            return self.receive_part(zmq.NOBLOCK, False)
         except zmq.Again:
             return None
         except zmq.ZMQError as error:
@@ -273,7 +273,7 @@ class Wire:
         count = nbytes = 0
         limits = self.socket.limits
         while True:
-            frame = self._receive(0, False)
+            frame = self.receive_part(0, False)
             count += 1
             nbytes += len(frame)
             if count < limits.parts and nbytes <= limits.message_bytes:

@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 ROLES = Path(__file__).with_name("roles.py")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "symphony" / "bench-peers"
 RUNS = int(os.environ.get("CARAML_BENCH_RUNS", "5"))
+LONG = float(os.environ.get("CARAML_BENCH_LONG", "330"))
+FEWER = 3
+STARTED = time.monotonic()
 PICKLE = {"ours": "msgpack", "original": "pickle"}
 NONE = {"ours": None, "original": None}
 
@@ -103,9 +106,14 @@ def measure(
 
 
 def interleaved(variants: dict) -> dict:
-    """Each variant RUNS times, one after the other in every run: {name: [figures]}."""
+    """Each variant RUNS times, one after the other in every run: {name: [figures]}.
+
+    On a slow day, LONG seconds after the start, FEWER times: the row says so.
+    """
     figures: dict = {name: [] for name in variants}
-    for _ in range(RUNS):
+    for run in range(RUNS):
+        if run >= FEWER and time.monotonic() - STARTED > LONG:
+            break
         for name, call in variants.items():
             figures[name].append(call())
     return figures
@@ -135,6 +143,9 @@ def report(row: str, what: str, figures: dict, unit: str, *goals: tuple) -> None
         texts.append(f"{label} {value:.2f} (gate {gate:g}, stretch {stretch:g})")
         marks.append("stretch" if better else "gate" if good else "MISS")
         CHECKS.append((row, label, good, better))
+    runs = min(map(len, figures.values()), default=RUNS)
+    if runs < RUNS:
+        what += f" ({runs} runs)"
     others = " ".join(
         f"{name} {text}" for name, text in medians.items() if name not in ("ours", "raw", "original")
     )
