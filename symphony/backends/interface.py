@@ -9,6 +9,11 @@ from typing import Any, Literal, Protocol, cast
 
 from symphony.plan.worlds import WORLDS
 
+# How long a watch waits for trouble that may pass (no machine free, an image that does not come).
+PATIENCE = 60.0
+# How long it waits in all: large images take their time.
+LIMIT = 600.0
+
 State = Literal["running", "completed", "failed", "lost", "waiting", "stopped", "unknown"]
 
 
@@ -95,6 +100,16 @@ class Observer(Protocol):
 
     def differing(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
         """The settings for which a running process is started again."""
+        ...
+
+    def watch(
+        self, recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
+    ) -> Iterator[tuple[ProcessStatus, ...]]:
+        """How the processes are, at once and again whenever that changes, until they run, have ended, or will
+        not start by waiting.
+
+        patience: how many seconds to wait for trouble that may pass; limit: how many to wait in all.
+        """
         ...
 
     def logs(

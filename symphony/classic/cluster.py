@@ -21,7 +21,7 @@ from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
 from symphony.operations.targets import Target
 from symphony.operations.up import Ended, up
-from symphony.plan.worlds import DEFAULT, world_named
+from symphony.plan.worlds import DEFAULT, FETCHING, world_named
 
 
 class Cluster:
@@ -174,6 +174,7 @@ class Cluster:
             program=experiment.launch,
             extra=box.environment,
             options=self._options(target),
+            fetch_plugins=self.world in FETCHING,
         )
 
     def _options(self, target: Target) -> Sequence[str]:

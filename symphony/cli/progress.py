@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
+from symphony.operations.process import in_order
 from symphony.operations.up import Progress
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+    from symphony.backends.interface import ProcessStatus
 
 _COLOURS = {
     "started": "green",
@@ -31,6 +34,7 @@ class Board:
         self.expected = expected
         self._rows: dict[str, Progress] = {}
         self._began = time.monotonic()
+        self._watched: list[ProcessStatus] = []
         self._live: Any = None
 
     def __enter__(self) -> Self:
@@ -53,6 +57,13 @@ class Board:
             print(
                 f"  {screen.clean(progress.path)}   {progress.state}   {progress.seconds:.1f} s", flush=True
             )
+
+    def watch(self, statuses: Sequence[ProcessStatus]) -> None:
+        """The work is done; how the processes come up takes the place of the rows."""
+        if self._live is None and not self._watched:
+            left = sum(1 for status in statuses if status.state == "waiting")
+            print(f"  {left} of {len(statuses)} are not running yet, waiting for them", flush=True)
+        self._watched = sorted(statuses, key=lambda status: in_order(status.path))
 
     def say(self, text: str) -> None:
         """A line above the rows."""
@@ -85,6 +96,8 @@ class Board:
         from rich.console import Group
         from rich.text import Text
 
+        if self._watched:
+            return Group(*self._come_up())
         rows = list(self._rows.values())
         parts: list[Any] = []
         if len(rows) > _ROWS:
@@ -98,6 +111,26 @@ class Board:
             line.append(f"{row.state:9}", _COLOURS[row.state])
             parts.append(line.append(f"  {seconds}"))
         return Group(*parts)
+
+    def _come_up(self) -> list[Any]:
+        """A line each for the processes that are not running yet, and how many are."""
+        from rich.text import Text
+
+        waiting = [status for status in self._watched if status.state not in ("running", "completed")]
+        shown = waiting[:_ROWS]
+        width = max((screen.width(status.path) for status in shown), default=0)
+        seconds = time.monotonic() - self._began
+        parts: list[Any] = [
+            Text(f"  {len(self._watched) - len(waiting)} of {len(self._watched)} are up   {seconds:.1f} s")
+        ]
+        for status in shown:
+            name = screen.clean(status.path)
+            line = Text(f"  {name}{' ' * (width - screen.width(name))}  ", no_wrap=True, overflow="ellipsis")
+            line.append(status.state, "bold red" if status.state in ("failed", "lost") else "dim")
+            parts.append(line.append(f"  {screen.clean(status.why)}"))
+        if len(waiting) > len(shown):
+            parts.append(Text(f"  and {len(waiting) - len(shown)} more", "dim"))
+        return parts
 
     def _bar(self) -> Any:
         from rich.progress_bar import ProgressBar

@@ -14,7 +14,7 @@ from symphony.errors import UserError
 from symphony.operations import targets
 from symphony.operations.plan import Planned, plan
 from symphony.operations.process import state
-from symphony.operations.up import Ended, Progress, Remark, up
+from symphony.operations.up import Ended, Progress, Remark, Watched, up
 
 
 def command(
@@ -39,6 +39,8 @@ def command(
                     board.tell(event)
                 case Remark(text=text):
                     board.say(text)
+                case Watched(statuses=statuses):
+                    board.watch(statuses)
                 case Ended():
                     board.end()
                     return _ended(event)

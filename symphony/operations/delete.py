@@ -12,7 +12,7 @@ from symphony.engine.run import Run
 from symphony.operations import stacks
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name
-from symphony.plan.worlds import DEFAULT
+from symphony.plan.worlds import DEFAULT, FETCHING
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
     stacks.refuse_other_host(stack)
     place = workspace.for_stack(stack.name)
-    with Run("destroy", place, stack.name.stack) as run:
+    with Run("destroy", place, stack.name.stack, fetch_plugins=stack.world in FETCHING) as run:
         for event in run:
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"

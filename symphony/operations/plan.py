@@ -72,7 +72,13 @@ def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inb
 
 
 def _project_run(target: targets.Target, box: Inbox) -> Run:
-    return Run("preview", target.workspace, target.name.stack, extra=box.environment)
+    return Run(
+        "preview",
+        target.workspace,
+        target.name.stack,
+        extra=box.environment,
+        fetch_plugins=targets.fetches_plugins(target),
+    )
 
 
 def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, handed: Handed) -> Planned:

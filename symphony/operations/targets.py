@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from symphony.engine import store, workspace
 from symphony.errors import UserError
+from symphony.plan.worlds import ALIASES, FETCHING
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ def of(said: str | None) -> Target:
             remedy=f"Go to the folder of {name.project}",
         )
     return Target(name, place)
+
+
+def fetches_plugins(target: Target) -> bool:
+    """Whether the engine is to get plugins for this stack: what its settings say of its world."""
+    said = str(workspace.stack_config(target.workspace, target.name.stack).get("symphony:backend"))
+    return ALIASES.get(said, said) in FETCHING
 
 
 @contextmanager

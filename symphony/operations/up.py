@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from symphony.backends.interface import ProcessStatus, observer_of
+from symphony.backends.interface import LIMIT, PATIENCE, ProcessStatus, observer_of
 from symphony.engine import errors
 from symphony.engine.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run import Outcome, Run
+from symphony.engine.workspace import stack_config
+from symphony.errors import UserError
 from symphony.operations import stacks, targets
 from symphony.operations.handed import Inbox, inbox
 from symphony.operations.plan import Planned, compared, no_experiment
 from symphony.operations.targets import Target
 
-_PROCESS = "symphony:index:Process::"
-_DONE = {"create": "started", "update": "restarted", "delete": "stopped", "replace": "restarted"}
+_OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
+_DONE = {
+    "create": "started",
+    "update": "restarted",
+    "delete": "stopped",
+    "create-replacement": "restarted",
+}
+_PATIENCE = "symphony:patience"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One process changes: state is `starting`, then `started`, `restarted`, `stopped` or `failed`."""
+    """One process, or a group that shares a pod, changes.
+
+    state: `working`, then `started`, `restarted`, `stopped` or `failed`.
+    """
 
     path: str
     state: Literal["working", "started", "restarted", "stopped", "failed"]
@@ -33,6 +46,13 @@ class Remark:
     """Something to tell in one line on the way."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The run is over and some processes are not there yet: every process as it is now."""
+
+    statuses: tuple[ProcessStatus, ...]
 
 
 @dataclass(frozen=True)
@@ -53,21 +73,28 @@ class Ended:
         return f"{self.stack} is up: {running} of {len(self.statuses)} running, in {self.seconds:.1f} s."
 
 
-UpEvent = Planned | Progress | Remark | Ended
+UpEvent = Planned | Progress | Remark | Watched | Ended
 MakeRun = Callable[[Target, Inbox], Run]
 
 
 def _project_run(target: Target, box: Inbox) -> Run:
-    return Run("up", target.workspace, target.name.stack, extra=box.environment)
+    return Run(
+        "up",
+        target.workspace,
+        target.name.stack,
+        extra=box.environment,
+        fetch_plugins=targets.fetches_plugins(target),
+    )
 
 
 def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
-    """Run the program and change the world; yields the plan first, then progress, then how it ended.
+    """Run the program, change the world, watch it come up; yields the plan, progress, then how it ended.
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = stacks.read(target.name)
     stacks.refuse_other_host(before)
+    patience = _patience(target)
     planned: Planned | None = None
     done: set[str] = set()
     with targets.existing(target), inbox() as box:
@@ -86,7 +113,12 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
         _check(run.outcome, planned, done)
         if planned is None:
             raise no_experiment(target.name.stack)
-    yield Ended(target.name.stack, statuses_of(target), run.outcome.seconds)
+    began = time.monotonic()
+    statuses: tuple[ProcessStatus, ...] = ()
+    for statuses in _watched(target, patience):
+        if any(status.state == "waiting" for status in statuses):
+            yield Watched(statuses)
+    yield Ended(target.name.stack, statuses, run.outcome.seconds + time.monotonic() - began)
 
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
@@ -95,7 +127,7 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
         errors.check(outcome)
         return
     wanted = [change.path for change in planned.changes if change.kind != "keep"]
-    left = [path for path in wanted if path not in done]
+    left = [path for path in wanted if path not in done and path.rpartition("/")[0] not in done]
     names = f": {', '.join(left[:5])}{', …' if len(left) > 5 else ''}" if left else ""
     raise errors.Interrupted(
         f"up of {outcome.stack} was interrupted, {len(wanted) - len(left)} of {len(wanted)} changes are done"
@@ -104,19 +136,33 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
     )
 
 
-def statuses_of(target: Target) -> tuple[ProcessStatus, ...]:
-    """Every process of a stack as it is now."""
+def _watched(target: Target, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
+    """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
     stack = stacks.read(target.name)
-    if stack.recorded is None or stack.world is None:
-        return ()
-    (statuses,) = observer_of(stack.world).statuses([stack.recorded])
-    return tuple(statuses)
+    if stack.recorded is not None and stack.world is not None:
+        yield from observer_of(stack.world).watch(stack.recorded, patience=patience)
+
+
+def _patience(target: Target) -> float:
+    """How long trouble that may pass is waited for: a cluster that grows on demand needs longer."""
+    said = stack_config(target.workspace, target.name.stack).get(_PATIENCE, PATIENCE)
+    try:
+        seconds = float(said)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds <= LIMIT:
+        raise UserError(
+            f"{said!r} is not a time to wait",
+            where=_PATIENCE,
+            remedy=f"Say how many seconds, at most {LIMIT:.0f}",
+        )
+    return seconds
 
 
 def _told(event: object) -> Progress | Remark | None:
     match event:
         case Started(step=step, preview=False) if path := path_of(step):
-            return Progress(path, "working") if step.op in _DONE else None
+            return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None
         case Finished(step=step, seconds=seconds, preview=False) if path := path_of(step):
             state = _DONE.get(step.op)
             return Progress(path, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
@@ -131,6 +177,11 @@ def _told(event: object) -> Progress | Remark | None:
 
 
 def path_of(step: Step) -> str:
-    """The path of the process that a resource belongs to: it hangs under the process's component."""
-    _, found, path = step.parent.rpartition(_PROCESS)
-    return path if found else ""
+    """The path of the process, or of the group, that a resource belongs to: it hangs under its component."""
+    if step.type.startswith("symphony:"):
+        return ""  # The component of a process hangs under that of its group.
+    for owner in _OWNERS:
+        _, found, path = step.parent.rpartition(owner)
+        if found:
+            return path
+    return ""

@@ -11,6 +11,8 @@ WORLDS = {
 }
 ALIASES = {"kube": "kubernetes", "k8s": "kubernetes", "gke": "kubernetes"}
 DEFAULT = "tmux"
+# Those whose resources a plugin makes that the engine gets by itself.
+FETCHING = frozenset({"kubernetes"})
 
 
 def world_named(said: str | None, *, where: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from symphony.backends.interface import LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import LIMIT, PATIENCE, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.kubernetes import cluster, conditions, labels, processes
 from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
@@ -81,15 +81,20 @@ def logs(
 
 
 def watch(
-    recorded: Recorded, *, patience: float = watching.PATIENCE, limit: float = watching.LIMIT
+    recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
     client = client_for(recorded)
+    complaints: dict[str, str] = {}
 
     def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
-        return tuple(_status_of(recorded, pods, _events(client, recorded.launched_as, pods)))
+        complaints.clear()
+        complaints.update(_events(client, recorded.launched_as, pods))
+        return tuple(_status_of(recorded, pods, complaints))
 
-    return watching.watch(client, recorded.launched_as, _pod_names(recorded), look, patience, limit)
+    return watching.watch(
+        client, recorded.launched_as, _pod_names(recorded), look, complaints, patience, limit
+    )
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

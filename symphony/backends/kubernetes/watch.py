@@ -11,10 +11,6 @@ from symphony.backends.kubernetes import conditions, labels
 from symphony.backends.kubernetes.client import Body, Client, Unreachable, path_of
 from symphony.backends.kubernetes.shapes import text
 
-# How long trouble that may pass (no machine free, an image that does not come) is waited for.
-PATIENCE = 60.0
-# How long is waited in all: large images take their time.
-LIMIT = 600.0
 _ONE_WATCH = 10
 _GRACE = 10.0
 
@@ -26,13 +22,15 @@ def watch(
     namespace: str,
     names: Collection[str],
     look: Callable[[Mapping[str, Body]], Look],
+    complaints: Mapping[str, str],
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
     """What `look` says of the pods, first at once and then whenever it says something else.
 
     Ends when every pod runs or has ended, when for `patience` seconds nothing moved but trouble that waiting
-    rarely cures, or after `limit` seconds. Unreachable: the API server does not answer any more.
+    rarely cures, or after `limit` seconds. complaints: what the cluster complains of, by the name of the pod,
+    as `look` last heard. Unreachable: the API server does not answer any more.
     """
     began = calm = time.monotonic()
     last: Look | None = None
@@ -45,7 +43,7 @@ def watch(
         if all(pod is not None and _is_settled(pod) for pod in mine):
             return
         waiting = [pod for pod in mine if pod is None or not _is_settled(pod)]
-        hopeless = all(pod is None or conditions.is_hopeless(pod) for pod in waiting)
+        hopeless = all(pod is None or _is_hopeless(pod, complaints) for pod in waiting)
         # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
         if hopeless and time.monotonic() - min(calm, began + patience) > patience:
             return
@@ -88,6 +86,12 @@ def _changes(
     except (OSError, ValueError, Unreachable):
         # The listing that follows says whether the server is still there.
         time.sleep(0.5)
+
+
+def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
+    """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells."""
+    complained = conditions.complains(pod) and text(pod, "metadata", "name") in complaints
+    return complained or conditions.is_hopeless(pod)
 
 
 def _is_settled(pod: Body) -> bool:

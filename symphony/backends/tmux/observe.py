@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from symphony.backends.interface import LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import LIMIT, PATIENCE, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError
 from symphony.paths import host
@@ -60,6 +60,13 @@ def broken(recorded: Recorded) -> dict[str, str]:
 def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings for which a running process is started again: the provider's own rule."""
     return changes(old, new)
+
+
+def watch(
+    recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
+) -> Iterator[tuple[ProcessStatus, ...]]:
+    """How the processes are; a window starts while it is made, so there is nothing to wait for."""
+    yield tuple(statuses([recorded])[0])
 
 
 def logs(

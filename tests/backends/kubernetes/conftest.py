@@ -60,7 +60,12 @@ def stack(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[
     """A configured stack; its experiment goes with the test."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
     desk.config(
-        name, backend="kubernetes", image=IMAGE, grace="1", **{"kubernetes:kubeconfig": cluster.kubeconfig}
+        name,
+        backend="kubernetes",
+        image=IMAGE,
+        grace="1",
+        patience="5",
+        **{"kubernetes:kubeconfig": cluster.kubeconfig},
     )
     yield name
     kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
