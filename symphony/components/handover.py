@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from symphony.errors import SymphonyError
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 
@@ -24,6 +25,11 @@ def write_problems(error: PlanError) -> None:
     """Why the experiment cannot run."""
     problems = [problem.to_json() for problem in error.problems]
     _write({"experiment": error.experiment, "problems": problems})
+
+
+def write_failure(error: SymphonyError) -> None:
+    """What failed and is not the user's mistake: a RunError alone would not say whose it is."""
+    _write({"failure": {"what": error.what, "where": error.where, "remedy": error.remedy}})
 
 
 def _write(data: dict[str, Any]) -> None:

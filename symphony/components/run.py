@@ -13,7 +13,7 @@ import pulumi
 from symphony import paths
 from symphony.components import handover
 from symphony.components.expander import Expander, expander_of
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.plan.build import build_plan
 from symphony.plan.names import launched_name
 from symphony.plan.plan import Plan
@@ -103,7 +103,14 @@ def _planned(run: Run, spec: ExperimentSpec) -> Plan:
         handover.write_problems(error)
         raise pulumi.RunError(error.report()) from None
     except SymphonyError as error:
-        raise pulumi.RunError(str(error)) from None
+        raise _failed(error) from None
+
+
+def _failed(error: SymphonyError) -> pulumi.RunError:
+    """The error for the engine to show; what is not the user's mistake the symphony command is told, too."""
+    if not isinstance(error, UserError):
+        handover.write_failure(error)
+    return pulumi.RunError(str(error))
 
 
 def _refuse_second(run: Run) -> None:
@@ -130,7 +137,7 @@ def _begin(root: Any) -> Run:
         context = _context()
         run = Run(context, expander_of(context.world))
     except SymphonyError as error:
-        raise pulumi.RunError(str(error)) from None
+        raise _failed(error) from None
     setattr(root, _ATTRIBUTE, run)
     register_outputs = root.register_outputs
 
@@ -161,7 +168,7 @@ def _expand(run: Run) -> None:
         try:
             rendered = run.expander.expand(plan, run.context, experiment)
         except SymphonyError as error:
-            raise pulumi.RunError(str(error)) from None
+            raise _failed(error) from None
         handover.write_plan(plan, rendered)
 
 

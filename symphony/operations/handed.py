@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
+from symphony.errors import SymphonyError
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
 
@@ -42,11 +43,17 @@ class Inbox:
         return self.take() if self.file.exists() else None
 
     def take(self) -> Handed | None:
-        """What was handed over; None when nothing was. PlanError: the program has problems."""
+        """What was handed over; None when nothing was.
+
+        PlanError: the program has problems. SymphonyError: what it asked of its world failed.
+        """
         try:
             data = json.loads(self.file.read_text())
         except FileNotFoundError:
             return None
+        if "failure" in data:
+            failure = data["failure"]
+            raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [_problem(each) for each in data["problems"]])
         return Handed(data["plan"], data["inputs"], tuple(data["unused"]))

@@ -100,7 +100,7 @@ def test_a_pod_that_is_lost_comes_back_and_alone(
 
 
 def test_each_trouble_is_told_in_its_own_words(desk: Desk, stack: str) -> None:
-    up(
+    said = up(
         desk,
         stack,
         """
@@ -114,7 +114,11 @@ with Experiment("e") as e:
     loop = e.new_process("loop", command="sh", args=["-c", "echo no gpu; exit 4"])
     loop.restart_policy("Always")
 """,
+        code=1,
     )
+    told = [line.split()[0] for line in said.splitlines() if f"symphony logs {stack} " in line]
+    assert sorted(told[:-1]) == ["bad", "imageless", "killed", "loop", "mountless", "nowhere"]
+    assert told[-1] == stack
     assert "node(s) didn't match" in becomes(desk, stack, "nowhere", "waiting", "Unschedulable")["why"]
     assert "localhost:5000/no/such:1" in becomes(desk, stack, "imageless", "waiting", "Pull")["why"]
     assert becomes(desk, stack, "bad", "failed")["why"] == "exit 3: the reason"
@@ -282,7 +286,7 @@ def test_a_black_hole_ends_every_command_in_time(
     file.write_text(json.dumps(_kubeconfig(black_hole)))
     desk.config(stack, **{"kubernetes:kubeconfig": str(file)})
     began = time.monotonic()
-    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
     assert time.monotonic() - began < 30
     assert "does not answer" in said
 
