@@ -20,7 +20,7 @@ demo: setup ## numerical integration over worker processes, shown live and check
 	@$(BIN)/python examples/numint/demo.py
 
 test: setup check ## all tests, with the real engine and the real tmux
-	$(BIN)/python -m pytest -n 3 --dist loadfile $(PYTEST_ARGS)
+	@toolchain/test.sh $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))
