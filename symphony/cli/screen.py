@@ -57,10 +57,8 @@ def show_table(
         print(*("".join(cells).rstrip() for cells in plain_table(head, cleaned, right)), sep="\n")
         return
     paint = painter()
-    # Only a terminal pays for the import.
-    import shutil
-
-    columns = shutil.get_terminal_size().columns
+    # The terminal itself, not $COLUMNS: what a parent exported may be another one's.
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns or 80
     fitting, *cleaned = fitted([list(head), *cleaned], columns)
     lines = plain_table(fitting, cleaned, right)
     for number, cells in enumerate(lines):
