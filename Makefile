@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test check bench clean
+.PHONY: help setup python demo test test-kubernetes check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -8,7 +8,7 @@ SOURCES := symphony providers caraml toolchain tests stacks examples
 PYTEST_ARGS ?=
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
 
 setup: python ## get all that is needed: Python packages, tmux, the Pulumi engine
 	@$(BIN)/symphony setup
@@ -19,8 +19,11 @@ python:
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## all tests, with the real engine and the real tmux
+test: setup check ## lint, types and the tests, with the real engine and the real tmux
 	@toolchain/test.sh $(PYTEST_ARGS)
+
+test-kubernetes: setup ## the tests that need a cluster: builds a one-machine Kubernetes first (as root)
+	$(BIN)/python -m pytest -m 'kubernetes and not slow' $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))
