@@ -255,8 +255,25 @@ class ZmqSub(Endpoint):
         self._seen.clear()
         self._last = None
         self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
-        if not self._wants(self.topic):
+        self._drop_fetched(str2bytes(topic))
+
+    def _drop_fetched(self, unsubscribed: bytes) -> None:
+        """ZeroMQ filters what it holds by the subscriptions in force; so do we what was fetched."""
+        if self._dropped_by(self.topic, unsubscribed):
             self._ready.clear()  # they are all of one topic
+        if self._held is not None and self._dropped_by(self._held, unsubscribed):
+            self._held = None
+            if self._wire.has_more():
+                self._wire.enter()
+                try:
+                    self._wire.rest()
+                except MalformedMessageError as error:
+                    self._reject(error)
+                finally:
+                    self._wire.leave()
+
+    def _dropped_by(self, message: bytes, unsubscribed: bytes) -> bool:
+        return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""

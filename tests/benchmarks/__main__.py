@@ -16,7 +16,7 @@ def main(parts: list[str]) -> None:
     for part in wanted:
         print(f"{part}: load {os.getloadavg()[0]:.1f}", flush=True)
         if part == "caraml":
-            importlib.import_module("tests.benchmarks.caraml.__main__").main([])
+            importlib.import_module("tests.benchmarks.caraml.__main__").main()
         else:
             print(table(importlib.import_module(f"tests.benchmarks.{part}").rows()), flush=True)
 
