@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conformance.kubernetes_world import KubernetesWorld
 from tests.conformance.tmux_world import TmuxWorld
 from tests.conformance.world import World
-from tests.desk import desk_in
+from tests.desk import Desk, desk_in
+from toolchain.kubernetes.fixtures import cluster
+from toolchain.plugin_kubernetes.install import install
 
-WORLDS = [pytest.param(TmuxWorld, id="tmux")]
+__all__ = ["cluster"]
+
+
+def _tmux(desk: Desk, request: pytest.FixtureRequest) -> World:
+    return TmuxWorld(desk)
+
+
+def _kubernetes(desk: Desk, request: pytest.FixtureRequest) -> World:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_HOME", desk.environment["PULUMI_HOME"])
+        install()
+    return KubernetesWorld(desk, request.getfixturevalue("cluster"))
+
+
+WORLDS = [
+    pytest.param(_tmux, id="tmux"),
+    pytest.param(_kubernetes, id="kubernetes", marks=[pytest.mark.kubernetes, pytest.mark.timeout(400)]),
+]
 
 
 @pytest.fixture(scope="module", params=WORLDS)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world with a project of its own, shared by the tests of a file."""
-    with desk_in(tmp_path_factory.mktemp("w"), "conformance") as desk:
-        yield request.param(desk)
+    place: Path = tmp_path_factory.mktemp("w")
+    with desk_in(place, "conformance") as desk:
+        yield request.param(desk, request)

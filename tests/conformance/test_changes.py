@@ -46,9 +46,12 @@ def history(world: World) -> Iterator[dict[str, Snapshot]]:
         world.becomes(STACK, "done", "completed")
         found[name] = world.snapshot(STACK)
         found[name].statuses["plan"] = {"text": plan}  # type: ignore[index]
-    yield found
-    world.delete(STACK)
-    assert world.leftovers(STACK) == []
+    try:
+        yield found
+        world.delete(STACK)
+        assert world.leftovers(STACK) == []
+    finally:
+        world.forget(STACK)
 
 
 ALWAYS = {"server", "client", "group/one", "group/two"}
@@ -59,11 +62,11 @@ def test_no_edit_changes_nothing(history: dict[str, Snapshot]) -> None:
     assert "Nothing changes" in history["nothing"].statuses["plan"]["text"]
 
 
-def test_an_edited_process_alone_restarts(history: dict[str, Snapshot]) -> None:
+def test_an_edited_process_alone_restarts(world: World, history: dict[str, Snapshot]) -> None:
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
     assert set(after.identities) == ALWAYS
-    assert after.statuses["client"]["restarts"] == 1
+    assert after.statuses["client"]["restarts"] == (1 if world.remembers_starts else 0)
     assert after.statuses["client"]["since"] > before.statuses["client"]["since"]
     assert {path: after.statuses[path]["since"] for path in ALWAYS - {"client"}} == {
         path: before.statuses[path]["since"] for path in ALWAYS - {"client"}
@@ -97,9 +100,11 @@ def test_a_new_connection_restarts_the_one_that_connects(history: dict[str, Snap
     assert history["connected"].same(history["added"]) == ALWAYS
 
 
-def test_a_removed_process_alone_stops(history: dict[str, Snapshot]) -> None:
+def test_a_removed_process_alone_stops(world: World, history: dict[str, Snapshot]) -> None:
+    """With those that share its fate, which start again."""
     before, after = history["connected"], history["removed"]
-    assert after.same(before) == ALWAYS - {"group/two"}
+    assert after.same(before) == ALWAYS - world.shares_fate("group/two", ALWAYS)
+    assert set(after.identities) == ALWAYS - {"group/two"} | {"late"}
     assert "group/two" not in after.identities
     assert "group/two" not in after.statuses
 

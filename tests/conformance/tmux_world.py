@@ -17,7 +17,7 @@ from tests.desk import wait_for
 class TmuxWorld(World):
     name = "tmux"
 
-    def settings(self) -> Mapping[str, str]:
+    def settings(self, stack: str) -> Mapping[str, str]:
         return {"grace": "2"}
 
     def identities(self, stack: str) -> dict[str, list[str]]:
@@ -29,6 +29,12 @@ class TmuxWorld(World):
                 tops = [each for each in map(_process, pids) if each and each.ppid() not in pids]
                 found[path] = [f"{each.pid} {each.create_time()}" for each in tops]
         return {path: tops for path, tops in found.items() if tops}
+
+    def begun(self, stack: str) -> int:
+        return len(self.identities(stack))
+
+    def shares_fate(self, path: str, paths: set[str]) -> set[str]:
+        return {path} & paths
 
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
         top = int(self.identities(stack)[path][0].split()[0])
@@ -51,6 +57,12 @@ class TmuxWorld(World):
     def arguments(self) -> str:
         found = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
         return "\n".join(" ".join(words) for words in found)
+
+    def disguises(self, secret: str) -> list[str]:
+        return [secret]
+
+    def forget(self, stack: str) -> None:
+        """The desk ends what is left by itself."""
 
     def tmux(self, *words: str) -> str:
         socket = self.desk.home / "tmux" / "default.sock"

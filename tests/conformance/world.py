@@ -42,6 +42,14 @@ class World(ABC):
     """One backend under test. What differs between worlds is abstract; the rest is the command line."""
 
     name: str
+    # Whether the counts and logs of earlier starts outlive a start by `up`.
+    remembers_starts = True
+    # Whether the world starts a failed process again where its restart policy says so.
+    restarts_by_itself = False
+    # How much longer everything may take than a local process does.
+    patience = 1.0
+    # How many processes are many here.
+    crowd = 40
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -50,12 +58,20 @@ class World(ABC):
     # what a backend's file says
 
     @abstractmethod
-    def settings(self) -> Mapping[str, str]:
+    def settings(self, stack: str) -> Mapping[str, str]:
         """The configuration of a stack of this world."""
 
     @abstractmethod
     def identities(self, stack: str) -> dict[str, list[str]]:
         """path -> what lives of it, each by something that no other start of it shares."""
+
+    @abstractmethod
+    def begun(self, stack: str) -> int:
+        """How many processes the world has been told to start."""
+
+    @abstractmethod
+    def shares_fate(self, path: str, paths: set[str]) -> set[str]:
+        """Those of some processes that start again when this one does, or goes."""
 
     @abstractmethod
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
@@ -73,23 +89,31 @@ class World(ABC):
     def arguments(self) -> str:
         """The command lines of everything that runs, for what must not be in them."""
 
+    @abstractmethod
+    def disguises(self, secret: str) -> list[str]:
+        """The texts as which a secret could be seen."""
+
+    @abstractmethod
+    def forget(self, stack: str) -> None:
+        """Take away what a failed test left of an experiment and `delete` might not."""
+
     # what is the same everywhere
 
     def up(self, stack: str, program: str, *, fails: bool = False, **config: str) -> Ran:
         """Run a program text as the experiment of a stack; fails: some process of it may fail."""
         self.prepare(stack, program, **config)
-        ran = self.desk.symphony("up", stack, "-y", code=None if fails else 0)
+        ran = self.desk.symphony("up", stack, "-y", code=None if fails else 0, timeout=60 * self.patience)
         assert f"{stack} is up" in ran.out, str(ran)
         return ran
 
     def prepare(self, stack: str, program: str, **config: str) -> list[str]:
         """Write program and configuration; the words of the command that would run them."""
         self.desk.write(PRELUDE + program)
-        self.desk.config(stack, **{**self.settings(), **config})
+        self.desk.config(stack, **{**self.settings(stack), **config})
         return [str(SYMPHONY), "up", stack, "-y"]
 
     def delete(self, stack: str, code: int | None = 0) -> Ran:
-        return self.desk.symphony("delete", stack, "-y", code=code)
+        return self.desk.symphony("delete", stack, "-y", code=code, timeout=60 * self.patience)
 
     def statuses(self, stack: str) -> dict[str, dict[str, Any]]:
         return self.desk.processes(stack)
@@ -101,7 +125,7 @@ class World(ABC):
             status = self.statuses(stack).get(path)
             return status if status is not None and status["state"] == state else None
 
-        return wait_for(there, seconds, f"{path} is {state}", pause=0.3)
+        return wait_for(there, seconds * self.patience, f"{path} is {state}", pause=0.3)
 
     def lines(self, stack: str, *words: str) -> list[dict[str, Any]]:
         """What `symphony logs --json` says, a line each: path, text, time, ended."""
@@ -120,7 +144,7 @@ class World(ABC):
             found = self.told(stack, path, kind)
             return found if len(found) >= times else None
 
-        return wait_for(there, seconds, f"{path} tells {kind}", pause=0.3)
+        return wait_for(there, seconds * self.patience, f"{path} tells {kind}", pause=0.3)
 
     def snapshot(self, stack: str) -> Snapshot:
         """How an experiment is now; no process lives twice."""

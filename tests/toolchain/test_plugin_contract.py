@@ -39,6 +39,14 @@ def test_it_says_that_it_is_a_stand_in(plugin: Plugin):
     assert provider.NOTICE in plugin.log()
 
 
+def test_every_character_arrives(plugin: Plugin, live: Live):
+    """The server reads an apply as YAML, which takes fewer characters than JSON."""
+    planes = [chr(number) for number in (*range(1, 0xD800), *range(0xE000, 0x10000))]
+    text = "".join(planes) + "🎼\U0001fffe\U0010ffff" + '\\ud83c "\\n'
+    plugin.create(plugin.check(config(k=text)))
+    assert live("configmap", "it")["data"] == {"k": text}
+
+
 # Names
 
 

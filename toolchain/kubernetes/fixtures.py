@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolchain.kubernetes import cluster as one_machine
+from toolchain.kubernetes import images, python_image
 from toolchain.kubernetes.layout import Layout
 
 KWOK_NODES = 4
@@ -30,6 +31,12 @@ class Access:
     user_kubeconfig: str = ""
     registry: str = ""
     docker_host: str = ""
+    shell_image: str = "busybox:1.36"
+
+    @property
+    def python_image(self) -> str:
+        """One with Python 3 and a shell: of this machine's own Python, or one that another cluster pulls."""
+        return python_image.pushed() if self.registry else "python:3.11-slim"
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +66,12 @@ def in_use(layout: Layout) -> Iterator[Access]:
             layout.for_tests.touch()
         try:
             yield Access(
-                state.kubeconfig, state.kubectl, state.user_kubeconfig, state.registry, state.docker_host
+                state.kubeconfig,
+                state.kubectl,
+                state.user_kubeconfig,
+                state.registry,
+                state.docker_host,
+                images.BUSYBOX_IMAGE,
             )
         finally:
             _leave(layout, users.fileno())

@@ -40,10 +40,22 @@ def push_own(pause: Path) -> None:
 
 def busybox() -> bytes:
     """One static program that is a shell and its tools."""
+    return busybox_program().read_bytes()
+
+
+def busybox_program() -> Path:
+    """Where that program is on this machine."""
     found = shutil.which("busybox", path=search_path())
     if not found:
         raise ToolchainError("busybox-static is not installed")
-    return Path(found).read_bytes()
+    return Path(found)
+
+
+def is_pushed(image: str) -> bool:
+    """Whether the registry has `host/name:tag`."""
+    host, _, rest = image.partition("/")
+    name, _, tag = rest.rpartition(":")
+    return _Registry(host, name).has(tag)
 
 
 def push(
@@ -92,6 +104,9 @@ class _Registry:
             "PUT", f"{place}{joint}digest={digest}", content, "application/octet-stream", expected=(201,)
         )
 
+    def has(self, tag: str) -> bool:
+        return self._send("HEAD", f"/v2/{self._name}/manifests/{tag}", expected=(200, 404))[0] == 200
+
     def manifest(self, tag: str, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
         self._send("PUT", f"/v2/{self._name}/manifests/{tag}", body, _MANIFEST, expected=(201,))
@@ -103,7 +118,8 @@ class _Registry:
         connection = http.client.HTTPConnection(self._host, timeout=30)
         try:
             path = f"{target.path}?{target.query}" if target.query else target.path
-            connection.request(verb, path, body or None, {"Content-Type": kind} if kind else {})
+            headers = {"Accept": _MANIFEST, **({"Content-Type": kind} if kind else {})}
+            connection.request(verb, path, body or None, headers)
             answer = connection.getresponse()
             if answer.status not in expected:
                 raise ToolchainError(

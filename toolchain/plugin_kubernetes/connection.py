@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -52,7 +53,7 @@ class Connection:
     ) -> dict[str, Any]:
         """The answer; asks again while the server is away, raises Refused for any other no."""
         target = f"{path}?{urlencode(query)}" if query else path
-        content = json.dumps(body).encode() if body is not None else None
+        content = written(body) if body is not None else None
         headers = {"Content-Type": f"application/{kind}", **self._access.headers}
         if time.monotonic() < self._away_until:
             raise Unreachable(f"the API server at {self._access.server} does not answer")
@@ -119,6 +120,16 @@ class Connection:
         """A server that is there takes the connection at once, but may need its time to answer."""
         connection.connect()
         connection.sock.settimeout(within)
+
+
+def written(body: Any) -> bytes:
+    """Values as text that is JSON and, for an apply, YAML alike.
+
+    The server's YAML takes no pair of surrogates for a character, and no raw control character or foreign line
+    break: the first are written as they are, all else beyond ASCII by its number.
+    """
+    text = json.dumps(body, ensure_ascii=False)
+    return re.sub("[\x7f-\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def _passing(status: int, raw: bytes) -> bool:

@@ -1,0 +1,120 @@
+"""A Kubernetes cluster as a world of the conformance suite: processes by container, asked of the API server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conformance.world import World
+from tests.desk import Desk, wait_for
+from toolchain.kubernetes.fixtures import Access
+
+
+class KubernetesWorld(World):
+    name = "kubernetes"
+    remembers_starts = False
+    restarts_by_itself = True
+    patience = 3.0
+    crowd = 12
+
+    def __init__(self, desk: Desk, cluster: Access) -> None:
+        super().__init__(desk)
+        self.cluster = cluster
+        # Test sessions share the cluster.
+        self._own = uuid.uuid4().hex[:6]
+
+    def settings(self, stack: str) -> Mapping[str, str]:
+        return {
+            "backend": "kubernetes",
+            "namespace": self._namespace(stack),
+            "image": self.cluster.python_image,
+            "grace": "2",
+            "patience": "20",
+            "kubernetes:kubeconfig": self.cluster.kubeconfig,
+        }
+
+    def identities(self, stack: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for pod in self._pods(stack):
+            group = pod["metadata"]["annotations"].get("symphony/group")
+            for each in pod["status"].get("containerStatuses", []):
+                if "running" in each["state"]:
+                    path = f"{group}/{each['name']}" if group else each["name"]
+                    found.setdefault(path, []).append(each["containerID"])
+        return found
+
+    def begun(self, stack: str) -> int:
+        return sum(len(pod["spec"]["containers"]) for pod in self._pods(stack))
+
+    def shares_fate(self, path: str, paths: set[str]) -> set[str]:
+        group = path.rpartition("/")[0]
+        return {each for each in paths if each == path or (group and each.rpartition("/")[0] == group)}
+
+    def kill(self, stack: str, path: str, number: signal.Signals) -> None:
+        """From the machine: the first process of a container is safe from SIGKILL in its own namespace."""
+        if not self.cluster.registry:
+            pytest.skip("the processes of another cluster are not on this machine")
+        (container,) = self.identities(stack)[path]
+        os.kill(_first_process(container.rpartition("/")[2]), number)
+
+    def lose(self, stack: str, path: str) -> None:
+        pod = path.partition("/")[0]
+        self.kubectl("delete", "pod", pod, "-n", self._namespace(stack), "--now", "--timeout=30s")
+
+    def leftovers(self, stack: str) -> list[str]:
+        namespace = self._namespace(stack)
+        found = self.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
+        files = [str(file) for file in (self.desk.home / "experiments").glob("*")]
+        return [*found, *[file for file in files if Path(file).name == namespace]]
+
+    def arguments(self) -> str:
+        """The containers run on this machine; what the cluster tells of its pods and events is as public."""
+        here = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+        told = self.kubectl("get", "pods,events,configmaps,services", "--all-namespaces", "-o", "json")
+        return "\n".join([told, *(" ".join(words) for words in here)])
+
+    def disguises(self, secret: str) -> list[str]:
+        return [secret, base64.b64encode(secret.encode()).decode().rstrip("=")]
+
+    def kubectl(self, *words: str) -> str:
+        argv = [self.cluster.kubectl, f"--kubeconfig={self.cluster.kubeconfig}", *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def forget(self, stack: str) -> None:
+        """Whatever a test that failed left in the cluster."""
+        self.kubectl("delete", "namespace", self._namespace(stack), "--ignore-not-found", "--wait=false")
+
+    def _pods(self, stack: str) -> list[dict[str, Any]]:
+        return json.loads(self.kubectl("get", "pods", "-n", self._namespace(stack), "-o", "json"))["items"]
+
+    def _namespace(self, stack: str) -> str:
+        return f"{stack.replace('.', '-')}-{self._own}"
+
+
+def _first_process(container: str) -> int:
+    """The process of this machine that is number 1 in the namespace of a container."""
+
+    def look() -> int | None:
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if container not in (folder / "cgroup").read_text():
+                    continue
+                status = (folder / "status").read_text()
+            except OSError:
+                continue
+            numbers = next(line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
+            if numbers[-1] == "1":
+                return int(folder.name)
+        return None
+
+    return wait_for(look, 10, f"a process of container {container[:12]}")

@@ -1,0 +1,129 @@
+"""An image of this machine's own Python, for a machine that cannot pull one; tests that run Python in pods ask.
+
+In it: the interpreter, its standard library, what the processes of the examples import, a shell with its tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from toolchain.kubernetes import images
+from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.layout import REGISTRY
+
+# What `caraml` and the examples import; a package's `.libs` folder holds what it is linked with.
+PACKAGES = ("msgspec", "numpy", "zmq")
+LINKED = ("numpy.libs", "pyzmq.libs")
+# Where the loader looks without being told, and what no process of an experiment needs.
+_LIBRARIES = "usr/lib"
+_NOT_THERE = (
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "ensurepip",
+    "__pycache__",
+)
+_TOOLS = (
+    "sh",
+    "sleep",
+    "cat",
+    "echo",
+    "env",
+    "ls",
+    "true",
+    "false",
+    "kill",
+    "id",
+    "tar",
+    "mkdir",
+    "rm",
+    "date",
+)
+
+
+@cache
+def pushed() -> str:
+    """The name of the image, which changes with what is in it; built and pushed where the registry lacks it."""
+    content = dict(_files())
+    digest = hashlib.sha256()
+    for name, file in sorted(content.items()):
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    image = f"{REGISTRY}/symphony/python:{digest.hexdigest()[:16]}"
+    if not images.is_pushed(image):
+        python = f"/usr/bin/{_interpreter().name}"
+        links = {"bin/python": python, "bin/python3": python, **{f"bin/{tool}": "busybox" for tool in _TOOLS}}
+        images.push(
+            image, {name: file.read_bytes() for name, file in content.items()}, ["/bin/sh"], links=links
+        )
+    return image
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """Where in the image -> the file of this machine."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    yield "bin/busybox", images.busybox_program()
+    yield f"usr/bin/{_interpreter().name}", _interpreter()
+    own = [_interpreter()]
+    standard = Path(sysconfig.get_path("stdlib"))
+    places = [(f"usr/lib/{version}", standard)]
+    places += [(f"usr/lib/{version}/site-packages/{each.name}", each) for each in _packages()]
+    for place, folder in places:
+        for file in _tree(folder):
+            if file.name.partition(".so")[1]:
+                own.append(file)
+            yield f"{place}/{file.relative_to(folder)}", file
+    yield from _linked(own)
+
+
+def _interpreter() -> Path:
+    return Path(sys.executable).resolve()
+
+
+def _packages() -> Iterator[Path]:
+    for name in PACKAGES:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:
+            raise ToolchainError(f"{name} is not installed for {sys.executable}: run `make python`")
+        yield Path(found.origin).parent
+    for name in LINKED:
+        folder = Path(sysconfig.get_path("platlib")) / name
+        if folder.is_dir():
+            yield folder
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    for each in sorted(folder.iterdir()):
+        if each.is_dir() and each.name not in _NOT_THERE and not each.name.startswith("config-"):
+            yield from _tree(each)
+        elif each.is_file() and each.suffix not in (".a", ".pyi", ".h", ".c") and "tkinter" not in each.name:
+            yield each
+
+
+def _linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
+    """The libraries of the machine that these are linked with, and the loader at the place where it must be."""
+    bundled = {each.name for each in programs}
+    told = run(["ldd", *programs], timeout=60).splitlines()
+    found = {
+        words[0]: Path(words[2])
+        for line in told
+        if (words := line.split())[1:2] == ["=>"] and words[2] != "not"
+    }
+    for name, file in sorted(found.items()):
+        if name not in bundled:
+            yield f"{_LIBRARIES}/{name}", file.resolve()
+    loaders = {
+        line.split()[0]
+        for line in told
+        if line.split()[0].startswith("/") and "=>" not in line and ":" not in line
+    }
+    for loader in sorted(loaders):
+        yield loader.removeprefix("/"), Path(loader).resolve()
