@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-GRACE = 4.5
-SAVE_AFTER = 2.5
+GRACE = 4.0
+SAVE_AFTER = 2.2
 
 
 def watch(session: int, pipes: list[int]) -> None:

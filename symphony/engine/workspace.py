@@ -28,9 +28,16 @@ class Workspace:
     folder: Path
     project: str
     config_folder: Path
+    main: str = ""
     virtualenv: str | None = None
     config: Mapping[str, Any] | None = None
     hidden: bool = False
+
+    @property
+    def program(self) -> Path:
+        """The file that the engine runs."""
+        main = self.folder / self.main
+        return main / "__main__.py" if main.is_dir() else main
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ def load(file: Path) -> Workspace:
         folder=file.parent,
         project=name,
         config_folder=file.parent / str(config_dir or ""),
+        main=str(raw.get("main") or ""),
         virtualenv=str(virtualenv) if virtualenv else None,
         config=cast("dict[str, Any]", config) if isinstance(config, dict) else None,
     )

@@ -53,7 +53,12 @@ class Planned:
 
 def plan(said: str | None) -> Planned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return planned_from(targets.of(said), _project_run)
+    return plan_of(targets.of(said))
+
+
+def plan_of(target: targets.Target) -> Planned:
+    """The same for a stack that is already found."""
+    return planned_from(target, _project_run)
 
 
 def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inbox], Run]) -> Planned:

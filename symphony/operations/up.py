@@ -16,7 +16,7 @@ from symphony.engine.workspace import stack_config
 from symphony.errors import UserError
 from symphony.operations import stacks, targets
 from symphony.operations.handed import Inbox, inbox
-from symphony.operations.plan import Planned, compared, no_experiment
+from symphony.operations.plan import Planned, compared, no_experiment, plan_of
 from symphony.operations.targets import Target
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -95,6 +95,8 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
     before = stacks.read(target.name)
     stacks.refuse_other_host(before)
     patience = _patience(target)
+    if make_run is _project_run and _could_empty(target, before):
+        plan_of(target)
     planned: Planned | None = None
     done: set[str] = set()
     with targets.existing(target), inbox() as box:
@@ -119,6 +121,20 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
         if any(status.state == "waiting" for status in statuses):
             yield Watched(statuses)
     yield Ended(target.name.stack, statuses, run.outcome.seconds + time.monotonic() - began)
+
+
+def _could_empty(target: Target, before: stacks.Stack) -> bool:
+    """Whether a program that launches nothing would stop all that runs before anyone notices.
+
+    The dispatcher sees to that itself; a program of another form is run once without changing anything.
+    """
+    resources = before.state.resources if before.state else ()
+    if all(resource.type.startswith("pulumi:") for resource in resources):
+        return False
+    try:
+        return "run_program(" not in target.workspace.program.read_text(errors="replace")
+    except OSError:
+        return True
 
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
