@@ -83,6 +83,21 @@ class LogLine:
     ended: bool = False
 
 
+@dataclass(frozen=True)
+class Link:
+    """One step of a process on its way to running, in the order of time: `scheduled`, `node-1`.
+
+    broken: it has come no further; more: what is known beside it, such as the last lines of its log.
+    """
+
+    step: str
+    what: str
+    since: float | None = None
+    broken: bool = False
+    more: tuple[str, ...] = ()
+    remedy: str = ""
+
+
 class Observer(Protocol):
     """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi."""
 
@@ -122,6 +137,13 @@ class Observer(Protocol):
         tail: int | None = None,
     ) -> Iterator[LogLine]:
         """The output of some processes, merged by time; `since` in seconds since the epoch."""
+        ...
+
+    def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:
+        """How a process came to be as it is, up to the first step that it did not take, which comes last.
+
+        path may be declared and not recorded: it was never made; name: of the experiment, for the remedies.
+        """
         ...
 
     def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

@@ -45,6 +45,7 @@ COMMANDS = (
     Row("delete", "Stop an experiment and everything it started.", ("d",)),
     Row("ls", "List the experiments.", ("list-experiments", "lse"), quick="symphony.cli.listing:show"),
     Row("process", "List the processes of an experiment.", ("p", "lsp", "list-processes")),
+    Row("why", "Tell why a process is as it is, step by step."),
     Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
     Row("setup", "Get what is missing on this machine."),
     Row("doctor", "Show what is here, what is missing and how to get it."),

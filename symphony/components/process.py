@@ -124,4 +124,5 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
         pulumi.ComponentResource.__init__(self, "symphony:index:Process", path, None, options)
         self.services = plan.addresses(path)
         self.session = plan.launched_as
-        self.register_outputs({"services": self.services, "session": self.session})
+        declared = plan.process(path).where
+        self.register_outputs({"services": self.services, "session": self.session, "declared": declared})

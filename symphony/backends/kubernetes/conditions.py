@@ -18,10 +18,10 @@ LONGEST = 300
 _NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
-_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 # Waiting does not cure these by itself.
 _HOPELESS = (
-    *_NO_IMAGE,
+    *NO_IMAGE,
     "CrashLoopBackOff",
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -179,7 +179,7 @@ def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
 
 def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:
     reason, message = str(waiting.get("reason") or "waiting"), str(waiting.get("message") or "")
-    if reason in _NO_IMAGE:
+    if reason in NO_IMAGE:
         return f"{reason}: {_image(pod, name)}{_because(message)}"
     if reason == "CrashLoopBackOff":
         return f"{reason}: {_how(_state(found, 'lastState', 'terminated'))}"

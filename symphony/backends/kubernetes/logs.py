@@ -21,6 +21,8 @@ _AT_ONCE = 16
 _ROUND = 0.5
 # The API server sends nothing while a process is silent, so silence only means that it is worth a look.
 _SILENCE = 30.0
+# A few last lines are there at once, or the node does not answer.
+_WORDS_DEADLINE = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,18 @@ def merged(
     yield from heapq.merge(*pasts, key=lambda line: line.time or 0)
     if follow:
         yield from _following(readers)
+
+
+def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:
+    """The last lines of a container, or of its start before this one; none where there is no log any more."""
+    query: dict[str, str | int] = {"container": place.container, "tailLines": count, "limitBytes": 20_000}
+    query |= {"previous": "true"} if previous else {}
+    try:
+        with client.stream(f"{pods_path(namespace, place.pod)}/log", _WORDS_DEADLINE, **query) as stream:
+            lines = [raw.decode("utf-8", "replace").strip() for raw in stream]
+    except (Refused, OSError):
+        return []
+    return [line for line in lines if line]
 
 
 def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from symphony.backends.interface import LIMIT, PATIENCE, LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.kubernetes import cluster, conditions, labels, processes
 from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
@@ -95,6 +95,14 @@ def watch(
     return watching.watch(
         client, recorded.launched_as, _pod_names(recorded), look, complaints, patience, limit
     )
+
+
+def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
+    """The way of one process up to where it is, or did not come further."""
+    # Only this command needs it.
+    from symphony.backends.kubernetes.explain import explain
+
+    return explain(client_for(recorded), recorded, path, name)
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

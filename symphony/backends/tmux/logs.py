@@ -42,10 +42,14 @@ def merged(
 
 def last_line(log: str, limit: int = 120) -> str:
     """The last words of a process; nothing when it said none."""
-    parts = files.read(log, tail=5)
+    return next((line[:limit] for line in reversed(last_lines(log, 5)) if line), "")
+
+
+def last_lines(log: str, count: int) -> tuple[str, ...]:
+    """The last lines of a log that say something."""
     reader = _Reader("", Path(log))
-    lines = [line.text.strip() for part in parts for line in reader.lines(part)]
-    return next((line[:limit] for line in reversed(lines) if line), "")
+    lines = [line.text.strip() for part in files.read(log, tail=count) for line in reader.lines(part)]
+    return tuple(line for line in lines if line)
 
 
 def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
@@ -116,8 +120,9 @@ class _Reader:
         ended = [mark for _, _, mark in files.attempts(self.log) if mark is not None]
         fresh = [mark for mark in ended if mark not in self._told]
         self._told.update(fresh)
-        return [LogLine(self.path, f"ended: {_how(mark)}", mark.time, ended=True) for mark in fresh]
+        return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in fresh]
 
 
-def _how(mark: Mark) -> str:
+def how(mark: Mark) -> str:
+    """`exit 1`, `SIGKILL`: the end of an attempt."""
     return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from symphony.backends.interface import LIMIT, PATIENCE, LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError
 from symphony.paths import host
@@ -86,6 +86,18 @@ def logs(
         follow=follow,
         alive=lambda: any(status.state == "running" for status in statuses([recorded])[0]),
     )
+
+
+def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
+    """The way of one process up to where it is, or did not come further."""
+    # Only this command needs it.
+    from symphony.backends.tmux.why import chain
+
+    facts = recorded.processes.get(path)
+    if facts is None:
+        again = f"`symphony up {name}` tries again and says why not"
+        return [Link("started", "no: the last `up` did not get to it", broken=True, remedy=again)]
+    return list(chain(facts, _listing(str(facts["server"]), {}), name))
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

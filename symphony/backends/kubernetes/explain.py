@@ -1,0 +1,83 @@
+"""Asks the cluster for what the chain of one process is made of; observe calls it for `symphony why`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from symphony.backends.interface import Link, Recorded
+from symphony.backends.kubernetes import logs, room, why
+from symphony.backends.kubernetes.client import Client, Refused, path_of, pods_path
+from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
+from symphony.errors import SymphonyError
+
+_LINES = 5
+
+
+def explain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
+    """The links of one process as the cluster is now; one that does not answer is the broken link."""
+    facts = recorded.processes.get(path)
+    try:
+        if facts is None:
+            return [_never_made(client, recorded.launched_as, name)]
+        return list(why.chain(_read(client, recorded.launched_as, path, facts), name))
+    except SymphonyError as error:
+        planned = [Link("planned", why.planned(facts))] if facts is not None else []
+        return [*planned, Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)]
+
+
+def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -> why.Facts:
+    pod = client.find(pods_path(namespace, str(facts["pod_name"])))
+
+    def words(container: str, previous: bool) -> tuple[str, ...]:
+        place = logs.Place(path, str(facts["pod_name"]), container)
+        return tuple(logs.last_lines(client, namespace, place, _LINES, previous=previous))
+
+    return why.Facts(
+        path=path,
+        recorded=facts,
+        pod=pod,
+        events=_events(client, namespace, str(facts["pod_name"]), pod, str(facts.get("uid") or "")),
+        words=words,
+        room=lambda: _room(client, pod or {}),
+    )
+
+
+def _events(client: Client, namespace: str, pod_name: str, pod: Values | None, uid: str) -> list[Values]:
+    """What the cluster said of the pod: of this one, not of an older one of its name."""
+    uid = text(pod, "metadata", "uid") or uid
+    selector = f"involvedObject.kind=Pod,involvedObject.name={pod_name}"
+    try:
+        found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
+    except Refused:
+        return []
+    every = [each for each in listing(found, "items") if text(each, "involvedObject", "uid") in ("", uid)]
+    return sorted(every, key=lambda each: text(each, "lastTimestamp") or text(each, "eventTime"))
+
+
+def _room(client: Client, pod: Values) -> str:
+    """What it would take; who may not look at nodes is told in general."""
+    try:
+        nodes = client.items("/api/v1/nodes")
+        pods = client.items("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
+    except Refused:
+        return room.GENERAL
+    return room.wanted(pod, nodes, pods)
+
+
+def _never_made(client: Client, namespace: str, name: str) -> Link:
+    """A process that is declared and not in the state, and what keeps it out, as far as one can see."""
+    remedy = f"`symphony up {name}` tries again and says why not"
+    try:
+        quotas = client.items(path_of("resourcequotas", namespace))
+    except Refused:
+        quotas = []
+    used_up = [
+        f"the quota {text(quota, 'metadata', 'name')} is used up: {kind} {used} of {hard}"
+        for quota in quotas
+        for kind, hard in mapping(quota, "status", "hard").items()
+        if (used := mapping(quota, "status", "used").get(kind)) == hard
+    ]
+    if used_up:
+        remedy = f"Have the quota raised, or end something in {namespace}; then `symphony up {name}`"
+    return Link("created", "no: the last `up` did not make it", None, True, tuple(used_up), remedy)

@@ -1,0 +1,121 @@
+"""`symphony why`: one chain from the declaration to now, the broken link last and marked, and what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any
+
+from symphony import paths
+from tests.cli.support import has_no_control
+from tests.desk import SYMPHONY, Desk, wait_for
+from tests.terminal import terminal
+
+PROGRAM = """
+with Experiment() as e:
+    e.new_process("fine", command=["sleep", "3600"])
+    e.new_process("bad", command=["sh", "-c", "echo first; echo the reason; exit 3"])
+    e.new_process("none", cmds=["no-such-command-anywhere"])
+    e.new_process("done", command=["true"])
+    e.new_process_group("pool").new_process("w", command=["sleep", "3600"])
+"""
+
+
+def steps(desk: Desk, *words: str) -> dict[str, dict[str, Any]]:
+    return {each["step"]: each for each in desk.symphony("why", *words, "--json").json["links"]}
+
+
+def test_every_end_has_its_chain(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: desk.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
+
+    out = desk.symphony("why", "fine").out
+    assert "__main__.py:4" in out.splitlines()[0]
+    assert [line.split()[0] for line in out.splitlines()] == ["declared", "planned", "started", "ready"]
+    assert "<- here" not in out
+
+    found = steps(desk, "rl", "bad")
+    assert list(found) == ["declared", "planned", "started", "exit"]
+    assert (found["exit"]["what"], found["exit"]["more"]) == ("exit 3", ["first", "the reason"])
+    assert "symphony logs rl bad" in found["exit"]["remedy"]
+    out = desk.symphony("why", "rl", "bad").out
+    assert "exit 3" in next(line for line in out.splitlines() if "<- here" in line)
+    assert out.index("<- here") < out.index("| the reason") < out.index("symphony up rl")
+
+    assert "the command was not found" in steps(desk, "rl", "none")["exit"]["what"]
+    assert steps(desk, "rl", "done")["exit"]["what"] == "exit 0"
+    assert not steps(desk, "rl", "done")["exit"]["broken"]
+    assert "pool/w" in steps(desk, "rl", "w")["started"]["what"]
+
+
+def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y", code=None)
+    os.kill(desk.trees()["rl/fine"][0], signal.SIGKILL)
+    wait_for(lambda: desk.processes("rl")["fine"]["state"] == "failed", 20, "fine has failed")
+    ended = steps(desk, "rl", "fine")["exit"]
+    assert "SIGKILL" in ended["what"]
+    assert "out of memory" in ended["remedy"]
+
+    socket = str(desk.home / "tmux" / "default.sock")
+    listed = ["tmux", "-S", socket, "list-windows", "-a", "-F", "#{window_id} #{window_name}"]
+    every = subprocess.run(listed, capture_output=True, text=True, timeout=10, check=True).stdout
+    window = next(line.split()[0] for line in every.splitlines() if line.endswith("w"))
+    subprocess.run(["tmux", "-S", socket, "kill-window", "-t", window], timeout=10, check=True)
+    wait_for(lambda: desk.processes("rl")["pool/w"]["state"] == "lost", 20, "w is lost")
+    lost = steps(desk, "rl", "pool/w")["lost"]
+    assert lost["what"].startswith("its window is gone: somebody closed it")
+    assert "symphony up rl" in lost["remedy"]
+
+    for pid in desk.servers():
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not desk.servers(), 10, "the server is gone")
+    assert steps(desk, "rl", "done")["lost"]["what"].startswith("the tmux server is gone")
+
+
+def test_what_runs_on_another_host_is_told_so(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
+    found = steps(desk, "rl", "fine")
+    assert found["started"]["broken"]
+    assert found["started"]["what"] == f"on host elsewhere, this is {paths.host()}"
+    assert found["started"]["remedy"] == "Run this on elsewhere"
+    desk.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
+
+
+def test_mistakes_are_one_line(desk: Desk) -> None:
+    assert "no experiment" in desk.symphony("why", "x", code=2).err
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y", code=None)
+    for words, said in (
+        (("rl", "nothing"), "there is no process"),
+        (("rm", "fine"), "there is no experiment"),
+        ((), "Missing argument"),
+        (("rl", "fine", "more"), "one experiment and one process"),
+        (("rl", "e"), "could be done, fine, none"),
+        (("rl", "\x1b[31m"), "there is no process"),
+    ):
+        ran = desk.symphony("why", *words, code=2)
+        assert said in ran.err
+        assert len(ran.err.splitlines()) == 1
+        assert has_no_control(ran.err)
+
+
+def test_on_a_terminal_it_fits_and_is_marked(desk: Desk) -> None:
+    desk.write(PROGRAM.replace("the reason", "the reason " * 12))
+    desk.symphony("up", "rl", "-y", code=None)
+    with terminal(desk, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
+        assert seen.ends() == 0
+        screen = seen.history()
+        assert "<- here" in screen
+        lines = [line for line in screen.splitlines() if not line.startswith("Pane is dead")]
+        assert max(map(len, lines)) <= 60
+        assert [line.split()[0] for line in lines if line[:1].strip()] == [
+            "declared",
+            "planned",
+            "started",
+            "exit",
+        ]
+        assert "\x1b[" in seen.colours()
