@@ -9,6 +9,8 @@ from pathlib import Path
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
+# Names the private file in which a program hands its plan to the command that runs it.
+PLAN_FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
 
 
 def home() -> Path:

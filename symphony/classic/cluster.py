@@ -21,6 +21,7 @@ from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
 from symphony.operations.targets import Target
 from symphony.operations.up import Ended, up
+from symphony.paths import PLAN_FILE_VARIABLE
 from symphony.plan.worlds import DEFAULT, FETCHING, world_named
 
 
@@ -196,12 +197,10 @@ class TmuxCluster(Cluster):
 @contextmanager
 def _own_environment() -> Generator[None]:
     """The program runs in this process and reads where to hand its plan over from the environment."""
-    from symphony.operations.handed import FILE_VARIABLE
-
     try:
         yield
     finally:
-        os.environ.pop(FILE_VARIABLE, None)
+        os.environ.pop(PLAN_FILE_VARIABLE, None)
 
 
 def _path(process: str, group: str | None) -> str:

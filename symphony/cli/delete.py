@@ -21,16 +21,16 @@ def command(
 ) -> int:
     """Stop an experiment and everything it started; its logs go with it."""
     stack = choose.experiment(name)
-    total = len(stack.recorded.processes) if stack.recorded else 0
+    names = list(stack.recorded.processes) if stack.recorded else []
     if not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
         if not choose.confirmed(
-            f"Stop {stack.shown}, {count(total, 'process', 'processes')}, and delete its logs?"
+            f"Stop {stack.shown}, {count(len(names), 'process', 'processes')}, and delete its logs?"
         ):
             print("Nothing was changed.")
             return 1
-    with Board(total) as board:
+    with Board(names) as board:
         for event in delete(stack):
             match event:
                 case Progress():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,8 +30,10 @@ _ROWS = 16
 class Board:
     """Shows progress while the block runs."""
 
-    def __init__(self, expected: int = 0) -> None:
-        self.expected = expected
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._width = 0
+        self._total = 0
+        self.expect(names)
         self._rows: dict[str, Progress] = {}
         self._began = time.monotonic()
         self._watched: list[ProcessStatus] = []
@@ -50,13 +52,18 @@ class Board:
     ) -> None:
         self.end()
 
+    def expect(self, names: Collection[str]) -> None:
+        """What is going to change: how long the bar is, and how wide the names are."""
+        self._total = len(names)
+        self._width = max((screen.width(screen.clean(name)) for name in names), default=0)
+
     def tell(self, progress: Progress) -> None:
         """One process goes on."""
         self._rows[progress.path] = progress
         if self._live is None and progress.state != "working":
-            print(
-                f"  {screen.clean(progress.path)}   {progress.state}   {progress.seconds:.1f} s", flush=True
-            )
+            name = screen.clean(progress.path)
+            room = " " * max(0, self._width - screen.width(name))
+            print(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s", flush=True)
 
     def watch(self, statuses: Sequence[ProcessStatus]) -> None:
         """The work is done; how the processes come up takes the place of the rows."""
@@ -137,7 +144,7 @@ class Board:
         from rich.table import Table
         from rich.text import Text
 
-        total = max(self.expected, len(self._rows))
+        total = max(self._total, len(self._rows))
         line = Table.grid(padding=(0, 1))
         seconds = time.monotonic() - self._began
         line.add_row(

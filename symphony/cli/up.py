@@ -32,9 +32,10 @@ def command(
     with Board() as board:
         for event in up(target):
             match event:
-                case Planned() if yes:
-                    board.expected = sum(1 for change in event.changes if change.kind != "keep")
-                    board.above(lambda planned=event: plan_table.show(planned))
+                case Planned(changes=changes):
+                    board.expect([change.path for change in changes if change.kind != "keep"])
+                    if yes:
+                        board.above(lambda planned=event: plan_table.show(planned))
                 case Progress():
                     board.tell(event)
                 case Remark(text=text):
@@ -44,8 +45,6 @@ def command(
                 case Ended():
                     board.end()
                     return _ended(event)
-                case _:
-                    pass
     return 1
 
 

@@ -44,7 +44,7 @@ def run_program(folder: str | Path = "stacks") -> None:
 
 def _refuse_nothing(file: Path) -> None:
     """Under `symphony up`, a program without an experiment is a mistake: it would stop all that runs."""
-    if os.environ.get(handover.FILE_VARIABLE) and not run.anything_declared():
+    if handover.is_asked() and not run.anything_declared():
         raise pulumi.RunError(
             f'{file} launches no experiment. Declare one in it: "with Experiment(...) as experiment:"'
         )

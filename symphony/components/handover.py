@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from symphony.errors import SymphonyError
+from symphony.paths import PLAN_FILE_VARIABLE
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 
-# Names a private file; not set when plain `pulumi` runs the program.
-FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
+
+def is_asked() -> bool:
+    """Whether a symphony command waits for the plan; plain `pulumi` does not."""
+    return PLAN_FILE_VARIABLE in os.environ
 
 
 def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -33,7 +36,7 @@ def write_failure(error: SymphonyError) -> None:
 
 
 def _write(data: dict[str, Any]) -> None:
-    if file := os.environ.get(FILE_VARIABLE):
+    if file := os.environ.get(PLAN_FILE_VARIABLE):
         partial = Path(f"{file}.partial")
         partial.touch(mode=0o600)
         partial.write_text(json.dumps(data))

@@ -15,8 +15,6 @@ from symphony.errors import SymphonyError
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
 
-FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
-
 
 @dataclass(frozen=True)
 class Handed:
@@ -36,7 +34,7 @@ class Inbox:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.environment = {FILE_VARIABLE: str(file)}
+        self.environment = {paths.PLAN_FILE_VARIABLE: str(file)}
 
     def take_new(self) -> Handed | None:
         """What was handed over, as soon as it is there; None before."""
