@@ -53,6 +53,7 @@ class ProcessStatus:
     why:   what a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
     since: when the state began, in seconds since the epoch.
     last:  how the attempt before this one ended.
+    words: the last lines of what failed, where its world keeps them beside its end.
     """
 
     path: str
@@ -63,6 +64,7 @@ class ProcessStatus:
     since: float | None = None
     last: str = ""
     pid: int | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:

@@ -63,6 +63,9 @@ def _agreed(stack: str | None) -> bool:
 
 def _ended(ended: Ended) -> int:
     for status in ended.troubled:
-        print(screen.clean(f"  {status.path}   {state(status)}   symphony logs {ended.stack} {status.path}"))
+        print(screen.clean(f"  {status.path}   {state(status)}   symphony why {ended.stack} {status.path}"))
+        # The last of its words stands in the line already.
+        for line in status.words if len(status.words) > 1 else ():
+            print(screen.clean(f"    | {line}"))
     print(screen.clean(f"{ended}   symphony logs {ended.stack} -f"))
     return 1 if ended.troubled else 0

@@ -15,6 +15,11 @@ from symphony.errors import SymphonyError, UserError
 _PLUGIN = re.compile(
     r"no (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'(?:.* at version v(?P<version>[\w.+-]+))?"
 )
+_REFUSALS = (
+    ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
+    ("exceeded quota", "End something there, or have the quota raised"),
+    ("is forbidden: User ", "Ask the cluster's administrator for a Role"),
+)
 # Lines that only repeat that something failed.
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
@@ -94,12 +99,17 @@ def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyErro
     trace = tracebacks.find(error.message)
     if trace is None:
         return _known(error.message, outcome.stack, outcome.project) or SymphonyError(
-            _first_line(error.message), where=path
+            _first_line(error.message), where=path, remedy=_remedy(error.message)
         )
     if trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
     return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+
+
+def _remedy(message: str) -> str:
+    """What to do about what an API server refused."""
+    return next((remedy for words, remedy in _REFUSALS if words in message), "")
 
 
 def _of_program(message: str, outcome: Outcome) -> SymphonyError:

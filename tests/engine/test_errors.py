@@ -77,6 +77,20 @@ def test_provider_error_names_the_process_as_the_user_does() -> None:
     assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
 
 
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "podSecurity restricted"),
+        ('pods "a" is forbidden: exceeded quota: few, requested: pods=1', "the quota raised"),
+        ('pods is forbidden: User "o" cannot create resource "pods"', "for a Role"),
+    ],
+)
+def test_what_an_api_server_refuses_has_a_remedy(text: str, remedy: str) -> None:
+    error = errors.explain(outcome((text, "urn:pulumi:rl::p::kubernetes:core/v1:Pod::a")))
+    assert error.what == text
+    assert remedy in error.remedy
+
+
 def test_several_failures_are_one_line_and_a_line_each() -> None:
     boom = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", "OSError: boom")
     error = errors.explain(outcome((PROVIDER, "u::a"), (boom, "u::b"), (boom, "u::c")))

@@ -15,6 +15,7 @@ Pod = Mapping[str, Any]
 _Container = Mapping[str, Any]
 
 LONGEST = 300
+_LINES = 3
 _NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
@@ -52,6 +53,7 @@ def status(
         why=printable(" ".join(why.split()), LONGEST),
         since=since,
         last=last if state in ("running", "waiting") and restarts else "",
+        words=_words(found) if state in ("failed", "waiting") else (),
     )
 
 
@@ -67,6 +69,11 @@ def is_hopeless(pod: Pod) -> bool:
     """Whether waiting alone will not start what does not run yet, as far as one can tell."""
     waiting = [_state(each, "state", "waiting") for each in _every(pod)]
     return any(each.get("reason") in _HOPELESS for each in waiting) or bool(_unscheduled(pod))
+
+
+def lacks_image(pod: Pod) -> bool:
+    """Whether an image of it is not to be had."""
+    return any(_state(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
 
 
 def complains(pod: Pod) -> bool:
@@ -201,14 +208,29 @@ def _unscheduled(pod: Pod) -> str:
     scheduled = _pod_condition(pod, "PodScheduled")
     if scheduled.get("status") != "False":
         return ""
-    return f"{scheduled.get('reason')}: {scheduled.get('message') or ''}".rstrip(": ")
+    return f"{scheduled.get('reason')}: {in_short(str(scheduled.get('message') or ''))}".rstrip(": ")
+
+
+def in_short(message: str) -> str:
+    """What the scheduler says, without what it says of evicting others for it."""
+    return message.partition(" no new claims to deallocate")[0].partition(" preemption: ")[0]
 
 
 def _how(ended: Mapping[str, Any]) -> str:
     """`exit 1: its last words`, `out of memory`, `exit 139 (SIGSEGV)`."""
     how = _ended(ended)
-    lines = [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+    lines = _lines(ended)
     return f"{how}: {lines[-1]}" if lines else how
+
+
+def _lines(ended: Mapping[str, Any]) -> list[str]:
+    return [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+
+
+def _words(found: _Container) -> tuple[str, ...]:
+    """The last lines of the start that failed last."""
+    ended = _state(found, "state", "terminated") or _state(found, "lastState", "terminated")
+    return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
 
 
 def _ended(ended: Mapping[str, Any]) -> str:

@@ -11,8 +11,11 @@ from symphony.backends.kubernetes import conditions, labels
 from symphony.backends.kubernetes.client import Body, Client, Unreachable, path_of
 from symphony.backends.kubernetes.shapes import text
 
-_ONE_WATCH = 10
-_GRACE = 10.0
+# A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
+_ONE_WATCH = 8
+_GRACE = 3.0
+# An image that is not there is looked for again after 10 s and 20 s; by then it is a mistake.
+_IMAGE_PATIENCE = 35.0
 
 Look = TypeVar("Look")
 
@@ -43,9 +46,10 @@ def watch(
         if all(pod is not None and _is_settled(pod) for pod in mine):
             return
         waiting = [pod for pod in mine if pod is None or not _is_settled(pod)]
-        hopeless = all(pod is None or _is_hopeless(pod, complaints) for pod in waiting)
         # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
-        if hopeless and time.monotonic() - min(calm, began + patience) > patience:
+        quiet = time.monotonic() - min(calm, began + patience) > patience
+        late = time.monotonic() - began > min(patience, _IMAGE_PATIENCE)
+        if all(_is_given_up(pod, complaints, quiet=quiet, late=late) for pod in waiting):
             return
 
 
@@ -86,6 +90,13 @@ def _changes(
     except (OSError, ValueError, Unreachable):
         # The listing that follows says whether the server is still there.
         time.sleep(0.5)
+
+
+def _is_given_up(pod: Body | None, complaints: Mapping[str, str], *, quiet: bool, late: bool) -> bool:
+    """quiet: nothing has moved for long enough; late: long enough for an image to come has passed."""
+    if pod is not None and late and conditions.lacks_image(pod):
+        return True
+    return quiet and (pod is None or _is_hopeless(pod, complaints))
 
 
 def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:

@@ -16,6 +16,7 @@ _LONGEST = 400
 _NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
 _UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
+_NEVER_RAN = ("StartError", "ContainerCannotRun")
 _NOTHING: Values = {}
 # What the words of a registry, or of the way to it, ask for.
 _PULLS = (
@@ -96,7 +97,8 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
     if node:
         yield Link("scheduled", f"on {node}", conditions.epoch(condition.get("lastTransitionTime")))
         return
-    message = printable(str(condition.get("message") or "the scheduler has not answered yet"), _LONGEST)
+    said = conditions.in_short(str(condition.get("message") or "the scheduler has not answered yet"))
+    message = printable(said, _LONGEST)
     yield Link("scheduled", f"no: {message}", None, True, remedy=facts.room())
 
 
@@ -166,6 +168,11 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
     if waiting.get("reason") in _NOT_STARTED:
         what = printable(f"no: {waiting['reason']}: {waiting.get('message') or ''}".rstrip(": "), _LONGEST)
         yield Link("started", what, None, True, remedy="Correct its command, or what its variables name")
+        return
+    ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
+    if ended.get("reason") in _NEVER_RAN:
+        what = printable(f"no: {ended.get('message') or ended['reason']}", _LONGEST)
+        yield Link("started", what, None, True, remedy="Correct its command, or its image")
         return
     begun = [mapping(found, which, kind).get("startedAt") for which, kind in _STARTS]
     moment = next((each for each in begun if each), None)

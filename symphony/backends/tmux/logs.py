@@ -40,11 +40,6 @@ def merged(
         yield from _following(readers, alive)
 
 
-def last_line(log: str, limit: int = 120) -> str:
-    """The last words of a process; nothing when it said none."""
-    return next((line[:limit] for line in reversed(last_lines(log, 5)) if line), "")
-
-
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """The last lines of a log that say something."""
     reader = _Reader("", Path(log))

@@ -17,6 +17,7 @@ from symphony_tmux.observe import Condition
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _SERVER = "default"
+_LONGEST = 120
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -125,14 +126,16 @@ def _status(
     pane = condition.pane
     ended = condition.state in ("completed", "failed")
     launched = float(facts["launched"]) if facts.get("launched") else None
+    words = log_lines.last_lines(str(facts["log"]), 5) if condition.state == "failed" else ()
     return ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
-        why=_how(pane, facts) if ended and pane is not None else condition.reason,
+        why=_how(pane, words) if ended and pane is not None else condition.reason,
         since=_since(condition, launched),
         pid=int(facts["pid"]) if condition.state == "running" else None,
+        words=words[-3:],
     )
 
 
@@ -152,10 +155,9 @@ def _since(condition: Condition, launched: float | None) -> float | None:
     return launched if condition.state == "running" else None
 
 
-def _how(pane: Pane, facts: Mapping[str, Any]) -> str:
+def _how(pane: Pane, words: Sequence[str]) -> str:
     """How a process ended and its last words, as they stand in a column; a good end needs no word."""
     if pane.exit_code == 0:
         return ""
     how = observe.signal_name(pane.signal) if pane.signal else f"exit {pane.exit_code}"
-    words = log_lines.last_line(str(facts["log"]))
-    return f"{how}: {words}" if words else how
+    return f"{how}: {words[-1][:_LONGEST]}" if words else how

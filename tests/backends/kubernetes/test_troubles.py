@@ -1,0 +1,194 @@
+"""What `symphony up` says of each trouble on the real cluster: one line, in its own words, and in time."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.desk import SYMPHONY, Desk
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+SLEEPER = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+
+
+def line_of(said: str, path: str) -> str:
+    """The one line in which `up` tells of a process at its end."""
+    (line,) = [
+        each for each in said.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
+    ]
+    return line
+
+
+def lines(said: str) -> list[str]:
+    """The lines in which a run that failed says why."""
+    return [each for each in said.splitlines() if each.startswith("symphony: ")]
+
+
+def test_unschedulable_with_the_words_of_the_scheduler(desk: Desk, stack: str) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)'
+    line = line_of(up(desk, stack, program, code=1), "a")
+    assert "waiting: Unschedulable: 0/5 nodes are available: " in line
+    assert "1 Insufficient cpu" in line
+    assert f"symphony why {stack} a" in line
+
+
+def test_an_image_that_is_not_there_is_named_within_a_minute(desk: Desk, stack: str) -> None:
+    """With the patience that everybody has."""
+    desk.config(stack, patience="60")
+    program = (
+        'with Experiment("e") as e: e.new_process("a", command="true", image="localhost:5000/no/such:1")'
+    )
+    began = time.monotonic()
+    line = line_of(up(desk, stack, program, code=1), "a")
+    assert time.monotonic() - began < 60
+    assert "localhost:5000/no/such:1: not found" in line
+
+
+def test_a_crash_loop_with_the_last_lines_of_its_log(desk: Desk, stack: str) -> None:
+    said = up(
+        desk,
+        stack,
+        """
+with Experiment("e") as e:
+    p = e.new_process("a", command="sh", args=["-c", "for i in 1 2 3 4; do echo line $i; done; exit 7"])
+    p.restart_policy("Always")
+""",
+        code=1,
+    )
+    line = line_of(said, "a")
+    assert "CrashLoopBackOff: exit 7: line 4" in line
+    at = said.splitlines().index(line)
+    assert said.splitlines()[at + 1 : at + 4] == ["    | line 2", "    | line 3", "    | line 4"]
+
+
+def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
+    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(desk, stack, SLEEPER)
+    before = live("pods", stack)[0]["metadata"]["uid"]
+    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", stack, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    said = up(desk, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
+    (line,) = lines(said)
+    assert (
+        'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
+    )
+    assert "(b)" in line
+    assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
+
+
+@pytest.fixture
+def place(kubectl: Callable[..., str], stack: str) -> Iterator[str]:
+    """A namespace that an administrator made."""
+    name = f"{stack}-place"
+    kubectl("create", "namespace", name)
+    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_pod_security_of_the_namespace_refuses_in_its_own_words(
+    desk: Desk, stack: str, place: str, kubectl: Callable[..., str]
+) -> None:
+    kubectl("label", "namespace", place, "pod-security.kubernetes.io/enforce=restricted")
+    desk.config(stack, namespace=place, createNamespace="false")
+    (line,) = lines(up(desk, stack, SLEEPER, code=1))
+    assert 'pods "a" is forbidden: violates PodSecurity "restricted:latest"' in line
+    assert "symphony:podSecurity restricted" in line
+
+
+def test_a_forbidden_verb_is_named_with_its_resource(
+    desk: Desk, stack: str, place: str, cluster: Cluster, kubectl: Callable[..., str]
+) -> None:
+    if not cluster.user_kubeconfig:
+        pytest.skip("this cluster has no ordinary user of ours")
+    look = ["--verb=get,list,watch,create,patch,delete", "--resource=services,configmaps,jobs"]
+    kubectl("-n", place, "create", "role", "part", *look)
+    kubectl("-n", place, "create", "role", "eyes", "--verb=get,list,watch", "--resource=pods,events")
+    for role in ("part", "eyes"):
+        kubectl("-n", place, "create", "rolebinding", role, f"--role={role}", "--user=ordinary")
+    desk.config(
+        stack,
+        namespace=place,
+        createNamespace="false",
+        **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
+    )
+    (line,) = lines(up(desk, stack, SLEEPER, code=1))
+    assert 'User "ordinary" cannot' in line
+    assert 'resource "pods"' in line
+    assert place in line
+
+
+def test_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    with between(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        desk.config(stack, patience="120", **{"kubernetes:kubeconfig": kubeconfig})
+        desk.write(
+            'with Experiment("e") as e: e.new_process("a", command="true").node_selector("no", "such")'
+        )
+        process = desk.start([str(SYMPHONY), "up", stack, "-y"])
+        assert process.stdout is not None
+        while "waiting for them" not in process.stdout.readline():
+            pass
+        began = time.monotonic()
+        silence.set()
+        _, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 30
+        assert process.returncode == 1
+        assert "does not answer" in err
+        assert len(err.splitlines()) == 1
+        desk.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+@contextmanager
+def between(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
+    """A kubeconfig whose way to the server goes through us, and what makes us swallow everything."""
+    content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
+    target = urlsplit(content["clusters"][0]["cluster"]["server"])
+    silence = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(
+            target=_relay, args=(server, (target.hostname, target.port), silence), daemon=True
+        ).start()
+        place = content["clusters"][0]["cluster"]
+        place |= {
+            "server": f"https://127.0.0.1:{server.getsockname()[1]}",
+            "tls-server-name": target.hostname,
+        }
+        file = folder / "between.json"
+        file.write_text(json.dumps(content))
+        yield str(file), silence
+
+
+def _relay(server: socket.socket, target: Any, silence: threading.Event) -> None:
+    while True:
+        try:
+            inner, _ = server.accept()
+            outer = socket.create_connection(target)
+        except OSError:
+            return
+        for a, b in ((inner, outer), (outer, inner)):
+            threading.Thread(target=_pump, args=(a, b, silence), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket, silence: threading.Event) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            if not silence.is_set():
+                sink.sendall(data)
+        if not silence.is_set():
+            sink.shutdown(socket.SHUT_WR)

@@ -1,0 +1,125 @@
+"""`symphony why` on the real cluster: each trouble is the last link of its chain, in the cluster's words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import becomes, up
+from tests.desk import Desk, wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+TROUBLES = """
+with Experiment("e") as e:
+    e.new_process("fine", command="sleep", args=["999"]).resource_request(cpu="10m", memory="16Mi")
+    e.new_process("large", command="true").resource_request(cpu=500)
+    e.new_process("nowhere", command="true").node_selector("kubernetes.io/os", "plan9")
+    e.new_process("imageless", command="true", image="localhost:5000/no/such:1")
+    e.new_process("commandless", command="no-such-command")
+    e.new_process("mountless", command="true").mount_secret("no-such", "/x")
+    e.new_process("done", command="true")
+    e.new_process("bad", command="sh", args=["-c", "echo first; echo the reason; exit 3"])
+    loop = e.new_process("loop", command="sh", args=["-c", "echo no gpu; exit 4"])
+    loop.restart_policy("Always")
+    hog = e.new_process("hog", command="sh", args=["-c", "x=y; while true; do x=$x$x; done"])
+    hog.resource_limit(memory="16Mi")
+"""
+
+
+def steps(desk: Desk, *words: str) -> dict[str, dict[str, Any]]:
+    return {each["step"]: each for each in desk.symphony("why", *words, "--json").json["links"]}
+
+
+def broken(desk: Desk, stack: str, path: str, step: str) -> dict[str, Any]:
+    found = steps(desk, stack, path)
+    assert [name for name, each in found.items() if each["broken"]] == [step] == list(found)[-1:], found
+    return found[step]
+
+
+def test_every_trouble_is_the_last_link_of_its_chain(desk: Desk, stack: str) -> None:
+    up(desk, stack, TROUBLES, code=1)
+    found = steps(desk, stack, "fine")
+    assert list(found) == ["declared", "planned", "created", "scheduled", "pulled", "started", "ready"]
+    assert found["declared"]["what"] == "__main__.py:4"
+    assert found["planned"]["what"] == "localhost:5000/symphony/busybox:1, 10m cpu, 16Mi memory"
+
+    large = broken(desk, stack, "large", "scheduled")
+    assert "Insufficient cpu" in large["what"]
+    assert "fits after: cpu <= " in large["remedy"]
+    nowhere = broken(desk, stack, "nowhere", "scheduled")
+    assert "no node has kubernetes.io/os=plan9; nodes have kubernetes.io/os: linux" in nowhere["remedy"]
+
+    imageless = broken(desk, stack, "imageless", "pulled")
+    assert "localhost:5000/no/such:1" in imageless["what"]
+    assert "not found" in imageless["more"][0]
+    assert imageless["remedy"] == "Push the image, or correct its name"
+
+    commandless = broken(desk, stack, "commandless", "started")
+    assert '"no-such-command": executable file not found' in commandless["what"]
+    assert commandless["since"] is None
+    becomes(desk, stack, "mountless", "waiting", "FailedMount")
+    assert '"no-such" not found' in broken(desk, stack, "mountless", "prepared")["what"]
+
+    assert steps(desk, stack, "done")["exit"]["what"] == "exit 0"
+    bad = broken(desk, stack, "bad", "exit")
+    assert (bad["what"], bad["more"]) == ("exit 3", ["first", "the reason"])
+    becomes(desk, stack, "loop", "waiting", "CrashLoopBackOff")
+    loop = broken(desk, stack, "loop", "exit")
+    assert loop["what"].startswith("exit 4, again and again")
+    assert loop["more"] == ["no gpu"]
+    becomes(desk, stack, "hog", "failed")
+    hog = broken(desk, stack, "hog", "exit")
+    assert hog["what"].startswith("out of memory")
+    assert "resource_limit(memory=...)" in hog["remedy"]
+
+    said = desk.symphony("why", stack, "bad").out.splitlines()
+    assert said[-4].endswith("<- here")
+    assert f"symphony logs {stack} bad" in said[-1]
+
+
+def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
+    desk: Desk, stack: str, kubectl: Callable[..., str]
+) -> None:
+    up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])')
+    eviction = (
+        f'{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"a","namespace":"{stack}"}}}}'
+    )
+    kubectl("create", "--raw", f"/api/v1/namespaces/{stack}/pods/a/eviction", "-f", "-", stdin=eviction)
+    becomes(desk, stack, "a", "lost")
+    wait_for(lambda: "gone" in steps(desk, stack, "a")["created"]["what"], 30, "the pod is gone", pause=0.5)
+    created = broken(desk, stack, "a", "created")
+    assert any("Killing" in each for each in created["more"])
+    assert f"symphony up {stack}" in created["remedy"]
+
+
+def test_a_process_that_a_quota_kept_out_is_told_so(
+    desk: Desk, stack: str, kubectl: Callable[..., str]
+) -> None:
+    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(desk, stack, one)
+    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
+    used = ("-n", stack, "get", "quota", "few", "-o", "jsonpath={.status.used.pods}")
+    wait_for(lambda: kubectl(*used) == "1", 20, "the quota counts")
+    up(desk, stack, one + '; e.new_process("b", command="true")', code=1)
+    created = broken(desk, stack, "b", "created")
+    assert created["more"] == ["the quota few is used up: pods 1 of 1"]
+
+
+def test_a_server_that_does_not_answer_is_the_broken_link(
+    desk: Desk, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from symphony.backends.interface import Recorded
+    from symphony.backends.kubernetes import explain
+    from symphony.backends.kubernetes.client import Client
+    from symphony.backends.kubernetes.kubeconfig import Access
+
+    began = time.monotonic()
+    facts = {"pod_name": "a", "container_name": "a", "image": "x"}
+    links = explain.explain(Client(Access("http://127.0.0.1:1")), Recorded("", "n", {"a": facts}), "a", "n")
+    assert [link.step for link in links if link.broken] == ["seen"]
+    assert "does not answer" in links[-1].what
+    assert time.monotonic() - began < 30

@@ -1,0 +1,54 @@
+"""The rows while processes come up: who waits and why, how many are there; in lines without a terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from symphony.backends.interface import ProcessStatus
+from symphony.cli.progress import Board
+from tests.desk import Desk
+from tests.terminal import terminal
+
+
+def status(path: str, state: str, why: str = "") -> ProcessStatus:
+    return ProcessStatus(path, state, ready=state == "running", why=why)  # pyright: ignore[reportArgumentType]
+
+
+def test_without_a_terminal_waiting_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Board() as board:
+        board.watch([status("a", "running"), status("b", "waiting"), status("c", "waiting")])
+        board.watch([status("a", "running"), status("b", "running"), status("c", "waiting")])
+    assert capsys.readouterr().out.splitlines() == ["  2 of 3 are not running yet, waiting for them"]
+
+
+SCRIPT = """
+import time
+from tests.cli.test_progress import status
+from symphony.cli.progress import Board
+with Board() as board:
+    names = ["agent-%d" % i for i in range(24)]
+    why = "ErrImagePull: rl:9\\x1b[2J: not found"
+    board.watch([status(n, "running" if n == "agent-0" else "waiting", why) for n in reversed(names)])
+    time.sleep(2)
+    board.watch([status(n, "waiting" if n == "agent-7" else "running", "not scheduled yet") for n in names])
+    time.sleep(2)
+print("end")
+"""
+
+
+def test_on_a_terminal_there_is_a_row_for_each_that_waits(desk: Desk) -> None:
+    root = str(Path(__file__).parents[2])
+    with terminal(desk, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
+        first = seen.shows("1 of 24 are up")
+        rows = [line.split() for line in first.splitlines() if "waiting" in line]
+        assert [row[0] for row in rows] == [f"agent-{i}" for i in range(1, 17)]
+        assert all(row[1:4] == ["waiting", "ErrImagePull:", "rl:9\ufffd[2J:"] for row in rows)
+        assert "and 7 more" in first
+        then = seen.shows("23 of 24 are up")
+        assert [line.split()[0] for line in then.splitlines() if "waiting" in line] == ["agent-7"]
+        assert "more" not in then
+        assert seen.ends() == 0
+        assert "end" in seen.history()
