@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from symphony.plan.worlds import WORLDS
@@ -150,6 +151,22 @@ class Observer(Protocol):
 
     def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
         """Take down what an interrupted run left that no state knows; how many processes that were.
+    def reach(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+        """How the settings of a stack say to reach the world, for where the state records nothing.
+
+        folder: that of the project, to which the paths of the settings are relative.
+        """
+        ...
+
+    def refuse_elsewhere(
+        self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None
+    ) -> None:
+        """UserError: the processes are in another place than the one that would answer now.
+
+        name: of the experiment, for the message; reach: where its next `up` would go.
+        """
+        ...
+
 
         recorded: what the state said before it was emptied, for how to reach the world.
         """

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from symphony.backends.interface import observer_of
+from symphony.backends.interface import Recorded, observer_of
 from symphony.engine import errors, workspace
 from symphony.engine.events import Failed, Finished
 from symphony.engine.run import Run
-from symphony.operations import stacks
+from symphony.operations import stacks, targets
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name
-from symphony.plan.worlds import DEFAULT, FETCHING
+from symphony.plan.worlds import FETCHING, world_named
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class Deleted:
 
 def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
-    stacks.refuse_other_host(stack)
+    stacks.refuse_elsewhere(stack)
     place = workspace.for_stack(stack.name)
-    with Run("destroy", place, stack.name.stack, fetch_plugins=stack.world in FETCHING) as run:
+    fetches = stack.world in FETCHING or targets.fetches_plugins(targets.Target(stack.name, place))
+    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         for event in run:
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"
@@ -38,14 +39,22 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     yield Deleted(
         stack=stack.shown,
         processes=len(stack.recorded.processes) if stack.recorded else 0,
-        strays=_reap(stack),
+        strays=_reap(stack, place),
         seconds=run.outcome.seconds,
     )
 
 
-def _reap(stack: stacks.Stack) -> int:
+def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     """What a killed `up` started is not in the state: it is found by its mark."""
-    name = stack.recorded.launched_as if stack.recorded else launched_name(stack.name.stack)
-    return (
-        observer_of(stack.world or DEFAULT).reap(stack.owner, name, stack.recorded) if is_label(name) else 0
-    )
+    if stack.world is not None and stack.recorded is not None:
+        return stack.observer().reap(stack.owner, stack.recorded.launched_as, stack.recorded)
+    # The state may have nothing yet of what the settings say and the killed run began.
+    settings = workspace.stack_config(place, stack.name.stack)
+    said = settings.get("symphony:namespace")
+    name = said if isinstance(said, str) else launched_name(stack.name.stack)
+    if not is_label(name):
+        return 0
+    backend = settings.get("symphony:backend")
+    observer = observer_of(world_named(backend if isinstance(backend, str) else None))
+    unrecorded = Recorded(stack.owner, name, {}, reach=observer.reach(settings, place.folder))
+    return observer.reap(stack.owner, name, unrecorded)

@@ -64,7 +64,7 @@ def plan_of(target: targets.Target) -> Planned:
 def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inbox], Run]) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
     before = stacks.read(target.name)
-    stacks.refuse_other_host(before)
+    stacks.refuse_elsewhere(before, target.workspace)
     with targets.existing(target), inbox() as box:
         with make_run(target, box) as run:
             for _ in run:

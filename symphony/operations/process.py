@@ -12,7 +12,7 @@ from symphony.operations.times import ago
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
     """Every process of the experiment. UserError: nothing was ever started, or it runs on another host."""
-    stacks.refuse_other_host(stack)
+    stacks.refuse_elsewhere(stack)
     if stack.recorded is None:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from symphony import paths
 from symphony.backends.interface import Observer, Recorded, observer_of
@@ -11,6 +12,9 @@ from symphony.engine import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.plan.worlds import WORLDS
+
+if TYPE_CHECKING:
+    from symphony.engine.workspace import Workspace
 
 _EXPERIMENT = "symphony:index:Experiment"
 
@@ -77,13 +81,22 @@ def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
     }
 
 
-def refuse_other_host(stack: Stack) -> None:
-    """What runs on another machine can be listed here, nothing else."""
-    if not is_here(stack) and stack.recorded is not None:
-        host = stack.recorded.host
-        raise UserError(
-            f"{stack.shown} was started on {host}, this is {paths.host()}", remedy=f"Run this on {host}"
+def refuse_elsewhere(stack: Stack, place: Workspace | None = None) -> None:
+    """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
+
+    place: the project of an `up`, whose settings say where it would go.
+    """
+    if stack.recorded is not None:
+        stack.observer().refuse_elsewhere(
+            stack.recorded, stack.shown, reach_of(stack, place) if place is not None else None
         )
+
+
+def reach_of(stack: Stack, place: Workspace) -> dict[str, str]:
+    """How the settings of a stack say to reach its world."""
+    from symphony.engine import workspace
+
+    return stack.observer().reach(workspace.stack_config(place, stack.name.stack), place.folder)
 
 
 def addresses(stack: Stack) -> dict[str, str]:

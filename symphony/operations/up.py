@@ -93,7 +93,7 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = stacks.read(target.name)
-    stacks.refuse_other_host(before)
+    stacks.refuse_elsewhere(before, target.workspace)
     patience = _patience(target)
     if make_run is _project_run and _could_empty(target, before):
         plan_of(target)

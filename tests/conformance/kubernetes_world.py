@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as a world of the conformance suite: processes by container, asked of the API server."""
+"""A Kubernetes cluster as a world of the conformance suite: processes by container, as the server tells."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def secrets():
 
 
 def die_by(number):
-    """The first process of a container is safe from itself: it ends as a shell does whose program is killed."""
+    """The first process of a container is safe from itself: it ends as a shell whose program is killed."""
     if os.getpid() == 1:
         child = os.fork()
         if child:

@@ -1,6 +1,6 @@
-"""An image of this machine's own Python, for a machine that cannot pull one; tests that run Python in pods ask.
+"""An image of this machine's own Python, for one that cannot pull any; tests that run Python in pods ask.
 
-In it: the interpreter, its standard library, what the processes of the examples import, a shell with its tools.
+In it: the interpreter, its standard library, what the examples import, a shell with its tools.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TOOLS = (
 
 @cache
 def pushed() -> str:
-    """The name of the image, which changes with what is in it; built and pushed where the registry lacks it."""
+    """The name of the image, which changes with what is in it; pushed where the registry lacks it."""
     content = dict(_files())
     digest = hashlib.sha256()
     for name, file in sorted(content.items()):
@@ -109,7 +109,7 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 
 def _linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
-    """The libraries of the machine that these are linked with, and the loader at the place where it must be."""
+    """The libraries of the machine that these are linked with, and the loader where it must be."""
     bundled = {each.name for each in programs}
     told = run(["ldd", *programs], timeout=60).splitlines()
     found = {

@@ -125,7 +125,7 @@ class Connection:
 def written(body: Any) -> bytes:
     """Values as text that is JSON and, for an apply, YAML alike.
 
-    The server's YAML takes no pair of surrogates for a character, and no raw control character or foreign line
+    The server's YAML takes no pair of surrogates for a character and no raw control character or foreign line
     break: the first are written as they are, all else beyond ASCII by its number.
     """
     text = json.dumps(body, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from symphony.backends.kubernetes import conditions, containers, labels, pods
@@ -23,6 +24,7 @@ class Living:
     services: Mapping[str, Body]
 
 
+@cache
 def identifier(client: Client) -> str:
     """What tells this cluster from every other: kubeconfigs and addresses of one cluster may change."""
     try:
@@ -119,11 +121,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         client.delete(place, str(found["metadata"]["uid"]))
         await_gone(client, place, str(found["metadata"]["uid"]))
         return
-    live = living(client, namespace)
-    end_strays(client, live, namespace, owner, {"pods": (), "services": ()})
-    for name, pod in live.pods.items():
-        if labels.belongs_to(pod, owner):
-            await_gone(client, path_of("pods", namespace, name), str(pod["metadata"]["uid"]))
+    end_strays(client, living(client, namespace), namespace, owner, {"pods": (), "services": ()})
 
 
 def await_gone(client: Client, path: str, uid: str) -> None:
@@ -139,11 +137,17 @@ def await_gone(client: Client, path: str, uid: str) -> None:
 def end_strays(
     client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """End what an interrupted run of this stack made and the program does not declare."""
-    for kind, things in (("pods", live.pods), ("services", live.services)):
-        for name, thing in things.items():
-            if name not in planned[kind] and labels.belongs_to(thing, owner) and not _ends(thing):
-                client.delete(path_of(kind, namespace, name), str(thing["metadata"]["uid"]))
+    """End what an interrupted run of this stack made and the program does not declare; return once gone."""
+    strays = [
+        (path_of(kind, namespace, name), str(thing["metadata"]["uid"]))
+        for kind, things in (("pods", live.pods), ("services", live.services))
+        for name, thing in things.items()
+        if name not in planned[kind] and labels.belongs_to(thing, owner)
+    ]
+    for path, uid in strays:
+        client.delete(path, uid)
+    for path, uid in strays:
+        await_gone(client, path, uid)
 
 
 def _ends(thing: Body) -> bool:

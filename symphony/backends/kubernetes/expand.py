@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.kubernetes import cluster, facts, processes, render, settings
+from symphony.backends.kubernetes import cluster, facts, kubeconfig, processes, render, settings
 from symphony.backends.kubernetes.client import Client, client_of, pods_path
 from symphony.backends.kubernetes.cluster import Living
 from symphony.backends.kubernetes.render import Manifest, Manifests
@@ -176,24 +175,17 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
 
 def _reach(context: Context) -> _Reach:
     config = pulumi.Config("kubernetes")
-    said = config.get("kubeconfig") or ""
-    if said and not _is_text(said):
-        said = str(context.folder / Path(said).expanduser())
+    said = kubeconfig.located(config.get("kubeconfig") or "", context.folder)
     return _Reach(said, config.get("context") or "")
-
-
-def _is_text(kubeconfig: str) -> bool:
-    return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
 
 
 def _provider(experiment: Experiment, reach: _Reach) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
+    is_secret = kubeconfig.is_text(reach.kubeconfig)
     said: dict[str, Any] = {
         "context": reach.client.access.context or None,
         "clusterIdentifier": cluster.identifier(reach.client),
-        "kubeconfig": (
-            pulumi.Output.secret(reach.kubeconfig) if _is_text(reach.kubeconfig) else reach.kubeconfig or None
-        ),
+        "kubeconfig": pulumi.Output.secret(reach.kubeconfig) if is_secret else reach.kubeconfig or None,
         # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",

@@ -68,9 +68,19 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     )
 
 
+def located(said: str, folder: Path) -> str:
+    """A kubeconfig as a stack's settings say it, the text of one or a path, with the path made absolute."""
+    return said if not said or is_text(said) else str(folder / Path(said).expanduser())
+
+
+def is_text(said: str) -> bool:
+    """Whether this is a kubeconfig itself and not a path to one."""
+    return "\n" in said or said.lstrip().startswith("{")
+
+
 def _content(said: str) -> dict[str, Any] | None:
     """The kubeconfig, of several files the first that says something; None in a cluster without one."""
-    if "\n" in said or said.lstrip().startswith("{"):
+    if is_text(said):
         return _parsed(said, Path("kubernetes:kubeconfig"))
     listed = said or os.environ.get("KUBECONFIG", "")
     places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
-from symphony.backends.kubernetes import cluster, conditions, labels, processes
+from symphony.backends.kubernetes import cluster, conditions, kubeconfig, labels, processes
 from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.shapes import listing, text
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
 POD_TYPE = "kubernetes:core/v1:Pod"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
@@ -105,6 +106,35 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     return explain(client_for(recorded), recorded, path, name)
 
 
+def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """The kubeconfig and the context of a stack's settings; an encrypted one is left to the user's own."""
+    found = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
+    said = {name: value if isinstance(value, str) else "" for name, value in found.items()}
+    return {**said, "kubeconfig": kubeconfig.located(said["kubeconfig"], folder)}
+
+
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
+    """UserError: the recorded context means another cluster by now, or the user has switched to another."""
+    try:
+        client_for(recorded)
+        if reach is None or reach.get("context"):
+            return
+        here = client_of(reach.get("kubeconfig", ""), "")
+        pinned, other = recorded.reach.get("clusterIdentifier"), cluster.identifier(here)
+    except Elsewhere:
+        raise
+    except SymphonyError:
+        # What comes next says in its own words that the cluster does not answer.
+        return
+    if pinned and other != pinned:
+        context, current = recorded.reach.get("context"), here.access.context
+        raise UserError(
+            f"{name} runs in the cluster of context {context}, and your current context is {current}",
+            remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
+            " keeps it there",
+        )
+
+
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
 
@@ -116,11 +146,24 @@ def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     return sum(len(listing(pod, "spec", "containers")) for pod in ours)
 
 
+class Elsewhere(UserError):
+    """The context that the state names means another cluster than it did."""
+
+
 def client_for(recorded: Recorded) -> Client:
-    """The cluster that the state names. UserError: the kubeconfig does not have it any more."""
-    said = recorded.reach.get("kubeconfig", "")
+    """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
+    said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
     # The text of a kubeconfig is encrypted in the state: then the user's own is asked for the same context.
-    return client_of("" if said.startswith("{") else said, recorded.reach.get("context", ""))
+    client = client_of("" if said.startswith("{") else said, context)
+    pinned = recorded.reach.get("clusterIdentifier")
+    if pinned and cluster.identifier(client) != pinned:
+        stack = recorded.owner.partition("#")[0].rpartition("/")[2]
+        raise Elsewhere(
+            f"{stack} runs in another cluster than the one that context {context or '(current)'} now reaches",
+            remedy="Let the context mean that cluster again; if it is gone for good,"
+            f" `pulumi stack rm {stack} --force` forgets the experiment",
+        )
+    return client
 
 
 def pods_of(client: Client, namespace: str) -> dict[str, Body]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.tmux import logs as log_lines
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.paths import host
 from symphony_tmux import client, observe
 from symphony_tmux.changes import changes
@@ -102,6 +103,19 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """There is one tmux of ours a user."""
+    return {}
+
+
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
+    """UserError: it was started on another machine; that can be listed here, nothing else."""
+    if recorded.host not in ("", host()):
+        raise UserError(
+            f"{name} was started on {recorded.host}, this is {host()}", remedy=f"Run this on {recorded.host}"
+        )
+
+
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
     from symphony_tmux import sessions
