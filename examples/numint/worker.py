@@ -1,7 +1,7 @@
 """Asks the reducer for pieces of the integral and does them; the processes `worker-*` of stacks/numint.py."""
 
-import os
 import time
+import uuid
 
 from functions import integral
 
@@ -12,7 +12,8 @@ DEADLINE = 5.0
 
 def main() -> None:
     client = ZmqClient(service="pieces", serializer="msgpack", deserializer="msgpack", timeout=DEADLINE)
-    name = f"{os.uname().nodename}:{os.getpid()}"
+    # Workers of one pod have the same host name, and each is the first process of its container.
+    name = uuid.uuid4().hex
     message: dict[str, object] = {"worker": name}
     done = 0
     while True:

@@ -124,7 +124,9 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
     except Elsewhere:
         raise
     except SymphonyError:
-        # What comes next says in its own words that the cluster does not answer.
+        if reach is not None:
+            raise
+        # What only looks says in its own words that the cluster does not answer.
         return
     if pinned and other != pinned:
         context, current = recorded.reach.get("context"), here.access.context

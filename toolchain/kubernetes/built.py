@@ -1,0 +1,28 @@
+"""Builds an image of this repository with the real Docker, and pushes it to the registry; tests ask."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from toolchain.kubernetes import python_image
+from toolchain.kubernetes.calls import run
+
+ROOT = Path(__file__).parents[2]
+BUILD_DEADLINE = 300
+PUSH_DEADLINE = 120
+
+
+def numint(registry: str, docker_host: str) -> str:
+    """The image of stacks/numint.py, over this machine's own Python instead of one that would be pulled."""
+    host = docker_host or os.environ.get("DOCKER_HOST", "")
+    docker = ["env", "DOCKER_BUILDKIT=0", *([f"DOCKER_HOST={host}"] if host else []), "docker"]
+    file, base = ROOT / "examples" / "numint" / "Dockerfile", f"BASE={python_image.pushed()}"
+    made = run(
+        [*docker, "build", "-q", f"--build-arg={base}", "-f", file, ROOT], timeout=BUILD_DEADLINE
+    ).strip()
+    # Named by its content: a node that has an image of some name does not look for a newer one.
+    image = f"{registry}/symphony/numint:{made.removeprefix('sha256:')[:16]}"
+    run([*docker, "tag", made, image])
+    run([*docker, "push", "-q", image], timeout=PUSH_DEADLINE)
+    return image
