@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 REPLACED = ("owner", "server", "session", "path")
-LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit")
+LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit", "restart_policy")
 VARIABLES = ("HOST", "PORT", "ADDR")
 Props = Mapping[str, Any]
 

@@ -24,8 +24,10 @@ WINDOW_INPUTS = (
     "services",
     "uses",
     "inherit",
+    "restart_policy",
     "grace",
 )
+POLICIES = ("Never", "OnFailure", "Always")
 LISTS = ("argv", "script", "preamble", "uses", "inherit", "processes")
 MAPPINGS = ("env", "services")
 NO_NAME = "use small letters, digits and inner hyphens, 63 at most"
@@ -66,6 +68,7 @@ class WindowInputs:
     services: dict[str, str]
     uses: tuple[str, ...]
     inherit: tuple[str, ...]
+    restart_policy: str
     grace: float
 
 
@@ -94,6 +97,7 @@ def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
         services=_mapping(props, "services"),
         uses=_list(props, "uses"),
         inherit=_list(props, "inherit"),
+        restart_policy=props.get("restart_policy") or POLICIES[0],
         grace=float(props.get("grace", 5)),
     )
 
@@ -120,6 +124,9 @@ def window_problems(props: Mapping[str, Any]) -> list[Problem]:
     cwd = props.get("cwd") or ""
     if cwd and not cwd.startswith("/"):
         found.append(Problem("cwd", f"{cwd!r} is not an absolute path"))
+    policy: object = props.get("restart_policy") or POLICIES[0]
+    if policy not in POLICIES:
+        found.append(Problem("restart_policy", f"{policy!r} is none of {', '.join(POLICIES)}"))
     return [*found, *_variables(props)]
 
 

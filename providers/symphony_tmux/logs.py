@@ -14,19 +14,23 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
-LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|more|exit|signal) (\d+))?")
+LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?")
 # Marks are this far apart at least, so what came at a time can lie in the part before.
 RESOLUTION = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One line of an index: from this offset on the log was written at this time or later."""
+    """One line of an index: from this offset on the log was written at this time or later.
+
+    number: the attempt; of an end its exit code or signal. restarts: by the supervisor, in this attempt.
+    """
 
     time: float
     offset: int
     event: str = ""
     number: int = 0
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,17 @@ def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
     """Every attempt the index still knows: number, when it began, the mark of its end if it has ended."""
     found: list[tuple[int, float, Mark | None]] = []
     for mark in [*marks(Path(f"{log}.1")), *marks(log)]:
-        if mark.event == "start":
+        if mark.event in ("start", "again"):
             found.append((mark.number, mark.time, None))
         elif mark.event in ("exit", "signal") and found:
             found[-1] = (*found[-1][:2], mark)
     return found
+
+
+def restarts(log: Path | str) -> int:
+    """How often the supervisor has started the process again in this attempt."""
+    known = marks(log) or marks(Path(f"{log}.1"))
+    return next((mark.restarts for mark in reversed(known) if mark.event in ("start", "again", "more")), 0)
 
 
 def read(
@@ -152,7 +162,7 @@ def _parts(file: Path, until: Position | None) -> Iterator[Part]:
         yield Part(0, 0, data[:first])
     attempt = 0
     for mark, following in zip_longest(known, known[1:]):
-        attempt = mark.number if mark.event in ("start", "more") else attempt
+        attempt = mark.number if mark.event in ("start", "again", "more") else attempt
         part = data[mark.offset : following.offset if following else len(data)]
         if part:
             yield Part(mark.time, attempt, part)
@@ -172,5 +182,5 @@ def _tail(parts: list[Part], lines: int) -> list[Part]:
 
 
 def _mark(match: re.Match[bytes]) -> Mark:
-    moment, offset, event, number = match.groups()
-    return Mark(float(moment), int(offset), (event or b"").decode(), int(number or 0))
+    moment, offset, event, number, restarts = match.groups()
+    return Mark(float(moment), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0))

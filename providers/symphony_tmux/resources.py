@@ -57,6 +57,7 @@ class Window(pulumi.CustomResource):
         services: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         uses: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         inherit: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+        restart_policy: pulumi.Input[str] | None = None,
         server: pulumi.Input[str] = "default",
         grace: pulumi.Input[float] = 5,
         opts: pulumi.ResourceOptions | None = None,
@@ -74,6 +75,7 @@ class Window(pulumi.CustomResource):
             "services": services or None,
             "uses": uses,
             "inherit": inherit,
+            "restart_policy": restart_policy,
             "grace": grace,
         }
         super().__init__(WINDOW_TYPE, resource_name, _props(inputs, WINDOW_PROVIDER), opts)

@@ -126,6 +126,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
         str(attempt),
         launch.shell(inputs),
         str(_cap()),
+        inputs.restart_policy,
     ]
 
 

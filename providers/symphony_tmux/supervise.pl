@@ -1,59 +1,44 @@
 # Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
 # tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes.
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy.
+# With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds; one that
+# ran for ten minutes begins with 1 again.
 use strict;
 use warnings;
 use Fcntl;
 
-my ($folder, $attempt, $shell, $cap) = @ARGV;
+my ($folder, $attempt, $shell, $cap, $policy) = @ARGV;
 my $hires = eval { require Time::HiRes; 1 };
 my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
+my ($restarts, $pause, $stopping, $ended) = (0, 1, 0, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
-$SIG{$_} = 'IGNORE' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2);
+$SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2);
 umask 077;
 sysopen(my $pipe, "$folder/pipe", O_RDWR | O_NONBLOCK) or die "$folder/pipe: $!\n";
 open_log();
 pipe(my $wake, my $bell) or die "pipe: $!\n";
 fcntl($_, F_SETFL, O_NONBLOCK) for $wake, $bell;
 $SIG{CHLD} = sub { syswrite $bell, 'x' };
-mark("start $attempt");
-my $child = fork() // die "fork: $!\n";
-if (!$child) {
-    $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
-    exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
-}
+$SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
 # A closed window hangs up on us only: whoever runs in it in front is told, as it would be without us.
-$SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; kill 'HUP', 0 };
+$SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', 0 };
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
-my ($cat, $held, $end, $status, $deadline) = (0, '', '', 0, 0);
+my ($cat, $held, $status) = (0, '', 0);
 while (1) {
-    my $ready = '';
-    vec($ready, fileno($pipe), 1) = 1;
-    vec($ready, fileno($wake), 1) = 1 unless $end;
-    select($ready, undef, undef, $end ? 0.05 : undef);
-    sysread($wake, my $rung, 16);
-    my $got = sysread($pipe, my $data, 65536);
-    if ($got) {
-        $held .= $data;
-        next if !$cat && $held !~ /\n/;
-        $cat = $1 if !$cat && $held =~ s/^(\d+)\n//;
-        my $found = $end ? index($held, $end) : -1;
-        if ($found >= 0) { put(substr($held, 0, $found)); last }
-        # What may be the beginning of the end mark waits for the rest.
-        my $keep = $end ? overlap($held, $end) : 0;
-        put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
-    }
-    if (!$end && waitpid($child, 1) == $child) {
-        $status = $?;
-        $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
-        # Through the terminal, behind all that the process wrote: when it comes back the log is complete.
-        $deadline = now() + (say_end($end) ? 2 : 0.1);
-    }
-    if ($end && now() > $deadline) { put($held); last }
+    my $began = now();
+    mark($restarts ? "again $attempt $restarts" : "start $attempt");
+    run_once();
+    last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
+    mark_end();
+    $pause = 1 if now() - $began > 600;
+    keep_reading($pause);
+    last if $stopping;
+    $pause = $pause < 30 ? $pause * 2 : 60;
+    $restarts++;
 }
-mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
+mark_end() unless $ended;
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
 kill 'TERM', $cat if $cat;
 if (my $signal = $status & 127) {
@@ -63,6 +48,72 @@ if (my $signal = $status & 127) {
     exit 128 + $signal;
 }
 exit($status >> 8);
+
+# Starts the process and keeps what its pane shows until it has ended and all of that is here.
+sub run_once {
+    my ($end, $deadline) = ('', 0);
+    $ended = 0;
+    my $child = fork() // die "fork: $!\n";
+    if (!$child) {
+        $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
+        kill 'TERM', $$ if $stopping;
+        exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
+    }
+    # Whoever stops the tree while the child was made did not see it.
+    kill 'TERM', $child if $stopping;
+    while (1) {
+        wait_for_news($end ? 0.05 : undef, !$end);
+        if (take_news()) {
+            my $found = $end ? index($held, $end) : -1;
+            if ($found >= 0) {
+                put(substr($held, 0, $found));
+                $held = substr($held, $found + length $end);
+                return;
+            }
+            # What may be the beginning of the end mark waits for the rest.
+            my $keep = $end ? overlap($held, $end) : 0;
+            put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
+        }
+        if (!$end && waitpid($child, 1) == $child) {
+            $status = $?;
+            $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
+            # Through the terminal, behind all that the process wrote: when it comes back the log is complete.
+            $deadline = now() + (say_end($end) ? 2 : 0.1);
+        }
+        if ($end && now() > $deadline) { put($held); $held = ''; return }
+    }
+}
+
+# What the process left running may go on to write while it waits for its next start.
+sub keep_reading {
+    my $until = now() + $_[0];
+    while (!$stopping && (my $left = $until - now()) > 0) {
+        wait_for_news($left, 1);
+        if (take_news()) { put($held); $held = '' }
+    }
+}
+
+sub wait_for_news {
+    my ($seconds, $heeds_bell) = @_;
+    my $ready = '';
+    vec($ready, fileno($pipe), 1) = 1;
+    vec($ready, fileno($wake), 1) = 1 if $heeds_bell;
+    select($ready, undef, undef, $seconds);
+    sysread($wake, my $rung, 16);
+}
+
+sub take_news {
+    my $got = sysread($pipe, my $data, 65536) or return 0;
+    $held .= $data;
+    return 0 if !$cat && $held !~ /\n/;
+    $cat = $1 if !$cat && $held =~ s/^(\d+)\n//;
+    return 1;
+}
+
+sub mark_end {
+    mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
+    $ended = 1;
+}
 
 sub now { return $hires ? Time::HiRes::time() : time() }
 
@@ -90,7 +141,7 @@ sub rotate {
     rename "$folder/log", "$folder/log.1";
     rename "$folder/index", "$folder/index.1";
     open_log();
-    mark("more $attempt");
+    mark("more $attempt $restarts");
 }
 
 # A full disk must not stop the process: what does not fit is counted and dropped.

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from symphony.components.run import Context
 
 SUPPORTS = frozenset(
-    {"command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range"}
+    {
+        *("command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range"),
+        "restart_policy",
+    }
 )
 HOST = "127.0.0.1"
 DEFAULT_GRACE = 5.0

@@ -6,6 +6,7 @@ import heapq
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def merged(
 
     alive tells, when nothing comes any more, whether something still could.
     """
-    readers = [_Reader(path, Path(str(processes[path]["log"]))) for path in paths]
+    readers = [_Reader(path, processes[path]) for path in paths]
     yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=lambda line: line.time or 0)
     if follow:
         yield from _following(readers, alive)
@@ -42,7 +43,7 @@ def merged(
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """The last lines of a log that say something."""
-    reader = _Reader("", Path(log))
+    reader = _Reader("", {"log": log})
     lines = [line.text.strip() for part in files.read(log, tail=count) for line in reader.lines(part)]
     return tuple(line for line in lines if line)
 
@@ -64,9 +65,10 @@ def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterato
 class _Reader:
     """One process's log: what is there, then what comes."""
 
-    def __init__(self, path: str, log: Path) -> None:
+    def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
         self.path = path
-        self.log = log
+        self.log = Path(str(facts["log"]))
+        self._comes_again = bool(facts.get("restart_policy"))
         self._rest = b""
         self._told: set[Mark] = set()
         self._index = 0
@@ -87,15 +89,19 @@ class _Reader:
 
     def news(self) -> list[LogLine]:
         """The lines that came since the last call."""
+        # The ends first: what is read after them holds all that was printed before them.
+        ends = self._ends()
         lines: list[LogLine] = []
         while (part := next(self._stream)) is not None:
             lines += self.lines(part)
-        return [*lines, *self._ends()]
+        now = time.time()
+        return [*lines, *(replace(end, time=now) for end in ends)]
 
     def has_ended(self) -> bool:
         """Whether the last attempt has ended, or the log went with its experiment."""
         attempts = files.attempts(self.log)
-        return not self.log.exists() or not attempts or attempts[-1][2] is not None
+        ended = not attempts or (attempts[-1][2] is not None and not self._comes_again)
+        return ended or not self.log.exists()
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, self._rest = (self._rest + part.data).split(b"\n")

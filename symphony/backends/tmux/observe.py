@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import host
 from symphony_tmux import client, observe
+from symphony_tmux import logs as files
 from symphony_tmux.changes import changes
 from symphony_tmux.client import Listing, Pane
 from symphony_tmux.observe import Condition
@@ -86,7 +88,10 @@ def logs(
         since=since,
         tail=tail,
         follow=follow,
-        alive=lambda: any(status.state == "running" for status in statuses([recorded])[0]),
+        alive=lambda: any(
+            status.state in ("running", "waiting") and status.path in paths
+            for status in statuses([recorded])[0]
+        ),
     )
 
 
@@ -102,7 +107,6 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     return list(chain(facts, _listing(str(facts["server"]), {}), name))
 
 
-def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
 def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """There is one tmux of ours a user."""
     return {}
@@ -116,6 +120,7 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
         )
 
 
+def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
     from symphony_tmux import sessions
@@ -137,6 +142,11 @@ def _status(
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=listing.what)
     condition = observe.condition(facts, listing)
+    status = _status_of(path, facts, condition)
+    return _starting_again(status, str(facts["log"])) if facts.get("restart_policy") else status
+
+
+def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
     pane = condition.pane
     ended = condition.state in ("completed", "failed")
     launched = float(facts["launched"]) if facts.get("launched") else None
@@ -151,6 +161,21 @@ def _status(
         pid=int(facts["pid"]) if condition.state == "running" else None,
         words=words[-3:],
     )
+
+
+def _starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
+    """The same where the supervisor starts the process again: its window lives on between two starts."""
+    status = replace(status, restarts=status.restarts + files.restarts(log))
+    attempts = files.attempts(log)
+    if status.state != "running" or not attempts:
+        return status
+    _, began, end = attempts[-1]
+    if end is None:
+        before = attempts[-2][2] if len(attempts) > 1 else None
+        return replace(status, since=began, last=log_lines.how(before) if before else "")
+    words = log_lines.last_lines(log, 5)
+    why = ": ".join([f"starts again after {log_lines.how(end)}", *(line[:_LONGEST] for line in words[-1:])])
+    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 
 def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:

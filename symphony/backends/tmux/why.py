@@ -38,7 +38,11 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
         yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
     condition = observe.condition(facts, listing)
-    if condition.state == "running":
+    ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
+    if condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
+        how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"
+        yield Link("exit", how, mark.time, True, _last(facts))
+    elif condition.state == "running":
         yield Link("ready", f"running, process {int(facts['pid'])}", launched)
     elif condition.state == "lost" or condition.pane is None:
         yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=again)

@@ -1,0 +1,65 @@
+"""Restart policies on tmux: started again after a failure or always, counted, told, and stopped at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.desk import Desk, wait_for
+
+PROGRAM = """
+SCRIPT = "echo try >>{0}; [ $(wc -l <{0}) -lt 3 ] && exit 7; echo came through; exit {1}"
+with Experiment() as e:
+    e.new_process("flaky", cmds=[SCRIPT.format("flaky.txt", 0)]).restart_policy("OnFailure")
+    e.new_process("once", cmds=["exit 5"]).restart_policy("Never")
+    again = e.new_process_group("again")
+    again.restart_policy("Always")
+    again.new_process("good", command=["true"])
+    again.new_process("bad", cmds=["echo the last word; kill -SEGV $$"])
+"""
+
+
+def rows(desk: Desk) -> dict[str, dict[str, Any]]:
+    return {row["path"]: row for row in desk.symphony("process", "rl", "--json").json}
+
+
+def test_restart_policies(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: rows(desk)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
+    wait_for(lambda: rows(desk)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
+    wait_for(lambda: rows(desk)["again/bad"]["state"] == "waiting", 10, "the bad one waits for its next start")
+    found = rows(desk)
+    assert (found["flaky"]["restarts"], found["flaky"]["why"]) == (2, "")
+    assert (found["once"]["state"], found["once"]["restarts"]) == ("failed", 0)
+    assert found["again/bad"]["why"] == "starts again after SIGSEGV: the last word"
+    assert found["again/good"]["restarts"] >= 2
+    said = desk.symphony("logs", "rl", "flaky").out
+    assert said.count("ended: exit 7") == 2
+    assert said.count("came through") == 1
+    assert "by itself (Always)" in desk.symphony("why", "rl", "again/bad", code=None).out
+    # What waits for its next start is stopped at once, and nothing starts after that.
+    began = time.monotonic()
+    desk.symphony("delete", "rl", "-y")
+    assert time.monotonic() - began < 5
+    assert desk.trees() == {}
+
+
+def test_follow_goes_on_over_restarts(desk: Desk) -> None:
+    desk.write(PROGRAM.replace("exit 7", "echo gone wrong && exit 7"))
+    desk.symphony("up", "rl", "-y", code=None)
+    followed = desk.symphony("logs", "rl", "flaky", "-f").out
+    assert followed.count("gone wrong") == 2
+    assert followed.count("came through") == 1
+    desk.symphony("delete", "rl", "-y")
+
+
+def test_a_changed_policy_restarts_that_process(desk: Desk) -> None:
+    desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
+    desk.symphony("up", "rl", "-y")
+    desk.write(
+        'with Experiment() as e: e.new_process("a", command=["sleep", "3600"]).restart_policy("Always")'
+    )
+    plan = desk.symphony("plan", "rl", "--json").json
+    assert [(row["kind"], "restart_policy" in row["why"]) for row in plan["changes"]] == [("restart", True)]
+    assert plan["unused"] == []
