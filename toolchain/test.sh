@@ -10,7 +10,9 @@ pytest=(.venv/bin/python -m pytest)
 code=$?
 [ "$code" = 1 ] || exit "$code"
 
-failed=$("${pytest[@]}" --last-failed --last-failed-no-failures none --collect-only -q "$@" 2>/dev/null | grep '::')
+failed=$(.venv/bin/python -c '
+import json
+print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
 echo
 echo "once more, alone: $(echo "$failed" | wc -l) tests that failed"
 "${pytest[@]}" --last-failed --last-failed-no-failures none "$@" || exit 1

@@ -58,7 +58,7 @@ def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
 def test_seconds_are_those_of_the_resource(run: Runner) -> None:
     made = run("up", program="Thing('slow', sleep=1)")
     seconds = {event.step.name: event.seconds for event in made.of(Finished)}
-    assert 1.0 <= seconds["slow"] < 3.0
+    assert 0.9 <= seconds["slow"] < 3.0
 
 
 def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
@@ -148,7 +148,7 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
     """Runs of different stacks do not wait for each other; of the same one, the second names the first."""
     for stack in ("left", "right"):
         workspace.create_stack(tiny, stack)
-    extra = {"TINY": "Thing('slow', sleep=3)"}
+    extra = {"TINY": "Thing('slow', sleep=8)"}
     with Run("up", tiny, "left", extra=extra) as left:
         for event in left:
             if isinstance(event, Started) and event.step.name == "slow":
