@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from caraml.zmq.proxy import ZmqProxy as ZmqProxy
     from caraml.zmq.proxy import ZmqProxyProcess as ZmqProxyProcess
     from caraml.zmq.proxy import ZmqProxyThread as ZmqProxyThread
-    from caraml.zmq.publish_subscribe import ZmqPub as ZmqPub
-    from caraml.zmq.publish_subscribe import ZmqSub as ZmqSub
+    from caraml.zmq.publisher import ZmqPub as ZmqPub
     from caraml.zmq.push_pull import ZmqPuller as ZmqPull  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from caraml.zmq.push_pull import ZmqPuller as ZmqPuller
     from caraml.zmq.push_pull import ZmqPusher as ZmqPush  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from caraml.zmq.request_reply import ZmqServer as ZmqServer
     from caraml.zmq.sender import ZmqSender as ZmqSender
     from caraml.zmq.socket import ZmqSocket as ZmqSocket
+    from caraml.zmq.subscriber import ZmqSub as ZmqSub
 
 HOMES = {
     "DataFetcher": ("caraml.zmq.data_fetcher", "DataFetcher"),
@@ -30,7 +30,7 @@ HOMES = {
     "ZmqProxy": ("caraml.zmq.proxy", "ZmqProxy"),
     "ZmqProxyProcess": ("caraml.zmq.proxy", "ZmqProxyProcess"),
     "ZmqProxyThread": ("caraml.zmq.proxy", "ZmqProxyThread"),
-    "ZmqPub": ("caraml.zmq.publish_subscribe", "ZmqPub"),
+    "ZmqPub": ("caraml.zmq.publisher", "ZmqPub"),
     "ZmqPull": ("caraml.zmq.push_pull", "ZmqPuller"),
     "ZmqPuller": ("caraml.zmq.push_pull", "ZmqPuller"),
     "ZmqPush": ("caraml.zmq.push_pull", "ZmqPusher"),
@@ -39,7 +39,7 @@ HOMES = {
     "ZmqSender": ("caraml.zmq.sender", "ZmqSender"),
     "ZmqServer": ("caraml.zmq.request_reply", "ZmqServer"),
     "ZmqSocket": ("caraml.zmq.socket", "ZmqSocket"),
-    "ZmqSub": ("caraml.zmq.publish_subscribe", "ZmqSub"),
+    "ZmqSub": ("caraml.zmq.subscriber", "ZmqSub"),
     "ZmqTimeoutError": ("caraml.errors", "ZmqTimeoutError"),
 }
 

@@ -1,8 +1,7 @@
 """The classic module name: everything of caraml.zmq that caraml 0.10 had in `caraml.zmq.communicator`."""
 
 from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
-from caraml.zmq.publish_subscribe import ZmqPub as ZmqPub
-from caraml.zmq.publish_subscribe import ZmqSub as ZmqSub
+from caraml.zmq.publisher import ZmqPub as ZmqPub
 from caraml.zmq.push_pull import ZmqPuller as ZmqPuller
 from caraml.zmq.push_pull import ZmqPusher as ZmqPusher
 from caraml.zmq.receiver import ZmqReceiver as ZmqReceiver
@@ -10,3 +9,4 @@ from caraml.zmq.request_reply import ZmqClient as ZmqClient
 from caraml.zmq.request_reply import ZmqServer as ZmqServer
 from caraml.zmq.sender import ZmqSender as ZmqSender
 from caraml.zmq.socket import ZmqSocket as ZmqSocket
+from caraml.zmq.subscriber import ZmqSub as ZmqSub

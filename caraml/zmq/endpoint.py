@@ -100,6 +100,10 @@ class Endpoint:
     def _after_rejection(self, error: MalformedMessageError) -> None:
         """What a class owes the peer of a rejected message."""
 
+    def _receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
+        """One message, its first frame and the others; called between enter() and leave()."""
+        return self._wire.receive(timeout, waiting_for)
+
     def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
         """The next message that can be decoded; others are rejected and counted."""
         wire = self._wire
@@ -108,7 +112,7 @@ class Endpoint:
         try:
             while True:
                 try:
-                    return decode(*wire.receive(timeout, waiting_for))
+                    return decode(*self._receive(timeout, waiting_for))
                 except MalformedMessageError as error:
                     self._reject(error)
                     self._after_rejection(error)

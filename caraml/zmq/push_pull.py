@@ -114,7 +114,7 @@ class ZmqPuller(Endpoint):
         if self._batch:
             return self._batch.popleft()
         while timeout is None and self._wire.timeout < 0:
-            frame: Any = self._wire.receive_quickly(False)
+            frame: Any = self._wire.receive_quickly()
             try:
                 if isinstance(frame, list):
                     return self._decode(frame[0], frame[1:])  # pyright: ignore[reportUnknownArgumentType]

@@ -5,7 +5,6 @@ With `finish='processed'`, when the next `recv` is called (or the loop's handler
 in between leaves it to another one.
 """
 
-import logging
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -31,13 +30,11 @@ from caraml.zmq.ack_protocol import (
     read_head,
     unpack_head,
 )
-from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.loop import Loop
+from caraml.zmq.endpoint import SocketOptions
+from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.sender import HEARTBEAT
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.wire import LARGE
-
-log = logging.getLogger("caraml")
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20
@@ -58,7 +55,7 @@ class _Session:
         self.received = self.finished = self.acknowledged = received
 
 
-class ZmqReceiver(Endpoint):
+class ZmqReceiver(LoopingEndpoint):
     """Receives from senders; binds unless `bind=False`. Keywords as ZmqSender's, with `deserializer`, and:
 
     `finish` as above, `window` messages and `window_bytes` that one sender may have on their way: the bound
@@ -85,7 +82,6 @@ class ZmqReceiver(Endpoint):
         self.sender = self.identifier = 0
         self.redelivered = False
         self.duplicates = 0
-        self.handler_failures = 0
         self._processed = finish == "processed"
         self._window = min(window, (1 << 16) - 1), window_bytes
         self._sessions: OrderedDict[tuple[int, int], _Session] = OrderedDict()
@@ -94,7 +90,6 @@ class ZmqReceiver(Endpoint):
         self._in_hand: tuple[_Session, int] | None = None
         self._owed: dict[tuple[int, int], _Session] = {}
         self._made = -1
-        self._loop: Loop | None = None
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._decode = serializers.decoder(deserializer, self.socket)
         self._raw = deserializer is None
@@ -140,30 +135,9 @@ class ZmqReceiver(Endpoint):
             self._wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Call `handler(message)` for every message, here (`blocking`) or in a daemon thread, which is
-        returned.
-
-        A message is finished when the handler returned. A handler that raises is logged and counted in
-        `handler_failures`; the loop goes on.
-        """
+        """As LoopingEndpoint's; a message is finished when the handler returned."""
         self._processed = True
-
-        def step(timeout: float) -> None:
-            message = self.recv(timeout)
-            try:
-                handler(message)
-            except Exception:
-                self.handler_failures += 1
-                log.exception("%s: the handler failed", self.address)
-
-        if self._loop is None or not self._loop.running:
-            self._loop = Loop(step)
-        return self._loop.start(blocking)
-
-    def stop(self) -> None:
-        """End the loop, after the message in hand; from any thread."""
-        if self._loop is not None:
-            self._loop.stop()
+        return super().start_loop(handler, blocking)
 
     def close(self, linger: float | None = 1.0) -> None:
         """Stop the loop, acknowledge what is finished (the message in hand counts as finished), and close."""

@@ -17,8 +17,6 @@ serve it twice. The client can be used again after every error.
 """
 
 import contextlib
-import logging
-import threading
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -28,11 +26,9 @@ from caraml import serializers
 from caraml.codec.parts import FAILURE, Parts, size
 from caraml.errors import MalformedMessageError, RemoteError
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.loop import Loop
+from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.wire import ZERO_COPY
-
-log = logging.getLogger("caraml")
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000
@@ -134,10 +130,11 @@ class ZmqClient(Endpoint):
         super().close(linger)
 
 
-class ZmqServer(Endpoint):
+class ZmqServer(LoopingEndpoint):
     """Answers; binds unless `bind=False`. Keywords as ZmqClient's.
 
-    Either call `recv` and `send` strictly in turn, or start a loop. A request that cannot be decoded, and a
+    Either call `recv` and `send` strictly in turn, or start a loop, which answers every request with
+    `handler(request)`. A request that cannot be decoded, and a
     handler that raises, are answered with the reason: the client's `request` raises RemoteError and the
     server goes on.
     """
@@ -156,7 +153,6 @@ class ZmqServer(Endpoint):
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
         self._may_send = False
-        self._loop: Loop | None = None
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""
@@ -180,36 +176,13 @@ class ZmqServer(Endpoint):
         self._wire.send(Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace"))))
         self._may_send = False
 
-    def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Answer every request with `handler(request)`, here (`blocking`) or in a thread, which is returned.
-
-        The thread is a daemon: join it for a program that does nothing but serve. Raises RuntimeError when it
-        runs.
-        """
-
-        def step(timeout: float) -> None:
-            request = self.recv(timeout)
-            try:
-                self.send(handler(request))
-            except Exception as error:
-                log.exception("%s: the handler failed", self.address)
-                if self._may_send:
-                    self.send_error(f"{type(error).__name__}: {error}")
-
-        if self._loop is None or not self._loop.running:
-            self._loop = Loop(step)
-        return self._loop.start(blocking)
-
-    def stop(self) -> None:
-        """End the loop, after the request in hand; from any thread, the handler's included."""
-        if self._loop is not None:
-            self._loop.stop()
-
-    def close(self, linger: float | None = None) -> None:
-        """Stop the loop and close."""
-        if self._loop is not None:
-            self._loop.join(1.0)
-        super().close(linger)
+    def _handle(self, handler: Callable[[Any], Any], message: Any) -> None:
+        try:
+            self.send(handler(message))
+        except Exception as error:
+            self._count_failure()
+            if self._may_send:
+                self.send_error(f"{type(error).__name__}: {error}")
 
     def _decode_request(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         try:

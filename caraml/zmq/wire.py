@@ -42,17 +42,17 @@ class Wire:
     __slots__ = (
         "__weakref__",
         "_forked",
-        "_send",
-        "_turns",
         "_wait_in",
         "_wait_out",
         "exiting",
         "link",
         "lost_before",
+        "put",
         "receive_part",
         "slice_ms",
         "socket",
         "timeout",
+        "turns",
     )
 
     def __init__(self, socket: ZmqSocket, timeout: float = _FOREVER) -> None:
@@ -63,28 +63,29 @@ class Wire:
         self.exiting = False
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
-        self._send: Any = super(
+        self.put: Any = super(
             zmq.Socket, raw
         ).send  # below pyzmq's draft-option layer: a third of a call's time
         self.receive_part: Any = super(zmq.Socket, raw).recv
         self._wait_in = self._wait_out = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
-        self._turns: list[int] = [1]
+        self.turns: list[int] = [1]
         self._forked = False
         process.close_at_exit(self)
 
     def enter(self) -> None:
         """Take the socket for this thread. Raises ConcurrentUseError, ForkedError, ClosedError."""
         try:
-            self._turns.pop()
+            self.turns.pop()
         except IndexError:
-            raise self._why_not() from None
+            raise self.why_not() from None
 
     def leave(self) -> None:
         """Give the socket back."""
-        self._turns.append(1)
+        self.turns.append(1)
 
-    def _why_not(self) -> Exception:
+    def why_not(self) -> Exception:
+        """Why there is no turn to take."""
         if self._forked:
             return ForkedError(f"{self.socket.address}: made before the fork; make a new one in the child")
         if self.socket.unwrap().closed:
@@ -96,15 +97,15 @@ class Wire:
     def send(self, message: Any, timeout: float | None = None) -> None:
         """Send bytes or Parts. Raises ZmqTimeoutError when no peer takes it, AuthenticationError."""
         try:
-            self._turns.pop()
+            self.turns.pop()
         except IndexError:
-            raise self._why_not() from None
+            raise self.why_not() from None
         try:
             if self.link.fault is not None:
                 raise self.link.fault
             if type(message) is bytes and len(message) < ZERO_COPY:
                 try:
-                    self._send(message)
+                    self.put(message)
                 except zmq.Again:
                     self.send_slowly(message, 0, True, timeout, 1)
                 except zmq.ZMQError as error:
@@ -112,7 +113,13 @@ class Wire:
             else:
                 self._send_large(message, timeout)
         finally:
-            self._turns.append(1)
+            self.turns.append(1)
+
+    def send_again(self, message: bytes, timeout: float | None, error: zmq.ZMQError) -> None:
+        """Go on with a send of a few bytes that failed so. Call between enter() and leave()."""
+        if not isinstance(error, zmq.Again):
+            raise self.failed(error) from error
+        self.send_slowly(message, 0, True, timeout, 1)
 
     def answer(self, message: Parts) -> None:
         """Send between enter() and leave(), as a decoder does that refuses a request."""
@@ -133,7 +140,7 @@ class Wire:
     def send_small(self, part: bytes, timeout: float | None) -> None:
         """One frame of few bytes, the last one. Call between enter() and leave()."""
         try:
-            self._send(part)
+            self.put(part)
         except zmq.Again:
             self.send_slowly(part, 0, True, timeout, 1)
         except zmq.ZMQError as error:
@@ -143,7 +150,7 @@ class Wire:
         """One frame, copied or not. Call between enter() and leave()."""
         copy = copy or size(part) < ZERO_COPY
         try:
-            self._send(part, flags, copy)
+            self.put(part, flags, copy)
         except zmq.Again:
             self.send_slowly(part, flags, copy, timeout, 1)
         except zmq.ZMQError as error:
@@ -170,7 +177,7 @@ class Wire:
     def send_tracked(self, part: Any, flags: int, timeout: float | None) -> Any:
         """One frame, not copied; the tracker of its memory. Call between enter() and leave()."""
         try:
-            return self._send(part, flags, False, True)
+            return self.put(part, flags, False, True)
         except zmq.Again:
             return self.send_slowly(part, flags, False, timeout, 1, True)
         except zmq.ZMQError as error:
@@ -190,7 +197,7 @@ class Wire:
                     raise self.late("a peer to take the message", timeout)
                 self.wait_out(min(SLICE_MS, int(left * 1000) + 1))
             try:
-                return self._send(part, flags, copy, track)
+                return self.put(part, flags, copy, track)
             except zmq.Again:
                 continue
             except zmq.ZMQError as error:
@@ -217,26 +224,25 @@ class Wire:
             raise self.failed(error) from error
         return frame, self.rest() if frame.more else _NO_FRAMES
 
-    def receive_quickly(self, copy: bool) -> Any:
-        """The next frame if it comes within a slice, else None; takes the turn itself.
+    def receive_quickly(self) -> Any:
+        """The next message if it comes within a slice, else None; takes the turn itself.
 
-        With `copy` its bytes, whatever follows them; without it a Frame, and a message of several parts as a
-        list.
+        It is a Frame, or several in a list.
         """
         try:
-            self._turns.pop()
+            self.turns.pop()
         except IndexError:
-            raise self._why_not() from None
+            raise self.why_not() from None
         try:
-            frame = self.receive_part(0, copy)
-            return frame if copy or not frame.more else [frame, *self.rest()]
+            frame = self.receive_part(0, False)
+            return frame if not frame.more else [frame, *self.rest()]
         except zmq.Again:
             self.check()
             return None
         except zmq.ZMQError as error:
             raise self.failed(error) from error
         finally:
-            self._turns.append(1)
+            self.turns.append(1)
 
     def has_more(self) -> bool:
         """Whether more parts follow the frame just received."""
@@ -323,11 +329,11 @@ class Wire:
     def close(self, linger: float | None = None) -> None:
         """Close; `linger` seconds for what is unsent. Waits two slices for another thread's call to end."""
         for _ in range(2 * SLICE_MS // 10):
-            if self._turns or self.socket.unwrap().closed or self._forked:
+            if self.turns or self.socket.unwrap().closed or self._forked:
                 break
             time.sleep(0.01)
-        if self._turns:
-            self._turns.clear()
+        if self.turns:
+            self.turns.clear()
             self.socket.close(None if linger is None else int(linger * 1000))
 
     def at_exit(self, stage: int) -> None:
@@ -337,12 +343,12 @@ class Wire:
 
     def in_use(self) -> bool:
         """Whether another thread still uses the socket."""
-        return not self._turns and not self.socket.unwrap().closed
+        return not self.turns and not self.socket.unwrap().closed
 
     def forget(self) -> None:
         """In a forked child: refuse every further use."""
         self._forked = True
-        self._turns.clear()
+        self.turns.clear()
 
 
 _NO_FRAMES: list[zmq.Frame] = []

@@ -689,7 +689,7 @@ def test_subscriber_gives_what_it_fetched_at_once_in_order_with_its_topic():
     published = [("t", b"%d" % n) for n in range(100)]
     published += [("tu", b"other"), ("t", b"after"), ("t", large), ("t", b""), ("tv", large), ("t", b"z")]
     with (
-        caraml.ZmqPub(port=0) as publisher,
+        caraml.ZmqPub(port=0, hwm=0) as publisher,
         caraml.ZmqSub(address=publisher.address, topic="t") as subscriber,
     ):
         publisher.wait_subscribers(1, timeout=5)

@@ -1,0 +1,268 @@
+"""ZmqPub: every message to every subscriber of its topic; see subscriber.py for the other side.
+
+>>> from caraml.zmq.subscriber import ZmqSub
+>>> publisher = ZmqPub(port=0, serializer="msgpack")
+>>> subscriber = ZmqSub(address=publisher.address, topic="loss", deserializer="msgpack")
+>>> publisher.wait_subscribers(1, timeout=5)
+>>> publisher.pub("loss", 0.5)
+>>> subscriber.recv(timeout=5), subscriber.topic
+(0.5, b'loss')
+>>> publisher.close(); subscriber.close()
+
+**Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in
+order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond
+that, by `policy`:
+
+* `'drop'`: new messages are dropped for the subscribers that are full; others get them. Each ZmqSub counts in
+  `missed` what it was not given;
+* `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of
+  all its topics: no slow motion behind;
+* `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the
+  pace.
+"""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias, Unpack
+
+import zmq
+
+from caraml import serializers
+from caraml.codec.joined import join
+from caraml.codec.parts import Parts, size, view
+from caraml.errors import CaramlError
+from caraml.utils.serializer import str2bytes
+from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.sent import Sent
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.topic_frame import (
+    DETACHED,
+    HEADER_BYTES,
+    INLINE,
+    JOINED,
+    LAST_NUMBER,
+    PARTS,
+    check_topic,
+    header,
+    headers,
+    start,
+)
+from caraml.zmq.wire import ZERO_COPY
+
+Policy: TypeAlias = Literal["drop", "latest", "block"]
+
+BUDGET_BYTES = 64 << 20
+_MOST_QUEUED = 100_000
+_QUEUED_OVERHEAD = 64
+_MOST_TOPICS = 1 << 16
+
+
+class _Topic:
+    """A topic of a publisher, and the headers of its next messages of one frame.
+
+    `publisher` is another one for each topic, so that a subscriber that missed it all does not count wrongly.
+    """
+
+    __slots__ = ("headers", "name", "number", "publisher", "start")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.publisher = secrets.randbits(32)
+        self.start = start(name, INLINE, self.publisher)
+        self.go_on_at(0)
+
+    def go_on_at(self, number: int) -> None:
+        """Give `number` to the next message."""
+        self.number = number & LAST_NUMBER  # the first number of those in `headers`
+        self.headers: Iterator[bytes] = headers(self.start, self.number)
+
+    def next_headers(self) -> bytes:
+        """The next header, where those prepared are used up."""
+        self.go_on_at((self.number | 255) + 1)
+        return next(self.headers)
+
+    def next_number(self) -> int:
+        """The number of the next message, of another kind."""
+        number = self.number_of(next(self.headers, None) or self.next_headers())
+        self.go_on_at(number + 1)
+        return number
+
+    def take_back(self, frame: Any) -> None:
+        """A frame was not sent, so nobody missed it."""
+        self.go_on_at(self.number_of(frame[0] if isinstance(frame, Parts) else frame))
+
+    def number_of(self, frame: Any) -> int:
+        """The number in a frame of this topic."""
+        end = len(self.name) + HEADER_BYTES
+        return int.from_bytes(frame[end - 4 : end], "big")
+
+
+class ZmqPub(Endpoint):
+    """Publishes; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `serializer`, `callback(socket)`, `policy` and `budget_bytes` (see above; an explicit `hwm` replaces the
+    budget), `timeout` seconds that `pub` may block with policy 'block'.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = True,
+        serializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        policy: Policy = "drop",
+        budget_bytes: int = BUDGET_BYTES,
+        timeout: float = -1,
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        if policy not in ("drop", "latest", "block"):
+            raise ValueError(f"policy {policy!r} is none of drop, latest, block")
+        self.policy: Policy = policy
+        self.budget_bytes = budget_bytes
+        self._fixed_hwm = options.get("hwm") is not None
+        self._largest = self._longest_header = 0
+        self._fits = -1  # bytes of data up to which nothing needs to be looked at but the topic
+        self._topics: dict[str | bytes, _Topic] = {}
+        self._subscriptions: Counter[bytes] = Counter()
+        super().__init__(zmq.XPUB, bind, callback, timeout, options)
+        self._encode = serializers.encoder(serializer, self.socket)
+
+    def _prepare(self) -> None:
+        raw = self.socket.unwrap()
+        raw.setsockopt(zmq.XPUB_VERBOSER, 1)
+        raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
+        self._resize(1 << 10)
+
+    def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
+        """Publish; `data` may be changed afterwards.
+
+        Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
+        """
+        message = data if self._encode is None else self._encode(data)
+        known = self._topics.get(topic)
+        if known is None or type(message) is not bytes or len(message) > self._fits:
+            self._publish(topic, message, self._wire.send, timeout)
+            return
+        wire = self._wire
+        try:
+            wire.turns.pop()  # enter() and leave(), without the calls
+        except IndexError:
+            raise wire.why_not() from None
+        frame = (next(known.headers, None) or self._next_headers(known)) + message
+        try:
+            if wire.link.fault is not None:
+                raise wire.link.fault
+            try:
+                wire.put(frame)
+            except zmq.ZMQError as error:
+                wire.send_again(frame, timeout, error)
+        except CaramlError:
+            known.take_back(frame)
+            raise
+        finally:
+            wire.turns.append(1)
+
+    def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> Sent:
+        """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
+        `done`.
+        """
+        message = data if self._encode is None else self._encode(data)
+        return self._publish(topic, message, self._wire.send_uncopied, timeout)
+
+    def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
+        """Wait until `n` subscriptions (to what `topic` begins with, if given) are in force.
+
+        A subscriber of two topics counts twice. Raises ZmqTimeoutError.
+        """
+        deadline = time.monotonic() + timeout
+        while (found := self.subscribers(topic)) < n:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._wire.late(f"{n} subscribers; there are {found}", timeout)
+            self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
+
+    def subscribers(self, topic: str | bytes | None = None) -> int:
+        """The subscriptions in force now (to what `topic` begins with, if given)."""
+        self._wire.enter()
+        try:
+            self._read_subscriptions()
+        finally:
+            self._wire.leave()
+        if topic is None:
+            return self._subscriptions.total()
+        wanted = str2bytes(topic)
+        return sum(count for prefix, count in self._subscriptions.items() if wanted.startswith(prefix))
+
+    def _publish(
+        self, topic: str | bytes, message: Any, send: Callable[..., Any], timeout: float | None
+    ) -> Any:
+        """What is a topic's first message, large, or of several parts."""
+        known = self._topics.get(topic) or self._new_topic(topic)
+        self._wire.enter()
+        try:
+            self._read_subscriptions()
+            frame = self._framed(known, message)
+        finally:
+            self._wire.leave()
+        try:
+            return send(frame, timeout)
+        except CaramlError:
+            known.take_back(frame)
+            raise
+
+    def _framed(self, topic: _Topic, message: Any) -> Any:
+        """A message that is large, of several parts, or larger than any before."""
+        parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
+        nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
+        if nbytes > self._largest:
+            self._resize(nbytes)
+
+        def framed(kind: int, data: Any = b"") -> bytes:
+            return b"".join((header(topic.name, kind, topic.publisher, topic.next_number()), data))
+
+        if type(message) is bytes and len(message) < ZERO_COPY:
+            return framed(INLINE, message)
+        if self.policy == "latest":
+            return framed(JOINED, join(parts))
+        if isinstance(message, Parts):
+            return Parts((framed(PARTS, view(parts[0])), *parts[1:]))
+        return Parts((framed(DETACHED), *parts))
+
+    def _new_topic(self, topic: str | bytes) -> _Topic:
+        name = check_topic(str2bytes(topic))
+        if len(self._topics) >= _MOST_TOPICS:
+            self._topics.clear()  # numbers begin again, so they are another publisher's
+        known = self._topics[topic] = _Topic(name)
+        self._longest_header = max(self._longest_header, len(name) + HEADER_BYTES)
+        self._fits = min(ZERO_COPY - 1, self._largest - self._longest_header)
+        return known
+
+    def _next_headers(self, topic: _Topic) -> bytes:
+        self._read_subscriptions()
+        return topic.next_headers()
+
+    def _resize(self, nbytes: int) -> None:
+        """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes."""
+        self._largest = 1 << (nbytes - 1).bit_length()
+        self._fits = min(ZERO_COPY - 1, self._largest - self._longest_header)
+        if not self._fixed_hwm:
+            queued = self.budget_bytes // (self._largest + _QUEUED_OVERHEAD)
+            self.socket.unwrap().sndhwm = max(1, min(_MOST_QUEUED, queued))
+
+    def _read_subscriptions(self) -> None:
+        """Count them, and keep them from piling up. Call between enter() and leave()."""
+        while (frame := self._wire.receive_now()) is not None:
+            change = frame.bytes
+            if frame.more:
+                self._wire.rest()
+            elif change[:1] == b"\x01":
+                self._subscriptions[change[1:]] += 1
+            elif change[:1] == b"\x00" and self._subscriptions[change[1:]] > 0:
+                self._subscriptions[change[1:]] -= 1
+
+
+def _buffer(message: Any) -> Any:
+    """What can be sent as it is; found out before the topic is sent."""
+    return message if type(message) is bytes else view(message)

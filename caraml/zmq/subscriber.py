@@ -1,0 +1,222 @@
+"""ZmqSub: the messages of its topics; see publisher.py for the promise."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+import zmq
+
+from caraml import serializers
+from caraml.codec.joined import split
+from caraml.codec.parts import Inline
+from caraml.errors import MalformedMessageError
+from caraml.utils.serializer import str2bytes
+from caraml.zmq.endpoint import SocketOptions
+from caraml.zmq.looping import LoopingEndpoint
+from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.topic_frame import DETACHED, INLINE, JOINED, LAST_NUMBER, Head, headers, read_head, start
+from caraml.zmq.wire import LARGE
+
+_MOST_TOPICS = 1 << 16
+_AT_ONCE = 128
+_NOBLOCK = int(zmq.NOBLOCK)
+_NOTHING: Any = object()
+
+
+class _Seen:
+    """A publisher's topic as a subscriber knows it: whether it is wanted, its last message's number."""
+
+    __slots__ = ("number", "start", "wanted")
+
+    def __init__(self, head: Head, wanted: bool) -> None:
+        self.wanted = wanted
+        self.number = head.number - 1
+        self.start = start(head.topic, INLINE, head.publisher)
+
+
+class ZmqSub(LoopingEndpoint):
+    """Subscribes; connects unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
+    `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
+    message. After a `recv`, `topic` is that message's. `missed` counts the messages of subscribed topics,
+    after the first one received, that were not given: dropped because we were too slow, or passed over by
+    'latest'.
+    """
+
+    def __init__(
+        self,
+        *,
+        bind: bool = False,
+        deserializer: serializers.Serializer = None,
+        callback: Callable[[ZmqSocket], object] | None = None,
+        topic: str | bytes | None = None,
+        timeout: float = -1,
+        policy: Literal["all", "latest"] = "all",
+        **options: Unpack[SocketOptions],
+    ) -> None:
+        if policy not in ("all", "latest"):
+            raise ValueError(f"policy {policy!r} is none of all, latest")
+        self.topic = b""
+        self.missed = 0
+        self._ready: deque[bytes] = deque()
+        self._held: bytes | None = None
+        self._flowing: _Seen | None = None
+        self._seen: dict[tuple[bytes, int], _Seen] = {}
+        self._policy = policy
+        self._first_topic = topic
+        self._topics: Counter[bytes] = Counter()
+        super().__init__(zmq.SUB, bind, callback, timeout, options)
+        self._decode_data = serializers.decoder(deserializer, self.socket)
+        self._raw = deserializer is None
+
+    def _prepare(self) -> None:
+        if self._policy == "latest":
+            self.socket.unwrap().setsockopt(zmq.CONFLATE, 1)
+        if self._first_topic is not None:
+            self.subscribe(self._first_topic)
+
+    def subscribe(self, topic: str | bytes) -> None:
+        """Also receive the topics that begin with this one."""
+        self._topics[str2bytes(topic)] += 1
+        self._seen.clear()
+        self._flowing = None
+        self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, str2bytes(topic))
+
+    def unsubscribe(self, topic: str | bytes) -> None:
+        """Take back one `subscribe`."""
+        self._topics -= Counter((str2bytes(topic),))
+        self._seen.clear()
+        self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
+        self._drop_fetched(str2bytes(topic))
+
+    def _drop_fetched(self, unsubscribed: bytes) -> None:
+        """ZeroMQ filters what it holds by the subscriptions in force; so do we what was fetched."""
+        self._flowing = None
+        if self._dropped_by(self.topic, unsubscribed):
+            self._ready.clear()  # they are all of one topic
+        if self._held is not None and self._dropped_by(self._held, unsubscribed):
+            self._wire.enter()
+            try:
+                self._held_message()
+            except MalformedMessageError as error:
+                self._reject(error)
+            finally:
+                self._wire.leave()
+
+    def _dropped_by(self, message: bytes, unsubscribed: bytes) -> bool:
+        return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
+        ready = self._ready
+        while True:
+            if ready:
+                if self._raw:
+                    return ready.popleft()
+                try:
+                    return self._decode_data(Inline(ready.popleft()), ())
+                except MalformedMessageError as error:
+                    self._reject(error)
+            elif self._flowing is not None and timeout is None and self._wire.timeout < 0:
+                self._flow(self._flowing)
+            elif (data := self._next(self._take, timeout, "a message")) is not _NOTHING:
+                return data
+
+    @property
+    def pending(self) -> int:
+        """Messages that were fetched with others: `recv` gives them at once, and a poll of the socket does
+        not tell of them.
+        """
+        return len(self._ready) + (self._held is not None)
+
+    def _receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
+        if self._held is not None:
+            return self._held_message()
+        return super()._receive(timeout, waiting_for)
+
+    def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
+        """The message that was fetched and is not the next of its topic; only its first frame was read."""
+        frame, self._held = Inline(self._held or b""), None
+        return frame, self._wire.rest() if self._wire.has_more() else []
+
+    def _take(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        """The data of a message; what has come after it is fetched with it, where it is more of the same."""
+        whole = frame.bytes if len(frame) < LARGE else frame.buffer
+        head = read_head(whole)
+        if head is None:
+            return self._foreign(whole, rest)
+        seen = self._seen.get((head.topic, head.publisher)) or self._new_seen(head)
+        self.missed += max(0, head.number - seen.number - 1)
+        seen.number = head.number
+        if not seen.wanted:
+            return _NOTHING
+        data = self._decode_payload(head.kind, whole[head.data :], rest)
+        self.topic = head.topic
+        if head.kind == INLINE and type(whole) is bytes and self._policy != "latest":
+            self._fetch(seen, _NOBLOCK)
+        return data
+
+    def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
+        """What a plain ZeroMQ publisher sends: topic, data."""
+        if len(rest) != 1:
+            raise MalformedMessageError("not a message of a ZmqPub")
+        topic = bytes(whole)
+        if not self._wants(topic):
+            return _NOTHING
+        data = self._decode_data(rest[0], ())
+        self.topic = topic
+        return data
+
+    def _flow(self, seen: _Seen) -> None:
+        """What `recv` does most of the time: wait for more of the same topic, a slice at most."""
+        wire = self._wire
+        wire.enter()
+        try:
+            self._fetch(seen, 0)
+            if not self._ready:
+                wire.check()
+        finally:
+            wire.leave()
+
+    def _fetch(self, seen: _Seen, flags: int) -> None:
+        """Receive messages as long as they are the next small ones of the same topic; another one is held for
+        the next `recv`. Only the first may be waited for.
+        """
+        receive, append = self._wire.receive_part, self._ready.append
+        self._flowing = None
+        whole = b""
+        try:
+            for header in headers(seen.start, (seen.number + 1) & LAST_NUMBER, _AT_ONCE):
+                whole = receive(flags)
+                data = whole.removeprefix(header)
+                if data is whole:
+                    self._held = whole
+                    break
+                append(data)
+                flags = _NOBLOCK
+            else:
+                self._flowing = seen if len(whole) < LARGE else None
+        except zmq.Again:
+            self._flowing = seen
+        except zmq.ZMQError:
+            pass  # the next receive says what is wrong
+        seen.number = (seen.number + len(self._ready)) & LAST_NUMBER
+
+    def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
+        if kind == DETACHED and rest:
+            return self._decode_data(rest[0], rest[1:])
+        if kind == JOINED:
+            first, *others = split(payload)
+            return self._decode_data(Inline(first), others)
+        return self._decode_data(Inline(payload), rest)
+
+    def _new_seen(self, head: Head) -> _Seen:
+        if len(self._seen) >= _MOST_TOPICS:
+            self._seen.clear()
+        seen = self._seen[head.topic, head.publisher] = _Seen(head, self._wants(head.topic))
+        return seen
+
+    def _wants(self, topic: bytes) -> bool:
+        """False for what ZeroMQ let through because topic and data together begin with a subscription."""
+        return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
