@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from symphony.backends.kubernetes import conditions, containers, labels, pods
+from symphony.backends.kubernetes import conditions, containers, controllers, labels, pods
 from symphony.backends.kubernetes.client import Body, Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import listing, texts
 from symphony.errors import SymphonyError, UserError
@@ -18,10 +18,14 @@ GONE_DEADLINE = 60.0
 
 @dataclass(frozen=True)
 class Living:
-    """The pods and Services of a namespace by name, as they are now."""
+    """The pods, Services, and Jobs and JobSets of a namespace by name, as they are now.
+
+    Without what something else makes: that goes with its maker.
+    """
 
     pods: Mapping[str, Body]
     services: Mapping[str, Body]
+    keepers: Mapping[str, Body]
 
 
 @cache
@@ -60,9 +64,39 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
 def living(client: Client, namespace: str) -> Living:
     """What there is in the namespace; nothing where it does not exist."""
     found = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
+    found["keepers"] = [
+        *_kept(client, namespace, controllers.JOB),
+        *_kept(client, namespace, controllers.JOB_SET),
+    ]
     return Living(
-        **{kind: {str(each["metadata"]["name"]): each for each in items} for kind, items in found.items()}
+        **{
+            kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
+            for kind, items in found.items()
+        }
     )
+
+
+def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
+    """The Jobs or JobSets of ours; none where the API is not installed or not for us."""
+    try:
+        found = client.items(controllers.path_of(kind, namespace), labelSelector=labels.OURS)
+    except Refused as refused:
+        if refused.status not in (403, 404):
+            raise
+        return []
+    return [{**each, "kind": kind} for each in found]
+
+
+def keepers(client: Client, namespace: str) -> dict[str, Body]:
+    """The Jobs and JobSets of ours that have not given up, by name."""
+    every = [*_kept(client, namespace, controllers.JOB), *_kept(client, namespace, controllers.JOB_SET)]
+    return {str(each["metadata"]["name"]): each for each in every if not controllers.has_failed(each)}
+
+
+def pod_of(client: Client, namespace: str, name: str) -> Body | None:
+    """The pod that the plan calls so: one that a Job made has another name of its own."""
+    items = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
+    return labels.by_pod(items).get(name)
 
 
 def refuse_others(
@@ -71,6 +105,11 @@ def refuse_others(
     """UserError: something of a name that we need is there, and another made it."""
     there: list[tuple[str, Body]] = [
         ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
+    ]
+    there += [
+        (str(live.keepers[each]["kind"]), live.keepers[each])
+        for each in planned["keepers"]
+        if each in live.keepers
     ]
     there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
     for kind, name in (("configmaps", containers.SERVICES_MAP), ("secrets", pods.SECRETS)):
@@ -85,28 +124,41 @@ def refuse_others(
             )
 
 
-def attempt(live: Living, owner: str, name: str) -> str:
+def attempt(live: Living, owner: str, name: str, controller: str = controllers.POD) -> str:
     """Which start of a pod this is: that of the one that lives and is well, else a new one.
 
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
     comes back because it gets another attempt than the one in the state.
     """
-    pod = live.pods.get(name)
-    if pod is not None and labels.belongs_to(pod, owner) and conditions.is_good(pod) and not _ends(pod):
-        return labels.annotation(pod, labels.ATTEMPT) or "1"
+    thing = (live.pods if controller == controllers.POD else live.keepers).get(name)
+    if thing is not None and labels.belongs_to(thing, owner) and _is_well(thing) and not _ends(thing):
+        return labels.annotation(thing, labels.ATTEMPT) or "1"
     return str(int(time.time()))
 
 
-def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> str:
-    """The uid of a living pod of ours that would have to make way for this one; nothing when none has to."""
-    pod = live.pods.get(str(manifest["metadata"]["name"]))
-    if pod is None or not labels.belongs_to(pod, owner):
-        return ""
-    same = all(
-        labels.annotation(pod, name) == labels.annotation(manifest, name)
-        for name in (labels.DIGEST, labels.ATTEMPT)
-    )
-    return "" if same else str(pod["metadata"]["uid"])
+def _is_well(thing: Body) -> bool:
+    if thing.get("kind") in (controllers.JOB, controllers.JOB_SET):
+        return not controllers.has_failed(thing)
+    return conditions.is_good(thing)
+
+
+def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
+    name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
+    found: dict[str, str] = {}
+    for things in (live.pods, live.keepers):
+        thing = things.get(name)
+        if thing is not None and labels.belongs_to(thing, owner) and not _is_made_of(thing, manifest):
+            kind = str(thing.get("kind") or controllers.POD)
+            found[controllers.path_of(kind, namespace, name)] = str(thing["metadata"]["uid"])
+    return found
+
+
+def _is_made_of(thing: Body, manifest: Mapping[str, Any]) -> bool:
+    if (thing.get("kind") or controllers.POD) != manifest["kind"]:
+        return False
+    notes = (labels.DIGEST, labels.ATTEMPT)
+    return all(labels.annotation(thing, note) == labels.annotation(manifest, note) for note in notes)
 
 
 def end_all(client: Client, namespace: str, owner: str) -> None:
@@ -121,7 +173,9 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         client.delete(place, str(found["metadata"]["uid"]))
         await_gone(client, place, str(found["metadata"]["uid"]))
         return
-    end_strays(client, living(client, namespace), namespace, owner, {"pods": (), "services": ()})
+    end_strays(
+        client, living(client, namespace), namespace, owner, {"pods": (), "services": (), "keepers": ()}
+    )
 
 
 def await_gone(client: Client, path: str, uid: str) -> None:
@@ -139,8 +193,8 @@ def end_strays(
 ) -> None:
     """End what an interrupted run of this stack made and the program does not declare; return once gone."""
     strays = [
-        (path_of(kind, namespace, name), str(thing["metadata"]["uid"]))
-        for kind, things in (("pods", live.pods), ("services", live.services))
+        (_place(kind, thing, namespace, name), str(thing["metadata"]["uid"]))
+        for kind, things in (("keepers", live.keepers), ("pods", live.pods), ("services", live.services))
         for name, thing in things.items()
         if name not in planned[kind] and labels.belongs_to(thing, owner)
     ]
@@ -148,6 +202,12 @@ def end_strays(
         client.delete(path, uid)
     for path, uid in strays:
         await_gone(client, path, uid)
+
+
+def _place(kind: str, thing: Body, namespace: str, name: str) -> str:
+    if kind == "keepers":
+        return controllers.path_of(str(thing["kind"]), namespace, name)
+    return path_of(kind, namespace, name)
 
 
 def _ends(thing: Body) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.backends.interface import Link, Recorded
-from symphony.backends.kubernetes import logs, room, why
-from symphony.backends.kubernetes.client import Client, Refused, path_of, pods_path
+from symphony.backends.kubernetes import cluster, logs, room, why
+from symphony.backends.kubernetes.client import Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.errors import SymphonyError
 
@@ -27,26 +27,31 @@ def explain(client: Client, recorded: Recorded, path: str, name: str) -> list[Li
 
 
 def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -> why.Facts:
-    pod = client.find(pods_path(namespace, str(facts["pod_name"])))
+    pod = cluster.pod_of(client, namespace, str(facts["pod_name"]))
+    keeper = str(mapping(facts, "controller").get("kind") or "")
+    kind, name = (keeper, str(facts["pod_name"])) if pod is None and keeper else ("Pod", "")
+    name = name or text(pod, "metadata", "name") or str(facts["pod_name"])
 
     def words(container: str, previous: bool) -> tuple[str, ...]:
-        place = logs.Place(path, str(facts["pod_name"]), container)
+        place = logs.Place(path, name, container)
         return tuple(logs.last_lines(client, namespace, place, _LINES, previous=previous))
 
     return why.Facts(
         path=path,
         recorded=facts,
         pod=pod,
-        events=_events(client, namespace, str(facts["pod_name"]), pod, str(facts.get("uid") or "")),
+        events=_events(client, namespace, kind, name, pod, str(facts.get("uid") or "")),
         words=words,
         room=lambda: _room(client, pod or {}),
     )
 
 
-def _events(client: Client, namespace: str, pod_name: str, pod: Values | None, uid: str) -> list[Values]:
-    """What the cluster said of the pod: of this one, not of an older one of its name."""
+def _events(
+    client: Client, namespace: str, kind: str, name: str, pod: Values | None, uid: str
+) -> list[Values]:
+    """What the cluster said of the pod, or of what should make it; not of an older one of its name."""
     uid = text(pod, "metadata", "uid") or uid
-    selector = f"involvedObject.kind=Pod,involvedObject.name={pod_name}"
+    selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
         found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
     except Refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from symphony.backends.kubernetes.shapes import text
@@ -37,6 +37,18 @@ def of_pod(experiment: str, pod: str) -> dict[str, str]:
 def annotation(thing: Mapping[str, Any], name: str) -> str:
     """What an object says under an annotation; nothing when it does not have it."""
     return text(thing, "metadata", "annotations", name)
+
+
+def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods by what the plan calls them; of several tries of one, the last that is not being ended."""
+    found: dict[str, dict[str, Any]] = {}
+    for pod in sorted(pods, key=_age):
+        found[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
+    return found
+
+
+def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
+    return not text(pod, "metadata", "deletionTimestamp"), text(pod, "metadata", "creationTimestamp")
 
 
 def belongs_to(thing: Mapping[str, Any], owner: str) -> bool:

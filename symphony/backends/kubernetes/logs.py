@@ -13,14 +13,18 @@ from datetime import UTC, datetime
 from itertools import repeat
 
 from symphony.backends.interface import LogLine
-from symphony.backends.kubernetes import conditions
-from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, pods_path
+from symphony.backends.kubernetes import cluster, conditions, controllers, labels
+from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, path_of, pods_path
+from symphony.backends.kubernetes.kept import Kept, Shelf
+from symphony.backends.kubernetes.shapes import text
 from symphony.errors import SymphonyError
 
 _AT_ONCE = 16
 _ROUND = 0.5
 # The API server sends nothing while a process is silent, so silence only means that it is worth a look.
 _SILENCE = 30.0
+# So long a process that is followed may be without a pod: an `up` is replacing it.
+_REPLACED_WITHIN = 5.0
 # A few last lines are there at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
@@ -38,13 +42,17 @@ def merged(
     client: Client,
     namespace: str,
     places: Sequence[Place],
+    owner: str,
     *,
     follow: bool,
     since: float | None,
     tail: int | None,
 ) -> Iterator[LogLine]:
     """The lines of some processes in the order of time; with follow, those to come until all have ended."""
-    readers = [_Reader(client, namespace, place) for place in places]
+    readers = [
+        _Reader(client, namespace, place, Shelf(owner, namespace, f"{place.pod}.{place.container}"))
+        for place in places
+    ]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         pasts = list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
     yield from heapq.merge(*pasts, key=lambda line: line.time or 0)
@@ -95,13 +103,16 @@ def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
 
 
 class _Reader:
-    """One process's log: what is there, then what comes."""
+    """One process's log: what is there and what was read before, then what comes."""
 
-    def __init__(self, client: Client, namespace: str, place: Place) -> None:
+    def __init__(self, client: Client, namespace: str, place: Place, shelf: Shelf) -> None:
         self.place = place
         self._client = client
-        self._pod_path = pods_path(namespace, place.pod)
-        self._log_path = f"{self._pod_path}/log"
+        self._namespace = namespace
+        self._shelf = shelf
+        self._kept = shelf.lines()
+        self._known = set(self._kept)
+        self._uid: str = ""
         # The API server cuts by whole seconds, so what was told is told by time and text.
         self._last = ""
         self._latest = 0.0
@@ -109,41 +120,77 @@ class _Reader:
         self._ends: set[str] = set()
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
-        """The lines there are; of a container that was restarted also those of the start before."""
+        """The lines there are, and those of starts that are gone and were read while they were there.
+
+        Of a container that was restarted also those of the start before.
+        """
         query: dict[str, str] = {} if since is None else {"sinceTime": _written(since)}
         query |= {} if tail is None else {"tailLines": str(tail)}
-        pod = self._pod()
-        if pod is None:
-            return []
         lines: list[LogLine] = []
-        if conditions.status("", self.place.container, pod).restarts:
-            lines += self._read({**query, "previous": "true"})
-        lines += self._read(query)
-        if tail is not None:
-            lines = lines[len(lines) - min(tail, len(lines)) :]
-        ends = [end for end in self._new_ends(pod) if (end.time or 0) >= (since or 0)]
-        return sorted([*lines, *ends], key=lambda line: line.time or 0)
+        for pod in self._pods():
+            self._turn_to(pod)
+            if conditions.status("", self.place.container, pod).restarts:
+                lines += self._read(pod, {**query, "previous": "true"})
+            lines += self._read(pod, query)
+            lines += self._new_ends(pod)
+        lines = sorted([*self._before(lines), *lines], key=lambda line: line.time or 0)
+        lines = [line for line in lines if (line.time or 0) >= (since or 0) or not line.ended]
+        return lines if tail is None else _last_of(lines, tail)
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
         """The lines that come, over restarts, until the process has ended for good or its pod is gone."""
+        gone = 0.0
         while not ended.is_set():
-            yield from self._stream(ended)
-            pod = self._pod()
-            if pod is None:
+            pods = self._pods()
+            if pods:
+                gone = 0.0
+                self._turn_to(pods[-1])
+                yield from self._stream(pods[-1], ended)
+                if (now := self._pods()[-1:]) and self._is_over(now[0]):
+                    yield from self._new_ends(now[0])
+                    since = {"sinceTime": self._last.partition("Z")[0] + "Z"} if self._last else {}
+                    yield from self._read(now[0], since)
+                    return
+                yield from (line for pod in now for line in self._new_ends(pod))
+            elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
                 return
-            yield from self._new_ends(pod)
-            if conditions.status("", self.place.container, pod).state in ("completed", "failed", "lost"):
-                yield from self._read({"sinceTime": self._last.partition("Z")[0] + "Z"} if self._last else {})
-                return
+            gone = gone or (0.0 if pods else time.monotonic())
             time.sleep(_ROUND)
 
-    def _pod(self) -> Body | None:
-        return self._client.find(self._pod_path)
+    def _is_over(self, pod: Body) -> bool:
+        state = conditions.status("", self.place.container, pod).state
+        if state not in ("completed", "failed", "lost"):
+            return False
+        return not controllers.is_kept(pod) or state == "completed" or not self._is_made_again()
 
-    def _read(self, query: dict[str, str]) -> list[LogLine]:
+    def _is_made_again(self) -> bool:
+        return self.place.pod in cluster.keepers(self._client, self._namespace)
+
+    def _pods(self) -> list[Body]:
+        """The pods of the process, the newest last: a Job makes several, one after the other."""
+        selector = f"{labels.POD}={self.place.pod}"
+        items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
+        return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
+
+    def _turn_to(self, pod: Body) -> None:
+        uid = text(pod, "metadata", "uid")
+        if uid != self._uid:
+            self._uid = uid
+            self._last = ""
+            self._told.clear()
+
+    def _before(self, fetched: Sequence[LogLine]) -> Iterator[LogLine]:
+        """The kept lines that the cluster does not have any more."""
+        there = {(line.text, line.time) for line in fetched}
+        for kept in self._kept:
+            moment = conditions.epoch(kept.stamp)
+            if (kept.text, moment) not in there:
+                yield LogLine(self.place.path, kept.text, moment, kept.ended)
+
+    def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
         lines: list[LogLine] = []
         try:
-            with self._client.stream(self._log_path, _SILENCE, **self._query(query)) as stream:
+            with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
                     lines += self._line(raw)
         except Refused as refused:
@@ -154,10 +201,10 @@ class _Reader:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
         return lines
 
-    def _stream(self, ended: threading.Event) -> Iterator[LogLine]:
+    def _stream(self, pod: Body, ended: threading.Event) -> Iterator[LogLine]:
         query = {"follow": "true"} | ({"sinceTime": self._last} if self._last else {})
         try:
-            with self._client.stream(self._log_path, _SILENCE, **self._query(query)) as stream:
+            with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
                     if ended.is_set():
                         return
@@ -173,14 +220,15 @@ class _Reader:
         return {"container": self.place.container, "timestamps": "true", **more}
 
     def _line(self, raw: bytes) -> list[LogLine]:
-        stamp, _, text = raw.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
-        if stamp < self._last or (stamp == self._last and text in self._told):
+        stamp, _, said = raw.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
+        if stamp < self._last or (stamp == self._last and said in self._told):
             return []
         if stamp != self._last:
             self._last, self._told = stamp, set()
-        self._told.add(text)
+        self._told.add(said)
         self._latest = conditions.epoch(stamp) or self._latest
-        return [LogLine(self.place.path, text, self._latest)]
+        self._keep(Kept(self._uid, stamp, said))
+        return [LogLine(self.place.path, said, self._latest)]
 
     def _new_ends(self, pod: Body) -> list[LogLine]:
         """How starts of the process ended, each told once."""
@@ -189,11 +237,30 @@ class _Reader:
             moment = str(ended.get("finishedAt"))
             if moment not in self._ends:
                 self._ends.add(moment)
-                how = conditions.how_it_ended(ended)
+                said = f"ended: {conditions.how_it_ended(ended)}"
                 # The API server cuts this time to whole seconds, which is before the last words.
                 time_of = max(conditions.epoch(moment) or 0, self._latest)
-                found.append(LogLine(self.place.path, f"ended: {how}", time_of, ended=True))
+                found.append(LogLine(self.place.path, said, time_of, ended=True))
+                stamp = datetime.fromtimestamp(time_of, UTC).isoformat()
+                self._keep(Kept(text(pod, "metadata", "uid"), stamp, said, ended=True))
         return found
+
+    def _keep(self, line: Kept) -> None:
+        if line not in self._known:
+            self._known.add(line)
+            self._shelf.add(line)
+
+
+def _log_of(pod: Body) -> str:
+    return f"{pods_path(text(pod, 'metadata', 'namespace'), text(pod, 'metadata', 'name'))}/log"
+
+
+def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
+    """The last lines of a process, and the ends that lie among them."""
+    said = [number for number, line in enumerate(lines) if not line.ended]
+    if tail == 0 or not said:
+        return [line for line in lines[len(lines) - 1 :] if line.ended] if not tail else lines
+    return lines[said[max(0, len(said) - tail)] :]
 
 
 def _written(moment: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, cast
 
-from symphony.backends.kubernetes import volumes
+from symphony.backends.kubernetes import controllers, volumes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import is_label, shown
 from symphony.plan.problems import Problem
@@ -58,6 +58,7 @@ def objections(
     yield from _secrets(spec, secrets)
     for who, thing in _things(spec):
         yield from _pod_settings(who, thing.pod, thing.at)
+        yield from _kept(who, thing, settings)
         for mount in thing.mounts:
             yield from _mount(who, mount, settings)
     for group, process in spec.members():
@@ -182,6 +183,23 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
     for i, toleration in enumerate(pod.tolerations):
         for what, remedy in _toleration(toleration):
             yield Problem(f"{who} tolerates {what}", remedy, (at(f"tolerations {i}"),))
+
+
+def _kept(who: str, thing: _Thing, settings: Settings) -> Objections:
+    """What a Job or a JobSet cannot keep."""
+    if settings.controller != controllers.POD and thing.pod.restart_policy == "Always":
+        yield Problem(
+            f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
+            'say "OnFailure", or leave out the config symphony:controller',
+            (thing.at("restart_policy"),),
+        )
+    longest = controllers.LONGEST_IN_JOB_SET
+    if settings.controller == controllers.JOB_SET and len(thing.name) > longest:
+        yield Problem(
+            f"{who} has a name of {len(thing.name)} letters, and in a JobSet {longest} is the most",
+            "give it a shorter one, or set symphony:controller to Job",
+            (thing.where,),
+        )
 
 
 def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
-from symphony.backends.kubernetes import cluster, conditions, kubeconfig, labels, processes
+from symphony.backends.kubernetes import cluster, conditions, controllers, kept, kubeconfig, labels, processes
 from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
-from symphony.backends.kubernetes.shapes import listing, text
+from symphony.backends.kubernetes.shapes import Values, listing, text
 from symphony.errors import SymphonyError, UserError
 
-POD_TYPE = "kubernetes:core/v1:Pod"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
+_BETWEEN = "its Job makes another pod"
 PROVIDER_TYPE = "pulumi:providers:kubernetes"
 
 
@@ -31,7 +31,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             }
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
-        elif resource.type == POD_TYPE and _is_ours(resource):
+        elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             found.update(_processes(resource))
     return Recorded(owner, namespace, found, reach=reach) if namespace else None
@@ -47,9 +47,12 @@ def broken(recorded: Recorded) -> dict[str, str]:
     """path -> why the next `up` starts this process again although its settings did not change."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.launched_as)
+    replaced = _kept(client, recorded, pods)
     found: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         pod = pods.get(facts["pod_name"])
+        if facts["pod_name"] in replaced:
+            continue
         if pod is None:
             found[path] = "its pod is gone"
         elif not conditions.is_good(pod):
@@ -77,7 +80,13 @@ def logs(
         for path, facts in ((path, recorded.processes[path]) for path in paths)
     ]
     return log_lines.merged(
-        client_for(recorded), recorded.launched_as, places, follow=follow, since=since, tail=tail
+        client_for(recorded),
+        recorded.launched_as,
+        places,
+        recorded.owner,
+        follow=follow,
+        since=since,
+        tail=tail,
     )
 
 
@@ -91,7 +100,7 @@ def watch(
     def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
         complaints.clear()
         complaints.update(_events(client, recorded.launched_as, pods))
-        return tuple(_status_of(recorded, pods, complaints))
+        return tuple(_status_of(recorded, pods, complaints, _kept(client, recorded, pods)))
 
     return watching.watch(
         client, recorded.launched_as, _pod_names(recorded), look, complaints, patience, limit
@@ -145,6 +154,7 @@ def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     client = client_for(recorded) if recorded is not None else client_of("", "")
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
     cluster.end_all(client, launched_as, owner)
+    kept.forget(owner, launched_as)
     return sum(len(listing(pod, "spec", "containers")) for pod in ours)
 
 
@@ -168,10 +178,9 @@ def client_for(recorded: Recorded) -> Client:
     return client
 
 
-def pods_of(client: Client, namespace: str) -> dict[str, Body]:
-    """The pods of ours in a namespace by name."""
-    items = client.items(path_of("pods", namespace), labelSelector=labels.OURS)
-    return {text(each, "metadata", "name"): each for each in items}
+def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
+    """The pods of ours in a namespace by what the plan calls them."""
+    return labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
 
 
 def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) -> list[ProcessStatus]:
@@ -181,7 +190,8 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
             raise away[reach]
         client = client_for(recorded)
         pods = pods_of(client, recorded.launched_as)
-        return _status_of(recorded, pods, _events(client, recorded.launched_as, pods))
+        replaced = _kept(client, recorded, pods)
+        return _status_of(recorded, pods, _events(client, recorded.launched_as, pods), replaced)
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -190,22 +200,47 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
 
 
 def _status_of(
-    recorded: Recorded, pods: Mapping[str, Body], events: Mapping[str, str]
+    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, str]
 ) -> list[ProcessStatus]:
     return [
-        conditions.status(path, facts["container_name"], pods.get(facts["pod_name"]), events)
+        ProcessStatus(path, "waiting", ready=False, why=replaced[facts["pod_name"]])
+        if facts["pod_name"] in replaced
+        else conditions.status(path, facts["container_name"], pods.get(facts["pod_name"]), events)
         for path, facts in recorded.processes.items()
     ]
 
 
-def _events(client: Client, namespace: str, pods: Mapping[str, Body]) -> dict[str, str]:
+def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, str]:
+    """The pods for which a Job or JobSet makes another, with why it is not there; asked where one may."""
+    missing = {
+        str(facts["pod_name"])
+        for facts in recorded.processes.values()
+        if facts.get("controller") and _is_replaced(pods.get(str(facts["pod_name"])))
+    }
+    if not missing:
+        return {}
+    made = missing & set(cluster.keepers(client, recorded.launched_as))
+    refusals = _warnings(client, recorded.launched_as, "Job") if made else {}
+    return {name: refusals.get(name, _BETWEEN) for name in made}
+
+
+def _is_replaced(pod: Values | None) -> bool:
+    """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
+    return pod is None or not conditions.is_good(pod)
+
+
+def _events(client: Client, namespace: str, pods: Mapping[str, Values]) -> dict[str, str]:
     """The name of a pod -> the newest warning about it; asked only where nothing else tells."""
     if not any(conditions.complains(pod) for pod in pods.values()):
         return {}
+    return _warnings(client, namespace, "Pod")
+
+
+def _warnings(client: Client, namespace: str, kind: str) -> dict[str, str]:
+    """The name of each object of a kind -> the newest warning about it."""
+    selector = f"involvedObject.kind={kind},type=Warning"
     try:
-        found = client.get(
-            path_of("events", namespace), fieldSelector="involvedObject.kind=Pod,type=Warning", limit=500
-        )
+        found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
     except Refused:
         return {}
     every = sorted(listing(found, "items"), key=lambda event: text(event, "lastTimestamp"))

@@ -10,17 +10,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symphony.backends.kubernetes import labels
+from symphony.backends.kubernetes.controllers import kept_by, pod_in
 from symphony.backends.kubernetes.pods import digest
 from symphony.backends.kubernetes.shapes import listing, texts
 
 # A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
-SETTINGS = ("image", "command", "args", "env", "resources", "mounts", "container", "pod", "group")
+SETTINGS = (
+    "image",
+    "command",
+    "args",
+    "env",
+    "resources",
+    "mounts",
+    "container",
+    "pod",
+    "group",
+    "controller",
+)
 _OWN = ("name", "image", "command", "args", "env", "resources", "volumeMounts")
 
 
 def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, dict[str, Any]]:
-    """path -> the settings of each process of a pod."""
-    spec: Mapping[str, Any] = manifest["spec"]
+    """path -> the settings of each process of a pod, or of the Job or JobSet that makes it."""
+    spec: Mapping[str, Any] = pod_in(manifest)["spec"]
+    kept = {"controller": kept_by(manifest)}
     containers: list[Mapping[str, Any]] = spec["containers"]
     rest = {name: value for name, value in spec.items() if name != "containers"}
     digests = {str(each["name"]): digest(each) for each in containers}
@@ -29,13 +42,13 @@ def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, di
         name = str(each["name"])
         path = f"{group}/{name}" if group else name
         others = {other: value for other, value in digests.items() if other != name}
-        found[path] = {**_of_container(each), "pod": rest, "group": others}
+        found[path] = {**_of_container(each), "pod": rest, "group": others, **kept}
     return found
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings in which two differ; for each of them the pod is replaced."""
-    return [name for name in SETTINGS if old.get(name) != new.get(name)]
+    return [name for name in SETTINGS if (old.get(name) or None) != (new.get(name) or None)]
 
 
 def group_of(manifest: Mapping[str, Any]) -> str | None:

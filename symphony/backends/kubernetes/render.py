@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes import containers, labels, pods, services
+from symphony.backends.kubernetes.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan
 from symphony.plan.services import variables
@@ -18,7 +19,10 @@ _LEVEL = "pod-security.kubernetes.io"
 
 @dataclass(frozen=True)
 class Manifests:
-    """Every object of an experiment; services and pods by their names, a pod with its group or None."""
+    """Every object of an experiment; services and pods by their names, a pod with its group or None.
+
+    Where a Job or JobSet makes a pod, that stands in its place.
+    """
 
     namespace: Manifest | None
     variables: Manifest
@@ -52,7 +56,10 @@ def render(
         else None,
         services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
         pods={
-            each.name: (each.group, pods.pod(plan, each, settings, owner, attempt(each.name)))
+            each.name: (
+                each.group,
+                controlled(pods.pod(plan, each, settings, owner, attempt(each.name)), settings.controller),
+            )
             for each in every
         },
     )

@@ -10,6 +10,7 @@ from symphony.errors import UserError
 from symphony.plan.names import nearest
 
 EXPOSE = ("ClusterIP", "NodePort", "LoadBalancer")
+CONTROLLERS = ("Pod", "Job", "JobSet")
 POD_SECURITY = ("baseline", "restricted", "privileged")
 DEFAULT_GRACE = 5
 # Clones what mount_git_repo names; a registry of one's own is said with symphony:gitImage.
@@ -24,6 +25,7 @@ class Settings:
     source_ranges:    who may reach a LoadBalancer; one that everybody may reach has to be asked for.
     pod_security:     the Pod Security level of the namespace; host paths need "privileged".
     create_namespace: False where an administrator made the namespace and gave the user a Role in it.
+    controller:       what makes the pods: a Job makes another for one that was lost with its machine.
     grace:            seconds between asking a process to end and ending it.
     """
 
@@ -33,6 +35,7 @@ class Settings:
     pod_security: str = "baseline"
     pull_secrets: tuple[str, ...] = ()
     create_namespace: bool = True
+    controller: str = "Pod"
     grace: int = DEFAULT_GRACE
     git_image: str = GIT_IMAGE
 
@@ -56,6 +59,7 @@ def read(setting: Callable[[str], str | None]) -> Settings:
         pod_security=_word(setting, "podSecurity", POD_SECURITY),
         pull_secrets=_list(setting("pullSecrets")),
         create_namespace=_word(setting, "createNamespace", ("true", "false")) == "true",
+        controller=_word(setting, "controller", CONTROLLERS),
         grace=_grace(setting("grace")),
         git_image=setting("gitImage") or GIT_IMAGE,
     )

@@ -60,7 +60,7 @@ def _versions(client: Client, namespace: str, limit: float) -> Iterator[Mapping[
         found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
         items: list[Body] = found.get("items") or []
         pods = {text(each, "metadata", "name"): each for each in items}
-        yield pods
+        yield labels.by_pod(pods.values())
         yield from _changes(client, namespace, pods, text(found, "metadata", "resourceVersion"), until)
 
 
@@ -86,7 +86,7 @@ def _changes(
                     pods.pop(text(pod, "metadata", "name"), None)
                 else:
                     pods[text(pod, "metadata", "name")] = pod
-                yield pods
+                yield labels.by_pod(pods.values())
     except (OSError, ValueError, Unreachable):
         # The listing that follows says whether the server is still there.
         time.sleep(0.5)

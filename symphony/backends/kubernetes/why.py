@@ -86,6 +86,10 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         made = conditions.epoch(text(facts.pod, "metadata", "creationTimestamp"))
         yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
         return
+    if refused := facts.said("FailedCreate"):
+        remedy = "Kubernetes tries again by itself once nothing stands against it"
+        yield Link("created", f"no: {text(refused, 'message')}", _time(refused), True, remedy=remedy)
+        return
     told = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
     remedy = f"`symphony up {name}` makes it again"
     yield Link("created", "yes, and its pod is gone since", None, True, tuple(told[-3:]), remedy)

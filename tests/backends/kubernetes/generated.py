@@ -31,6 +31,7 @@ PATH = st.from_regex(r"/[a-z]{1,8}(/[a-z.]{1,8}){0,2}", fullmatch=True)
 IMAGE = st.sampled_from(
     ["busybox", "localhost:5000/symphony/busybox:1", "a.b/c/d_e:v1.2", "x@sha256:" + "0" * 64, "Upper/case"]
 )
+CONTROLLER = st.sampled_from(["Pod", "Job"])
 NAME = st.one_of(st.none(), LABEL)
 
 MOUNT: st.SearchStrategy[Mount] = st.one_of(

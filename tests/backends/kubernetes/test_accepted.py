@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from symphony.backends.kubernetes import render, target
+from symphony.backends.kubernetes import controllers, render, target
 from symphony.backends.kubernetes.client import Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
-from tests.backends.kubernetes.generated import experiments
+from tests.backends.kubernetes.generated import CONTROLLER, experiments
 from toolchain.kubernetes.fixtures import Access
 
 pytestmark = pytest.mark.kubernetes
@@ -37,8 +38,9 @@ def place(
     kubectl("delete", "namespace", name, "--wait=false")
 
 
-def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec) -> None:
-    client, namespace, chosen = place
+def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, controller: str) -> None:
+    client, namespace, level = place
+    chosen = dataclasses.replace(level, controller=controller)
     where = target.target(spec, chosen, namespace, secrets={"/etc/hostname": 10})
     if found := problems(spec, where):
         event("refused by the plan")
@@ -50,24 +52,28 @@ def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec) -> None:
     for manifest in manifests.all():
         namespaced = manifest["kind"] != "Namespace"
         path = path_of(f"{manifest['kind'].lower()}s", namespace) if namespaced else ""
+        if manifest["kind"] in controllers.TYPES:
+            path = controllers.path_of(manifest["kind"], namespace)
         if namespaced:
             client.request("POST", path, {"dryRun": "All"}, manifest)
 
 
-@given(experiments())
+@given(experiments(), CONTROLLER)
 @_QUICK
-def test_what_is_planned_is_accepted(place: tuple[Client, str, Settings], spec: ExperimentSpec) -> None:
-    judged(place, spec)
+def test_what_is_planned_is_accepted(
+    place: tuple[Client, str, Settings], spec: ExperimentSpec, controller: str
+) -> None:
+    judged(place, spec, controller)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@given(experiments())
+@given(experiments(), CONTROLLER)
 @_SLOW
 def test_what_is_planned_is_accepted_at_length(
-    place: tuple[Client, str, Settings], spec: ExperimentSpec
+    place: tuple[Client, str, Settings], spec: ExperimentSpec, controller: str
 ) -> None:
-    judged(place, spec)
+    judged(place, spec, controller)
 
 
 def test_a_namespace_is_accepted(cluster: Access) -> None:

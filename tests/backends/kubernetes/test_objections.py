@@ -82,6 +82,22 @@ def test_secrets_that_no_secret_can_hold_are_refused() -> None:
     assert "where the experiment's secrets lie" in what
 
 
+def test_what_a_job_cannot_keep_is_refused() -> None:
+    def always(experiment: Experiment) -> None:
+        experiment.new_process("a").restart_policy("Always")
+        group = experiment.new_process_group("g")
+        group.restart_policy("Always")
+        group.new_process("w")
+
+    assert said(always) == []
+    assert len(said(always, controller="Job")) == 2
+    assert "comes to an end" in said(always, controller="Job")[0]
+    assert said(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
+    assert said(lambda e: e.new_process("a" * 63), controller="Job") == []
+    (what,) = said(lambda e: e.new_process("a" * 52), controller="JobSet")
+    assert "in a JobSet 51 is the most" in what
+
+
 def test_a_host_path_is_allowed_by_name() -> None:
     assert said(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
 
@@ -121,6 +137,7 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
         ({"expose": "Nodeport!"}, "Did you mean NodePort"),
         ({"expose": "LoadBalancer"}, "open to the whole internet"),
         ({"expose": "LoadBalancer", "sourceRanges": "here"}, "no range of addresses"),
+        ({"controller": "job-set"}, "Did you mean JobSet"),
         ({"podSecurity": "none"}, "baseline, restricted, privileged"),
         ({"grace": "soon"}, "no number of seconds"),
     ],

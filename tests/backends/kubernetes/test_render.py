@@ -72,6 +72,29 @@ def test_everything_restricted_and_outside(snapshot) -> None:
     assert found.all() == snapshot
 
 
+@pytest.mark.parametrize("controller", ["Job", "JobSet"])
+def test_everything_of_a_job(snapshot, controller: str) -> None:
+    experiment = Experiment("rl")
+    experiment.new_process("once", command="true")
+    retried = experiment.new_process("retried", command="true", env={"X": 1})
+    retried.restart_policy("OnFailure")
+    experiment.new_process_group("pool").new_process("w").binds("s")
+    found = manifests(experiment, controller=controller)
+    assert [manifest for _, manifest in found.pods.values()] == snapshot
+
+
+@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+def test_what_is_read_off_a_manifest_is_what_was_rendered(controller: str) -> None:
+    """The same settings whatever makes the pod, but for what makes it."""
+    kinds = {}
+    for each in ("Pod", controller):
+        group, manifest = manifests(whole(), controller=each).pods["agents"]
+        kinds[each] = processes.processes_of(manifest, group)
+    plain, kept = kinds["Pod"]["agents/agent-0"], kinds[controller]["agents/agent-0"]
+    assert processes.differing(plain, kept) == (["controller"] if controller != "Pod" else [])
+    assert kept["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
+
+
 def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("a")

@@ -1,0 +1,113 @@
+"""Pods kept by a Job or a JobSet, on request: their manifests and places; render, cluster ask. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from symphony.backends.kubernetes import labels
+from symphony.backends.kubernetes.pods import EXISTS, digest
+from symphony.backends.kubernetes.shapes import listing, mapping, text
+
+Manifest = dict[str, Any]
+
+POD, JOB, JOB_SET = "Pod", "Job", "JobSet"
+_APIS = {POD: "v1", JOB: "batch/v1", JOB_SET: "jobset.x-k8s.io/v1alpha2"}
+JOB_SET_API = f"/apis/{_APIS[JOB_SET]}"
+# The type of a resource in the engine's state -> the kind that it is.
+KINDS = {
+    "kubernetes:core/v1:Pod": POD,
+    "kubernetes:batch/v1:Job": JOB,
+    f"kubernetes:{_APIS[JOB_SET]}:JobSet": JOB_SET,
+}
+TYPES = {kind: type_ for type_, kind in KINDS.items()}
+# How often a process with restart_policy("OnFailure") is started anew; then it has failed.
+RETRIES = 6
+_MEMBER = "w"
+# What a JobSet adds to its name for that of a pod: -w-0-0-abcde.
+LONGEST_IN_JOB_SET = 63 - len(f"-{_MEMBER}-0-0-abcde")
+
+
+def controlled(pod: Manifest, controller: str) -> Manifest:
+    """The pod, or the Job or JobSet that makes it and makes another when its machine is lost."""
+    if controller == POD:
+        return pod
+    job = _job_spec(pod)
+    spec = job if controller == JOB else _job_set_spec(pod, job)
+    metadata = pod["metadata"]
+    notes = {**metadata["annotations"], labels.DIGEST: digest(spec)}
+    return {
+        "apiVersion": _APIS[controller],
+        "kind": controller,
+        "metadata": {**metadata, "annotations": notes},
+        "spec": spec,
+    }
+
+
+def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod that a manifest is or makes, under the name and with the notes of the manifest."""
+    spec: Mapping[str, Any] = manifest["spec"]
+    if manifest.get("kind") == JOB_SET:
+        spec = listing(spec, "replicatedJobs")[0]["template"]["spec"]
+    if manifest.get("kind") in (JOB, JOB_SET):
+        spec = spec["template"]["spec"]
+    return {"metadata": manifest["metadata"], "spec": spec}
+
+
+def kept_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What keeps the pod, as a setting of its processes; nothing for a pod of its own."""
+    kind, spec = manifest.get("kind"), mapping(manifest, "spec")
+    if kind == JOB_SET:
+        spec = mapping(listing(spec, "replicatedJobs")[0], "template", "spec")
+    return {} if kind not in (JOB, JOB_SET) else {"kind": kind, "retries": int(spec.get("backoffLimit") or 0)}
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Where objects of a kind are."""
+    api = _APIS[kind]
+    base = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    place = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
+    return f"{place}/{quote(name, safe='')}" if name else place
+
+
+def has_failed(thing: Mapping[str, Any]) -> bool:
+    """Whether a Job or JobSet has given up."""
+    every = listing(thing, "status", "conditions")
+    return any(each.get("type") == "Failed" and each.get("status") == "True" for each in every)
+
+
+def is_kept(pod: Mapping[str, Any]) -> bool:
+    """Whether something else makes this pod and makes it again."""
+    return any(each.get("controller") for each in listing(pod, "metadata", "ownerReferences"))
+
+
+def _job_spec(pod: Manifest) -> dict[str, Any]:
+    """A Job that makes a pod, and another when that was driven off its machine; after a failure on request.
+
+    Every try is a pod of its own, so that the logs of those that failed stay.
+    """
+    metadata = pod["metadata"]
+    notes = {
+        name: value for name, value in metadata["annotations"].items() if name not in (*EXISTS, labels.DIGEST)
+    }
+    again = text(pod, "spec", "restartPolicy") == "OnFailure"
+    failed = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
+    driven_off = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    return {
+        "backoffLimit": RETRIES if again else 0,
+        "podFailurePolicy": {"rules": [driven_off] if again else [driven_off, failed]},
+        "template": {
+            "metadata": {"labels": metadata["labels"], "annotations": notes},
+            "spec": {**pod["spec"], "restartPolicy": "Never"},
+        },
+    }
+
+
+def _job_set_spec(pod: Manifest, job: dict[str, Any]) -> dict[str, Any]:
+    marks = {"labels": labels.of_object(pod["metadata"]["namespace"])}
+    return {
+        "network": {"enableDNSHostnames": False},
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": [{"name": _MEMBER, "replicas": 1, "template": {"metadata": marks, "spec": job}}],
+    }

@@ -1,0 +1,159 @@
+"""`symphony:controller: Job` on the real cluster: what was driven off its machine comes back by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
+from tests.backends.kubernetes.test_why import steps
+from tests.desk import SYMPHONY, Desk, wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def jobs(desk: Desk, stack: str) -> str:
+    """A stack whose pods are made by Jobs."""
+    desk.config(stack, controller="Job")
+    return stack
+
+
+def pods(live: Live, namespace: str) -> dict[str, str]:
+    """What the plan calls a pod -> its uid, of those that are not being ended."""
+    every = [each["metadata"] for each in live("pods", namespace)]
+    return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
+
+
+def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
+    body = (
+        '{"apiVersion":"policy/v1","kind":"Eviction",'
+        f'"metadata":{{"name":"{pod}","namespace":"{namespace}"}}}}'
+    )
+    kubectl("create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", "-f", "-", stdin=body)
+
+
+def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) -> None:
+    up(desk, jobs, PAIR, code=0)
+    assert {each["metadata"]["name"] for each in live("jobs", jobs)} == {"server", "pool"}
+    before = pods(live, jobs)
+    up(desk, jobs, PAIR, code=0)
+    assert pods(live, jobs) == before
+
+    edited = PAIR.replace(
+        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
+    )
+    assert "2 restart" in desk_plan(desk, jobs, edited)
+    up(desk, jobs, edited, code=0)
+    after = pods(live, jobs)
+    assert [name for name in before if before[name] != after[name]] == ["pool"]
+
+    assert f"SYMPH_ALPHA_HOST=alpha.{jobs}.svc" in desk.symphony("logs", jobs, "server").out
+    found = steps(desk, jobs, "pool/w0")
+    assert list(found)[-1] == "ready"
+    assert found["created"]["what"].startswith("pod pool-")
+    desk.symphony("delete", jobs, "-y", timeout=120)
+    assert live("pods", jobs) == live("jobs", jobs) == []
+
+
+def desk_plan(desk: Desk, stack: str, program: str) -> str:
+    desk.write(program)
+    return desk.symphony("plan", stack).out
+
+
+def test_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
+    desk: Desk, jobs: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(
+        desk,
+        jobs,
+        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "hostname; sleep 999"])',
+        code=0,
+    )
+    (pod,) = live("pods", jobs)
+    name = pod["metadata"]["name"]
+    wait_for(lambda: name in desk.symphony("logs", jobs).out, 20, "its first word")
+    evict(kubectl, jobs, name)
+    wait_for(lambda: pods(live, jobs).get("a") not in (None, pod["metadata"]["uid"]), 60, "another pod")
+    becomes(desk, jobs, "a", "running")
+    (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
+    said = wait_for(
+        lambda: (out := desk.symphony("logs", jobs).out).count("a-") > 1 and out, 20, "the second word"
+    )
+    words = [line for line in said.splitlines() if line.startswith("a-")]
+    assert words == [name, new["metadata"]["name"]]
+
+
+def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, jobs: str, live: Live) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
+    up(desk, jobs, program, code=1)
+    assert becomes(desk, jobs, "a", "failed")["why"] == "exit 3: no"
+    wait_for(lambda: live("jobs", jobs)[0]["status"].get("conditions"), 20, "the Job gives up")
+    assert len(live("pods", jobs)) == 1
+    before = pods(live, jobs)
+    up(desk, jobs, program, code=1)
+    assert pods(live, jobs)["a"] != before["a"]
+
+
+def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
+    desk: Desk, jobs: str, live: Live
+) -> None:
+    up(
+        desk,
+        jobs,
+        """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "echo try; exit 3"]).restart_policy("OnFailure")
+""",
+        code=1,
+    )
+    wait_for(lambda: len(live("pods", jobs)) > 1, 60, "a second try")
+    assert desk.processes(jobs)["a"]["state"] == "waiting"
+    wait_for(lambda: desk.symphony("logs", jobs).out.splitlines().count("try") > 1, 20, "both can be read")
+
+
+def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(desk: Desk, stack: str, live: Live) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(desk, stack, program, code=0)
+    for controller in ("Job", "Pod"):
+        desk.config(stack, controller=controller)
+        desk.write(program)
+        process = desk.start([str(SYMPHONY), "up", stack, "-y"])
+        most = 0
+        while process.poll() is None:
+            running = [
+                each
+                for each in live("pods", stack)
+                if any("running" in c["state"] for c in each["status"].get("containerStatuses", ()))
+            ]
+            most = max(most, len(running))
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        assert "controller: " in out
+        assert most == 1
+        becomes(desk, stack, "a", "running")
+        assert len(live("pods", stack)) == 1
+        assert len(live("jobs", stack)) == (controller == "Job")
+
+
+def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
+    desk: Desk, jobs: str, kubectl: Callable[..., str]
+) -> None:
+    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(desk, jobs, one, code=0)
+    kubectl("-n", jobs, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", jobs, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    said = up(desk, jobs, one + '; e.new_process("b", command="true")', code=1)
+    assert "exceeded quota: few" in said
+    created = steps(desk, jobs, "b")["created"]
+    assert created["broken"]
+    assert "exceeded quota: few" in created["what"]
+
+
+def test_a_job_set_that_is_not_installed_is_one_line(desk: Desk, stack: str, live: Live) -> None:
+    desk.config(stack, controller="JobSet")
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    assert "JobSet is not installed in this cluster (symphony:controller)." in said
+    assert "set symphony:controller to Job" in said
+    assert live("pods", stack) == []
