@@ -65,7 +65,8 @@ class Client:
 
     def delete(self, path: str, uid: str = "", grace: int | None = None) -> None:
         """Delete one object, only if it is still the one of this uid; what is gone is no error."""
-        body: Body = {"propagationPolicy": "Background"}
+        # A Job is only gone when its pods are.
+        body: Body = {"propagationPolicy": "Foreground" if path.startswith("/apis/") else "Background"}
         if uid:
             body["preconditions"] = {"uid": uid}
         if grace is not None:

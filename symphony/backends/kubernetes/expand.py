@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.kubernetes import cluster, facts, kubeconfig, processes, render, settings
-from symphony.backends.kubernetes.client import Client, client_of, pods_path
+from symphony.backends.kubernetes import cluster, controllers, facts, kubeconfig, processes, render, settings
+from symphony.backends.kubernetes.client import Client, client_of
 from symphony.backends.kubernetes.cluster import Living
 from symphony.backends.kubernetes.render import Manifest, Manifests
 from symphony.backends.kubernetes.target import target as target_of
+from symphony.errors import UserError
 from symphony.plan.plan import Plan
 from symphony.plan.target import Target
 from symphony.plan.types import checked
@@ -43,9 +44,14 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     chosen = settings.read(context.setting)
     clean, _ = checked(spec)
     sizes, unreadable = facts.sizes(clean)
-    refusal = cluster.why_not_ours(
-        _reach(context).client, context.launched_as, context.owner, create=chosen.create_namespace
-    )
+    client = _reach(context).client
+    if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
+        raise UserError(
+            "JobSet is not installed in this cluster",
+            where="symphony:controller",
+            remedy="Install it, or set symphony:controller to Job",
+        )
+    refusal = cluster.why_not_ours(client, context.launched_as, context.owner, create=chosen.create_namespace)
     return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
 
 
@@ -59,7 +65,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
         plan,
         chosen,
         owner,
-        attempt=lambda name: cluster.attempt(live, owner, name),
+        attempt=lambda name: cluster.attempt(live, owner, name, chosen.controller),
         files=facts.contents(plan.secrets),
     )
     planned = _planned(manifests)
@@ -110,9 +116,10 @@ class _Maker:
         namespace: pulumi.Resource | None,
     ) -> None:
         hooks = None
-        if uid := cluster.stale(self.live, self.owner, manifest):
-            self.stale[manifest["metadata"]["name"]] = uid
-            hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(manifest, uid)])
+        if in_the_way := cluster.stale(self.live, self.owner, manifest):
+            self.stale.update(in_the_way)
+            name = manifest["metadata"]["name"]
+            hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(name, in_the_way)])
         self._object(
             manifest,
             parent,
@@ -122,20 +129,18 @@ class _Maker:
             hooks=hooks,
         )
 
-    def _make_way(self, manifest: Manifest, uid: str) -> pulumi.ResourceHook:
+    def _make_way(self, name: str, in_the_way: Mapping[str, str]) -> pulumi.ResourceHook:
         """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
 
         One that the state knows the engine has ended itself by then. The engine calls one such hook after the
         other, so the first asks all that are in the way to end.
         """
-        metadata = manifest["metadata"]
-        namespace, name = metadata["namespace"], metadata["name"]
 
         def make_way(_: pulumi.ResourceHookArgs) -> None:
             while self.stale:
-                other, its_uid = self.stale.popitem()
-                self.client.delete(pods_path(namespace, other), its_uid)
-            cluster.await_gone(self.client, pods_path(namespace, name), uid)
+                self.client.delete(*self.stale.popitem())
+            for path, uid in in_the_way.items():
+                cluster.await_gone(self.client, path, uid)
 
         return pulumi.ResourceHook(f"make-way-{name}", make_way)
 
@@ -159,14 +164,18 @@ class _Maker:
             custom_timeouts=pulumi.CustomTimeouts(create=_SECONDS, update=_SECONDS, delete=_SECONDS),
             hooks=hooks,
         )
-        kind = f"kubernetes:core/v1:{manifest['kind']}"
-        return pulumi.CustomResource(kind, manifest["metadata"]["name"], dict(manifest), options)
+        kind = str(manifest["kind"])
+        type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
+        return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
     """The names of what will be there, by kind."""
+    pods: dict[str, list[str]] = {"pods": [], "keepers": []}
+    for name, (_, manifest) in manifests.pods.items():
+        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(name)
     return {
-        "pods": list(manifests.pods),
+        **pods,
         "services": list(manifests.services),
         "configmaps": [manifests.variables["metadata"]["name"]],
         "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
