@@ -46,7 +46,7 @@ def black_hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_a_server_that_says_nothing_is_an_error_in_time(start: Callable[..., Plugin], black_hole: str):
+def test_f68_a_server_that_says_nothing_is_an_error_in_time(start: Callable[..., Plugin], black_hole: str):
     plugin, began = start().configure(kubeconfig=reaching(black_hole)), time.monotonic()
     with pytest.raises(grpc.RpcError, match="does not answer"):
         plugin.create(CONFIG)
@@ -110,7 +110,7 @@ class Forgetful:
 
 
 @pytest.mark.kubernetes
-def test_a_lost_answer_makes_no_second_object_and_loses_none(
+def test_f67_a_lost_answer_makes_no_second_object_and_loses_none(
     cluster: Access, namespace: str, start: Callable[..., Plugin], live: Any
 ):
     kubeconfig = yaml.safe_load(Path(cluster.kubeconfig).read_text())
@@ -136,7 +136,7 @@ def test_a_lost_answer_makes_no_second_object_and_loses_none(
 @pytest.mark.parametrize(
     "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=str
 )
-def test_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, folder: Path, kills: int):
+def test_f67_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, folder: Path, kills: int):
     script = ("-m", "tests.toolchain.kill_api_server", str(folder), str(kills))
     said = json.loads(elsewhere.run(sys.executable, *script, timeout=1000))
     assert said["equal"], said

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.kubernetes import cluster, controllers, facts, kubeconfig, processes, render, settings
+from symphony.backends.kubernetes import (
+    anew,
+    cluster,
+    controllers,
+    facts,
+    kubeconfig,
+    processes,
+    render,
+    settings,
+)
 from symphony.backends.kubernetes.client import Client, client_of
 from symphony.backends.kubernetes.cluster import Living
 from symphony.backends.kubernetes.render import Manifest, Manifests
@@ -120,14 +129,7 @@ class _Maker:
             self.stale.update(in_the_way)
             name = manifest["metadata"]["name"]
             hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(name, in_the_way)])
-        self._object(
-            manifest,
-            parent,
-            after,
-            namespace,
-            replaced_for=["spec", 'metadata.annotations["symphony/attempt"]'],
-            hooks=hooks,
-        )
+        self._object(manifest, parent, after, namespace, replaced_for=["spec"], hooks=hooks)
 
     def _make_way(self, name: str, in_the_way: Mapping[str, str]) -> pulumi.ResourceHook:
         """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
@@ -151,7 +153,7 @@ class _Maker:
         after: list[pulumi.Resource],
         namespace: pulumi.Resource | None,
         *,
-        replaced_for: list[str] | None = None,
+        replaced_for: Sequence[str] = (),
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.CustomResource:
         options = pulumi.ResourceOptions(
@@ -160,13 +162,14 @@ class _Maker:
             depends_on=after,
             deleted_with=namespace,
             delete_before_replace=True,
-            replace_on_changes=replaced_for,
+            replace_on_changes=[anew.MARK, *replaced_for],
             custom_timeouts=pulumi.CustomTimeouts(create=_SECONDS, update=_SECONDS, delete=_SECONDS),
             hooks=hooks,
         )
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
-        return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
+        manifest = anew.marked(self.client, self.live.services, manifest)
+        return pulumi.CustomResource(type_, manifest["metadata"]["name"], manifest, options)
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:

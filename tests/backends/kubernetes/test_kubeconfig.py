@@ -69,12 +69,12 @@ def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
     ("text", "words"),
     [("echo no session >&2; exit 1", "gave no token: no session"), ("echo nonsense", "gave no token")],
 )
-def test_an_auth_plugin_that_fails_is_quoted(tmp_path: Path, text: str, words: str) -> None:
+def test_f74_an_auth_plugin_that_fails_is_quoted(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words):
         access(plugin(tmp_path, text))
 
 
-def test_an_auth_plugin_that_is_missing_is_named() -> None:
+def test_f74_an_auth_plugin_that_is_missing_is_named() -> None:
     with pytest.raises(SymphonyError, match="needs gke-auth-nowhere, which is not on PATH") as error:
         access({"exec": {"command": "gke-auth-nowhere", "installHint": "Get it from the cloud"}})
     assert error.value.remedy == "Get it from the cloud"

@@ -84,7 +84,7 @@ def test_edits_touch_only_what_they_are_about(desk: Desk, stack: str, live: Live
     assert live("pods", stack) == []
 
 
-def test_a_pod_that_is_lost_comes_back_and_alone(
+def test_f62_a_pod_that_is_lost_comes_back_and_alone(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(desk, stack, PAIR)
@@ -99,7 +99,7 @@ def test_a_pod_that_is_lost_comes_back_and_alone(
     assert after["pool"] != before["pool"]
 
 
-def test_each_trouble_is_told_in_its_own_words(desk: Desk, stack: str) -> None:
+def test_f61_f64_f65_each_trouble_is_told_in_its_own_words(desk: Desk, stack: str) -> None:
     said = up(
         desk,
         stack,
@@ -218,7 +218,7 @@ def test_no_key_of_the_kubeconfig_is_in_the_state(desk: Desk, stack: str, cluste
         assert secret[:60] not in file.read_text(errors="replace"), file
 
 
-def test_a_namespace_that_is_not_ours_is_left_alone(
+def test_f71_a_namespace_that_is_not_ours_is_left_alone(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
 ) -> None:
     kubectl("create", "namespace", stack)
@@ -230,7 +230,7 @@ def test_a_namespace_that_is_not_ours_is_left_alone(
     assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
 
 
-def test_two_stacks_cannot_share_a_namespace(desk: Desk, stack: str) -> None:
+def test_f71_two_stacks_cannot_share_a_namespace(desk: Desk, stack: str) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="true")'
     up(desk, stack, program)
     other = f"{stack}-other"
@@ -240,7 +240,7 @@ def test_two_stacks_cannot_share_a_namespace(desk: Desk, stack: str) -> None:
     assert f"belongs to kube/{stack}" in said
 
 
-def test_a_user_without_the_right_is_told_which(desk: Desk, stack: str, cluster: Cluster) -> None:
+def test_f73_a_user_without_the_right_is_told_which(desk: Desk, stack: str, cluster: Cluster) -> None:
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     desk.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
@@ -275,14 +275,14 @@ def black_hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
+def test_f68_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="does not answer"):
         Client(Access(black_hole)).get(path_of("pods", "x"))
     assert time.monotonic() - began < 30
 
 
-def test_a_black_hole_ends_every_command_in_time(
+def test_f68_a_black_hole_ends_every_command_in_time(
     desk: Desk, stack: str, black_hole: str, tmp_path: Path
 ) -> None:
     up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["99"])')
@@ -295,7 +295,7 @@ def test_a_black_hole_ends_every_command_in_time(
     assert "does not answer" in said
 
 
-def test_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
+def test_f74_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(_kubeconfig("http://127.0.0.1:1")))
     with pytest.raises(SymphonyError, match='has no context "b"') as error:

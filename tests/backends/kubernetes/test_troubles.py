@@ -37,7 +37,7 @@ def lines(said: str) -> list[str]:
     return [each for each in said.splitlines() if each.startswith("symphony: ")]
 
 
-def test_unschedulable_with_the_words_of_the_scheduler(desk: Desk, stack: str) -> None:
+def test_f65_unschedulable_with_the_words_of_the_scheduler(desk: Desk, stack: str) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)'
     line = line_of(up(desk, stack, program, code=1), "a")
     assert "waiting: Unschedulable: 0/5 nodes are available: " in line
@@ -45,7 +45,7 @@ def test_unschedulable_with_the_words_of_the_scheduler(desk: Desk, stack: str) -
     assert f"symphony why {stack} a" in line
 
 
-def test_an_image_that_is_not_there_is_named_within_a_minute(desk: Desk, stack: str) -> None:
+def test_f64_an_image_that_is_not_there_is_named_within_a_minute(desk: Desk, stack: str) -> None:
     """With the patience that everybody has."""
     desk.config(stack, patience="60")
     program = (
@@ -57,7 +57,7 @@ def test_an_image_that_is_not_there_is_named_within_a_minute(desk: Desk, stack: 
     assert "localhost:5000/no/such:1: not found" in line
 
 
-def test_a_crash_loop_with_the_last_lines_of_its_log(desk: Desk, stack: str) -> None:
+def test_f61_a_crash_loop_with_the_last_lines_of_its_log(desk: Desk, stack: str) -> None:
     said = up(
         desk,
         stack,
@@ -74,7 +74,7 @@ with Experiment("e") as e:
     assert said.splitlines()[at + 1 : at + 4] == ["    | line 2", "    | line 3", "    | line 4"]
 
 
-def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
+def test_f66_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(desk, stack, SLEEPER)
@@ -110,7 +110,7 @@ def test_pod_security_of_the_namespace_refuses_in_its_own_words(
     assert "symphony:podSecurity restricted" in line
 
 
-def test_a_forbidden_verb_is_named_with_its_resource(
+def test_f73_a_forbidden_verb_is_named_with_its_resource(
     desk: Desk, stack: str, place: str, cluster: Cluster, kubectl: Callable[..., str]
 ) -> None:
     if not cluster.user_kubeconfig:
@@ -132,7 +132,7 @@ def test_a_forbidden_verb_is_named_with_its_resource(
     assert place in line
 
 
-def test_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
+def test_f68_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
     desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     with between(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):

@@ -81,7 +81,7 @@ def test_every_trouble_is_the_last_link_of_its_chain(desk: Desk, stack: str) -> 
     assert f"symphony logs {stack} bad" in said[-1]
 
 
-def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
+def test_f63_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
     desk: Desk, stack: str, kubectl: Callable[..., str]
 ) -> None:
     up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])')
@@ -96,7 +96,7 @@ def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
     assert f"symphony up {stack}" in created["remedy"]
 
 
-def test_a_process_that_a_quota_kept_out_is_told_so(
+def test_f66_a_process_that_a_quota_kept_out_is_told_so(
     desk: Desk, stack: str, kubectl: Callable[..., str]
 ) -> None:
     one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
@@ -109,7 +109,7 @@ def test_a_process_that_a_quota_kept_out_is_told_so(
     assert created["more"] == ["the quota few is used up: pods 1 of 1"]
 
 
-def test_a_server_that_does_not_answer_is_the_broken_link(
+def test_f68_a_server_that_does_not_answer_is_the_broken_link(
     desk: Desk, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from symphony.backends.interface import Recorded

@@ -1,0 +1,65 @@
+"""A way to the API server that breaks when it is told to; tests of broken connections ask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+
+@contextlib.contextmanager
+def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
+    """A kubeconfig whose way to the server goes through us, and what cuts every connection there is."""
+    content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
+    cluster = content["clusters"][0]["cluster"]
+    target = urlsplit(cluster["server"])
+    ends: list[socket.socket] = []
+
+    def cut() -> int:
+        """How many connections that were."""
+        found, ends[:] = list(ends), []
+        for each in found:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        return len(found) // 2
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(
+            target=_accept, args=(server, (target.hostname, target.port), ends), daemon=True
+        ).start()
+        cluster |= {
+            "server": f"https://127.0.0.1:{server.getsockname()[1]}",
+            "tls-server-name": target.hostname,
+        }
+        file = folder / "relayed.json"
+        file.write_text(json.dumps(content))
+        yield str(file), cut
+        cut()
+
+
+def _accept(server: socket.socket, target: tuple[str, int], ends: list[socket.socket]) -> None:
+    while True:
+        try:
+            near, _ = server.accept()
+            far = socket.create_connection(target)
+        except OSError:
+            return
+        ends += (near, far)
+        for source, sink in ((near, far), (far, near)):
+            threading.Thread(target=_pass, args=(source, sink), daemon=True).start()
+
+
+def _pass(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while content := source.recv(65536):
+            sink.sendall(content)
+    for each in (source, sink):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
