@@ -3,11 +3,12 @@ here.
 
 To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
 
-* the transport admits nobody else: inproc, ipc (0600, this user), or CURVE with an allow-list (`keys=`); or
+* the transport admits nobody else: inproc, or CURVE with an allow-list (`keys=`); or
 * the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
-  16
-  characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
-  that the programs of one user on one machine need no setting.
+  16 characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
+  that the programs of one user on one machine need no setting; or
+* it came over an ipc path (0600, this user's) and no key can be had. Where one can, ipc is signed as well:
+  whoever binds a path in a folder of everybody's first is who connectors talk to.
 
 Anything else is a malformed message: counted and dropped, never loaded. The signature covers the pickle, not
 the bulk of its arrays (which cannot run anything), and does not stop a listener on the path from repeating a
@@ -43,8 +44,7 @@ def pickle_codec(
 
     Raises PickleRefusedError where no key can be had and one is needed.
     """
-    key = key or (None if trusted else signing_key(address))
-
+    key = key or (None if trusted else _key_for(address))
     large = [False]
 
     def encode(value: object) -> bytes | Parts:
@@ -85,6 +85,15 @@ def pickle_codec(
 def _sign(key: bytes, stream: bytes | memoryview, buffers: Sequence[Buffer]) -> bytes:
     lengths = struct.pack(f"<{len(buffers)}Q", *map(size, buffers))
     return hashlib.blake2b(lengths + stream if lengths else stream, key=key, digest_size=_TAG).digest()
+
+
+def _key_for(address: str) -> bytes | None:
+    try:
+        return signing_key(address)
+    except PickleRefusedError:
+        if address.startswith("ipc://") and not address.startswith("ipc://@"):  # an abstract name has no mode
+            return None
+        raise
 
 
 def signing_key(address: str) -> bytes:

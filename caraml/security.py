@@ -96,6 +96,10 @@ class Gate:
         self._contexts.add(context)
         return True
 
+    def disclaim(self, context: zmq.Context[Any]) -> None:
+        """Take back a claim."""
+        self._contexts.discard(context)
+
     def open_domain(self, keys: Keys) -> bytes:
         """A domain in which the allowed of `keys` are admitted."""
         keys.allowed()

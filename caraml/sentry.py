@@ -14,7 +14,7 @@ from typing import Any
 import zmq
 
 from caraml import process
-from caraml.errors import AuthenticationError
+from caraml.errors import AuthenticationError, SocketError
 from caraml.security import Gate
 
 log = logging.getLogger("caraml")
@@ -33,6 +33,7 @@ _REFUSALS = {
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no key, another security mechanism, or not ZeroMQ",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
 }
+_ZAP = "inproc://zeromq.zap.01"
 _event = struct.Struct("=Hi")  # as ZeroMQ writes it; pyzmq's own reader loads asyncio
 _PATIENCE = 2  # handshakes closed without a reason before a connector calls it a refusal: servers do restart
 
@@ -122,13 +123,22 @@ class Sentry:
         self._ask("monitor", monitor, link)
 
     def guard(self, context: zmq.Context[Any], gate: Gate) -> None:
-        """Answer for `gate` who may connect to the sockets of this context that ask for keys."""
+        """Answer for `gate` who may connect to the sockets of this context that ask for keys.
+
+        Raises SocketError where the program's own context has an authenticator of its own.
+        """
         with self._lock:
             answers: zmq.Socket[Any] | None = (
                 _private_socket(context, zmq.REP) if gate.claim(context) else None
             )
             if answers is not None:
-                answers.bind("inproc://zeromq.zap.01")
+                try:
+                    answers.bind(_ZAP)
+                except zmq.ZMQError as error:
+                    answers.close(0)
+                    gate.disclaim(context)
+                    reason = "the context given has an authenticator already; give another or none"
+                    raise SocketError(error.errno, f"{_ZAP}: {reason}") from error
         if answers is not None:
             self._ask("zap", answers, gate)
 

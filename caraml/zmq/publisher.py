@@ -198,7 +198,7 @@ class ZmqPub(Endpoint):
     def _publish(
         self, topic: str | bytes, message: Any, send: Callable[..., Any], timeout: float | None
     ) -> Any:
-        """What is a topic's first message, large, or of several parts."""
+        """Publish a topic's first message, or one that is large or of several parts."""
         known = self._topics.get(topic) or self._new_topic(topic)
         self._wire.enter()
         try:
@@ -259,8 +259,14 @@ class ZmqPub(Endpoint):
                 self._wire.rest()
             elif change[:1] == b"\x01":
                 self._subscriptions[change[1:]] += 1
-            elif change[:1] == b"\x00" and self._subscriptions[change[1:]] > 0:
-                self._subscriptions[change[1:]] -= 1
+            elif change[:1] == b"\x00":
+                self._unsubscribed(change[1:])
+
+    def _unsubscribed(self, prefix: bytes) -> None:
+        if self._subscriptions[prefix] > 1:
+            self._subscriptions[prefix] -= 1
+        else:
+            del self._subscriptions[prefix]  # topics may come and go for as long as the program runs
 
 
 def _buffer(message: Any) -> Any:

@@ -107,7 +107,11 @@ class ZmqSocket:
             self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode)
         except zmq.ZMQError as error:
             raise SocketError(error.errno, f"{self.address}: no socket: {error.strerror}") from error
-        self._configure(hwm, where.is_ipv6)
+        try:
+            self._configure(hwm, where.is_ipv6)
+        except BaseException:
+            self._raw.close(0)
+            raise
 
     def _configure(self, hwm: int | None, ipv6: bool) -> None:
         raw = self._raw
@@ -135,10 +139,8 @@ class ZmqSocket:
 
     @property
     def trusted(self) -> bool:
-        """True where only this process, this user (a 0600 ipc path) or holders of an allowed key can be the
-        peer.
-        """
-        return self.scheme in ("ipc", "inproc") or self.keys is not None
+        """True where only this process or holders of an allowed key can be the peer."""
+        return self.scheme == "inproc" or self.keys is not None
 
     def unwrap(self) -> zmq.Socket[Any]:
         """The pyzmq socket."""

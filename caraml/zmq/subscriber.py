@@ -14,10 +14,21 @@ from caraml.utils.serializer import str2bytes
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.topic_frame import DETACHED, INLINE, JOINED, LAST_NUMBER, Head, headers, read_head, start
+from caraml.zmq.topic_frame import (
+    DETACHED,
+    INLINE,
+    JOINED,
+    LAST_NUMBER,
+    PARTS,
+    Head,
+    headers,
+    read_head,
+    start,
+)
 from caraml.zmq.wire import LARGE
 
 _MOST_TOPICS = 1 << 16
+_MOST_TOPIC_BYTES = 16 << 20
 _AT_ONCE = 128
 _NOBLOCK = int(zmq.NOBLOCK)
 _NOTHING: Any = object()
@@ -63,6 +74,7 @@ class ZmqSub(LoopingEndpoint):
         self._held: bytes | None = None
         self._flowing: _Seen | None = None
         self._seen: dict[tuple[bytes, int], _Seen] = {}
+        self._seen_bytes = 0
         self._policy = policy
         self._first_topic = topic
         self._topics: Counter[bytes] = Counter()
@@ -175,7 +187,7 @@ class ZmqSub(LoopingEndpoint):
         try:
             self._fetch(seen, 0)
             if not self._ready:
-                wire.check()
+                wire.after_slice()
         finally:
             wire.leave()
 
@@ -206,14 +218,18 @@ class ZmqSub(LoopingEndpoint):
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
             return self._decode_data(rest[0], rest[1:])
-        if kind == JOINED:
+        if kind == JOINED and not rest:
             first, *others = split(payload)
             return self._decode_data(Inline(first), others)
-        return self._decode_data(Inline(payload), rest)
+        if kind == INLINE or (kind == PARTS and rest):
+            return self._decode_data(Inline(payload), rest)
+        raise MalformedMessageError(f"a published message of kind {kind} in {1 + len(rest)} parts")
 
     def _new_seen(self, head: Head) -> _Seen:
-        if len(self._seen) >= _MOST_TOPICS:
+        self._seen_bytes += len(head.topic)
+        if len(self._seen) >= _MOST_TOPICS or self._seen_bytes > _MOST_TOPIC_BYTES:
             self._seen.clear()
+            self._seen_bytes = len(head.topic)
         seen = self._seen[head.topic, head.publisher] = _Seen(head, self._wants(head.topic))
         return seen
 

@@ -237,7 +237,7 @@ class Wire:
             frame = self.receive_part(0, False)
             return frame if not frame.more else [frame, *self.rest()]
         except zmq.Again:
-            self.check()
+            self.after_slice()
             return None
         except zmq.ZMQError as error:
             raise self.failed(error) from error
@@ -293,6 +293,11 @@ class Wire:
                 f"{self.socket.address}: {nbytes} bytes in {count + 1} parts, over the limits"
             )
         return frames
+
+    def after_slice(self) -> None:
+        """Look around, and wait whole slices from now on. Raises what `check` does."""
+        self.check()
+        self.wait_in(self.slice_ms)
 
     def check(self) -> None:
         """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError."""

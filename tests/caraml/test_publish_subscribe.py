@@ -152,3 +152,32 @@ def test_plain_publishers_are_understood_between_ours():
 
 def test_a_topic_frame_fits_where_zeromq_keeps_small_messages_without_an_allocation():
     assert topic_frame.HEADER_BYTES + len(b"t") + 16 <= 33
+
+
+@pytest.mark.parametrize("frames", [[77], [1], [2, b"x"], [3], [0, b"x"]])
+def test_kinds_that_do_not_fit_their_parts_are_rejected(frames):
+    with zmq.Context() as context, context.socket(zmq.PUB) as attacker:
+        attacker.linger = 0
+        port = attacker.bind_to_random_port("tcp://127.0.0.1")
+        with caraml.ZmqSub(port=port, topic="t") as subscriber:
+            time.sleep(0.3)
+            kind, *rest = frames
+            attacker.send_multipart([header(b"t", kind, 7, 0) + b"data", *rest])
+            attacker.send_multipart([b"t", b"plain"])
+            assert subscriber.recv(timeout=5) == b"plain"
+            assert subscriber.rejected == 1
+
+
+def test_what_is_remembered_of_topics_is_bounded(pair):
+    publisher, subscriber = pair
+    for n in range(400):
+        publisher.pub(b"t%d" % n + bytes(65_000), b"x")
+        subscriber.recv()
+    assert sum(len(topic) for topic, _ in subscriber._seen) <= 16 << 20
+    for n in range(100):
+        subscriber.subscribe(f"t{n}")
+        subscriber.unsubscribe(f"t{n}")
+    deadline = time.monotonic() + 5
+    while publisher.subscribers() != 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(publisher._subscriptions) == 1

@@ -439,6 +439,16 @@ def test_r12_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, 
     assert server.line() == "AuthenticationError True"
 
 
+@pytest.mark.timeout(20)
+def test_r12_a_context_with_an_authenticator_of_its_own_is_refused(tmp_path):
+    make_keys(tmp_path)
+    with zmq.Context() as context, context.socket(zmq.REP) as authenticator:
+        authenticator.bind("inproc://zeromq.zap.01")
+        for _ in range(2):
+            with pytest.raises(caraml.SocketError, match="authenticator"):
+                caraml.ZmqPuller(port=0, keys=tmp_path, context=context)
+
+
 class Canary:
     """Unpickled, it leaves a file."""
 
@@ -477,9 +487,62 @@ def test_r13_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     with pytest.raises(caraml.PickleRefusedError, match="msgpack"):
         caraml.ZmqPuller(port=0, deserializer="pickle")
+    with pytest.raises(caraml.PickleRefusedError, match="@r13"):
+        caraml.ZmqPuller(address=f"ipc://@r13-{os.getpid()}", deserializer="pickle")
+    with caraml.ZmqPuller(address=f"ipc://{tmp_path}/r13", deserializer="pickle") as puller:
+        caraml.ZmqPusher(address=puller.address, serializer="pickle").push({2})
+        assert puller.pull(timeout=5) == {2}
     with caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller:
         caraml.ZmqPusher(address="inproc://r13", serializer="pickle").push({1})
         assert puller.pull(timeout=5) == {1}
+
+
+@pytest.mark.timeout(20)
+def test_r13_who_took_an_ipc_path_first_runs_nothing_in_its_connectors(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    canary = tmp_path / "canary"
+    with zmq.Context() as context, context.socket(zmq.REP) as stranger:
+        stranger.linger, stranger.rcvtimeo = 0, 5000
+        stranger.bind(f"ipc://{tmp_path}/taken")
+        address = f"ipc://{tmp_path}/taken"
+        asking = caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5)
+
+        def answer():
+            stranger.recv()
+            stranger.send(b"\xca\x04\x00" + pickle.dumps(Canary(canary)))
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(caraml.MalformedMessageError, match="not signed"):
+            asking.request(1)
+        answering.join(5)
+        asking.close(0)
+    assert not canary.exists()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("receive", ["pull", "recv"])
+def test_waiting_without_a_deadline_costs_nothing_after_one_with(receive):
+    with caraml.ZmqPub(address="inproc://idle") as publisher, caraml.ZmqPuller(port=0) as puller:
+        subscriber = caraml.ZmqSub(address="inproc://idle", topic="")
+        publisher.wait_subscribers(1, timeout=5)
+        publisher.pub("t", b"first")
+        assert subscriber.recv() == b"first"
+        waiting = puller.pull if receive == "pull" else subscriber.recv
+        with pytest.raises(caraml.ZmqTimeoutError):
+            waiting(timeout=0)
+        got = []
+        thread = threading.Thread(target=lambda: got.append(waiting()))
+        before = time.process_time()
+        thread.start()
+        time.sleep(1)
+        assert time.process_time() - before < 0.3
+        publisher.pub("t", b"x")
+        with caraml.ZmqPusher(address=puller.address) as pusher:
+            pusher.push(b"x")
+            thread.join(5)
+        assert got == [b"x"]
+        subscriber.close()
 
 
 EXITS = {
