@@ -101,13 +101,13 @@ class Listing:
 
 def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
     """One client call, its commands separated by ";" items; prepare raises the limits of the server."""
-    command = [tmux(), "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
+    words = command(server, arguments)
     if prepare:
-        command = ["/bin/sh", "-c", PREPARE, *command]
+        words = ["/bin/sh", "-c", PREPARE, *words]
     try:
         # Its own session: the end of the engine must not take a client down in the middle.
         done = subprocess.run(
-            command,
+            words,
             cwd=paths.home(),
             env=clean_environment(),
             stdin=subprocess.DEVNULL,
@@ -127,6 +127,11 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
     if done.returncode:
         raise _failure(server, done.stderr or done.stdout)
     return done.stdout.decode(errors="replace")
+
+
+def command(server: str, arguments: Sequence[str]) -> list[str]:
+    """The words that say something to the server."""
+    return [tmux(), "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
 
 
 def list_panes(server: str) -> Listing:

@@ -41,7 +41,7 @@ def quote(text: bytes) -> bytes:
 
 def shell(inputs: WindowInputs) -> str:
     """Lines of the user run in bash where there is one, for `source` and its like; all else in /bin/sh."""
-    return _bash() if inputs.preamble or inputs.script else "/bin/sh"
+    return bash() if inputs.preamble or inputs.script else "/bin/sh"
 
 
 def caller() -> Caller:
@@ -51,7 +51,8 @@ def caller() -> Caller:
 
 
 @lru_cache(maxsize=1)
-def _bash() -> str:
+def bash() -> str:
+    """The shell that runs lines of the user."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin") or "/bin/sh"
 
 

@@ -91,10 +91,10 @@ class Client:
                 ) from error
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + pause > deadline:
-                    raise self._unreachable(error) from error
+                    raise self.unreachable(error) from error
             else:
                 if status not in _AWAY or time.monotonic() + pause > deadline:
-                    return _judged(status, raw)
+                    return judged(status, raw)
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
 
@@ -107,13 +107,13 @@ class Client:
         connection: http.client.HTTPConnection | None = None
         try:
             try:
-                connection = self._connected(silence)
+                connection = self.connected(silence)
                 connection.request("GET", _target(path, query), headers=dict(self.access.headers))
                 answer = connection.getresponse()
                 refusal = answer.read() if answer.status >= 400 else b""
             except (OSError, http.client.HTTPException) as error:
-                raise self._unreachable(error) from error
-            _judged(answer.status, refusal or b"{}")
+                raise self.unreachable(error) from error
+            judged(answer.status, refusal or b"{}")
             yield iter(answer)
         finally:
             if connection is not None:
@@ -128,7 +128,7 @@ class Client:
             headers["Content-Type"] = "application/json"
         try:
             if connection is None:
-                connection = self._own.connection = self._connected(ANSWER_DEADLINE)
+                connection = self._own.connection = self.connected(ANSWER_DEADLINE)
             connection.request(verb, target, content, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
@@ -138,7 +138,8 @@ class Client:
                 connection.close()
             raise
 
-    def _connected(self, silence: float) -> http.client.HTTPConnection:
+    def connected(self, silence: float) -> http.client.HTTPConnection:
+        """A new connection of the caller's own, on which waiting ends after so many seconds."""
         server, proxy = urlsplit(self.access.server), urlsplit(self.access.proxy)
         host = proxy.netloc.rpartition("@")[2] or server.netloc
         if self.access.trust is None:
@@ -152,7 +153,8 @@ class Client:
         connection.sock.settimeout(silence)
         return connection
 
-    def _unreachable(self, error: Exception) -> Unreachable:
+    def unreachable(self, error: Exception) -> Unreachable:
+        """What to raise when the server did not answer."""
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Unreachable(
             f"the API server {self.access.server} does not answer: {why.lower()}",
@@ -196,7 +198,8 @@ def _target(path: str, query: Mapping[str, str | int] | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _judged(status: int, raw: bytes) -> Body:
+def judged(status: int, raw: bytes) -> Body:
+    """The answer as plain values. Refused: the server said no."""
     try:
         body: Body = json.loads(raw)
     except ValueError:
