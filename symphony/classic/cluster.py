@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from symphony.backends.inside import Streams
 from symphony.backends.interface import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
 from symphony.components.experiment import Experiment
@@ -15,12 +19,14 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import delete as deletion
 from symphony.operations import logs as output
 from symphony.operations import ls as listing
-from symphony.operations import matching, stacks
+from symphony.operations import matching, scp, ssh, stacks, switch
+from symphony.operations.exec import execute
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
 from symphony.operations.targets import Target
 from symphony.operations.up import Ended, up
+from symphony.operations.visit import external_address
 from symphony.paths import PLAN_FILE_VARIABLE
 from symphony.plan.worlds import DEFAULT, FETCHING, world_named
 
@@ -127,10 +133,42 @@ class Cluster:
         )
         return (line.text for line in lines)
 
+    def exec_command(
+        self, name: str, process: str, command: Sequence[str] | str, process_group: str | None = None
+    ) -> int:
+        """Run a command in a process, on the terminal or the pipes of this program; its exit code.
+
+        A command that is one string is split at its blanks as a shell would; no shell runs it.
+        """
+        words = shlex.split(command) if isinstance(command, str) else [*command]
+        return execute(self._stack(name), _path(process, process_group), words, _streams())
+
+    def login(self, name: str, process: str, process_group: str | None = None) -> int:
+        """Let the person at the terminal work in a process until they leave."""
+        return ssh.login(self._stack(name), _path(process, process_group), _streams())
+
+    def transfer_file(self, name: str, source: str | Path, target: str | Path) -> None:
+        """Copy a file or folder; one of the two is `process:path`. UserError: no such file or process."""
+        for _ in scp.copy(self._stack(name), scp.sides(str(source), str(target))):
+            pass
+
     def external_url(self, name: str, service: str) -> str:
-        """Where a service can be reached from outside, as host:port. UserError: no such service."""
-        addresses = stacks.addresses(self._stack(name))
-        return addresses[matching.match(service, addresses, "service")]
+        """Where a service can be reached from outside, as host:port.
+
+        UserError: no such service, or it can only be reached through a forwarded port.
+        """
+        return external_address(self._stack(name), service)
+
+    def current_experiment(self) -> str | None:
+        """The name of the experiment that is meant where none is named; None when there is no such one."""
+        try:
+            return stacks.one(None).shown
+        except UserError:
+            return None
+
+    def set_experiment(self, name: str) -> None:
+        """From now on this experiment is meant where none is named. UserError: there is none such."""
+        switch.remember(self._stack(name).name)
 
     def fuzzy_match_experiment(self, name: str) -> str:
         """The full name of the experiment that is meant. UserError: none or several."""
@@ -201,6 +239,11 @@ def _own_environment() -> Generator[None]:
         yield
     finally:
         os.environ.pop(PLAN_FILE_VARIABLE, None)
+
+
+def _streams() -> Streams:
+    sys.stdout.flush()
+    return Streams(terminal=os.isatty(0) and os.isatty(1))
 
 
 def _path(process: str, group: str | None) -> str:

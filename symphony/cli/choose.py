@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+import typer
+
+from symphony.backends.inside import Streams
 from symphony.cli.screen import clean
 from symphony.operations import stacks
-from symphony.operations.matching import AmbiguousError
+from symphony.operations.matching import AmbiguousError, match
+
+_T = TypeVar("_T")
 
 
 def experiment(said: str | None) -> stacks.Stack:
     """The experiment a person means."""
+    return asking(stacks.one, said)
+
+
+def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
+    """The process that `[EXPERIMENT] PROCESS` means, and its experiment."""
+    if not 1 <= len(words) <= 2:
+        raise typer.BadParameter("name one process, or an experiment and a process")
+    stack = experiment(words[0] if len(words) == 2 else None)
+    return stack, process_of(stack, words[-1])
+
+
+def process_of(stack: stacks.Stack, said: str) -> str:
+    """The path of the process of an experiment that a person means."""
+    known = stack.recorded.processes if stack.recorded else ()
+    return asking(lambda name: match(name or "", known, "process"), said)
+
+
+def asking(find: Callable[[str | None], _T], said: str | None) -> _T:
+    """What find() finds; where several match, the person says which one."""
     try:
-        return stacks.one(said)
+        return find(said)
     except AmbiguousError as error:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not is_terminal():
             raise
-        return stacks.one(_asked(error.candidates))
+        return find(_asked(error.candidates))
+
+
+def is_terminal() -> bool:
+    """Whether a person sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def streams() -> Streams:
+    """Those of this program, for a command that runs in its place."""
+    sys.stdout.flush()
+    return Streams(terminal=is_terminal())
 
 
 def confirmed(question: str) -> bool:

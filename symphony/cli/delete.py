@@ -11,6 +11,7 @@ from symphony.cli import choose, screen
 from symphony.cli.progress import Board
 from symphony.errors import UserError
 from symphony.operations.delete import Deleted, delete
+from symphony.operations.stacks import Stack
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
@@ -21,16 +22,22 @@ def command(
 ) -> int:
     """Stop an experiment and everything it started; its logs go with it."""
     stack = choose.experiment(name)
-    names = list(stack.recorded.processes) if stack.recorded else []
+    total = len(stack.recorded.processes) if stack.recorded else 0
     if not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
         if not choose.confirmed(
-            f"Stop {stack.shown}, {count(len(names), 'process', 'processes')}, and delete its logs?"
+            f"Stop {stack.shown}, {count(total, 'process', 'processes')}, and delete its logs?"
         ):
             print("Nothing was changed.")
             return 1
-    with Board(names) as board:
+    take_down(stack)
+    return 0
+
+
+def take_down(stack: Stack) -> None:
+    """Delete an experiment and show how that goes."""
+    with Board(list(stack.recorded.processes) if stack.recorded else []) as board:
         for event in delete(stack):
             match event:
                 case Progress():
@@ -38,7 +45,6 @@ def command(
                 case Deleted():
                     board.end()
                     _ended(event)
-    return 0
 
 
 def _ended(deleted: Deleted) -> None:

@@ -27,12 +27,14 @@ class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
     quick: "module:function" that takes `as_json`, called without the parser when nothing else is said.
+    rest: what stands after `--` is not for the parser; the command finds it in its context, as `obj`.
     """
 
     name: str
     help: str
     aliases: tuple[str, ...] = ()
     quick: str = ""
+    rest: bool = False
 
     @property
     def module(self) -> str:
@@ -43,10 +45,18 @@ COMMANDS = (
     Row("up", "Run an experiment: plan, ask, start, watch."),
     Row("plan", "Show what `up` would start, restart and stop, and why."),
     Row("delete", "Stop an experiment and everything it started.", ("d",)),
+    Row("delete-batch", "Stop several experiments, by name or pattern.", ("db",)),
     Row("ls", "List the experiments.", ("list-experiments", "lse"), quick="symphony.cli.listing:show"),
     Row("process", "List the processes of an experiment.", ("p", "lsp", "list-processes")),
     Row("why", "Tell why a process is as it is, step by step."),
     Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
+    Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",), rest=True),
+    Row("ssh", "Work in a process: its window in tmux, a shell in its container."),
+    Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",)),
+    Row("visit", "Open a service in the browser.", ("vi",)),
+    Row(
+        "switch", "Choose the experiment that is meant where none is named.", ("e", "se", "switch-experiment")
+    ),
     Row("setup", "Get what is missing on this machine."),
     Row("doctor", "Show what is here, what is missing and how to get it."),
     Row("env", "Print the exports with which a plain `pulumi` uses the same state."),
@@ -110,7 +120,11 @@ def _dispatch(words: list[str]) -> int:
         getattr(importlib.import_module(module), function)(as_json="--json" in words)
         return 0
     app = _app(row)
-    return _invoke(app, words[1:], f"symphony {row.name}")
+    ours, rest = words[1:], None
+    if row.rest and "--" in ours:
+        end = ours.index("--")
+        ours, rest = ours[:end], ours[end + 1 :]
+    return _invoke(app, ours, f"symphony {row.name}", rest)
 
 
 def find(word: str) -> Row | None:
@@ -127,12 +141,12 @@ def _app(row: Row) -> Typer:
     return app
 
 
-def _invoke(app: Typer, words: list[str], name: str) -> int:
+def _invoke(app: Typer, words: list[str], name: str, rest: list[str] | None = None) -> int:
     import typer
     from typer import _click as click
 
     try:
-        code = app(args=words, prog_name=name, standalone_mode=False)
+        code = app(args=words, prog_name=name, standalone_mode=False, obj=rest)
     except click.exceptions.ClickException as error:
         _complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
         return 2

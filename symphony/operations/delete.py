@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from symphony.backends.interface import Recorded, observer_of
-from symphony.engine import errors, workspace
+from symphony.engine import errors, store, workspace
 from symphony.engine.events import Failed, Finished
 from symphony.engine.run import Run
-from symphony.operations import stacks, targets
+from symphony.errors import UserError
+from symphony.operations import stacks, switch, targets
 from symphony.operations.up import Progress, path_of
-from symphony.plan.names import is_label, launched_name
+from symphony.plan.names import is_label, launched_name, shown
 from symphony.plan.worlds import FETCHING, world_named
 
 
@@ -36,12 +38,28 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
                 state = "stopped" if isinstance(event, Finished) else "failed"
                 yield Progress(path, state, event.seconds)
     errors.check(run.outcome)
+    strays = _reap(stack, place)
+    switch.forget(stack.name)
     yield Deleted(
         stack=stack.shown,
         processes=len(stack.recorded.processes) if stack.recorded else 0,
-        strays=_reap(stack, place),
+        strays=strays,
         seconds=run.outcome.seconds,
     )
+
+
+def matching(said: Sequence[str]) -> list[stacks.Stack]:
+    """The experiments of whole names and shell patterns, each once. UserError: one matches nothing."""
+    every = {stack.name: stack for stack in stacks.every() if stack.recorded is not None or stack.trouble}
+    labels = stacks.labels(every)
+    found: dict[store.StackName, stacks.Stack] = {}
+    for pattern in said:
+        names = [name for name, label in labels.items() if fnmatchcase(label, pattern)]
+        if not names:
+            known = ", ".join(sorted(labels.values())) or "none"
+            raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
+        found.update((name, every[name]) for name in names)
+    return list(found.values())
 
 
 def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:

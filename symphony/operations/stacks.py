@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symphony import paths
 from symphony.backends.interface import Observer, Recorded, observer_of
 from symphony.engine import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
+from symphony.operations.switch import current
 from symphony.plan.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def every() -> list[Stack]:
 def one(said: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    Stacks on which nothing is started stand behind those that record something. Without a name, the only
-    experiment there is. UserError: none or several.
+    Stacks on which nothing is started stand behind those that record something. Without a name, the one that
+    was switched to, else the only experiment there is. UserError: none or several.
     """
     from symphony.engine import workspace
 
@@ -101,9 +102,12 @@ def reach_of(stack: Stack, place: Workspace) -> dict[str, str]:
 
 def addresses(stack: Stack) -> dict[str, str]:
     """service -> "host:port", as the state records them."""
-    resources = stack.state.resources if stack.state else ()
-    experiment = next((each for each in resources if each.type == _EXPERIMENT), None)
-    return dict(experiment.outputs.get("addresses") or {}) if experiment else {}
+    return dict(_outputs(stack).get("addresses") or {})
+
+
+def exposed(stack: Stack) -> list[str]:
+    """The services that are to be reached from outside, as the state records them."""
+    return list(_outputs(stack).get("exposed") or ())
 
 
 def is_here(stack: Stack) -> bool:
@@ -117,13 +121,25 @@ def read(name: store.StackName) -> Stack:
 
 
 def _only(names: list[store.StackName]) -> Stack:
+    chosen = current()
+    for name in names:
+        if str(name) == chosen and (stack := _checked(_read(name))).recorded is not None:
+            return stack
     live = [stack for stack in map(_read, names) if stack.recorded is not None]
     if len(live) == 1:
         return _checked(live[0])
     if not live:
         raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
     listed = ", ".join(labels(stack.name for stack in live).values())
-    raise UserError("there are several experiments", remedy=f"Name one of: {listed}")
+    raise UserError(
+        "there are several experiments", remedy=f"Name one of: {listed}; `symphony switch` remembers one"
+    )
+
+
+def _outputs(stack: Stack) -> Mapping[str, Any]:
+    resources = stack.state.resources if stack.state else ()
+    experiment = next((each for each in resources if each.type == _EXPERIMENT), None)
+    return experiment.outputs if experiment else {}
 
 
 def _checked(stack: Stack) -> Stack:

@@ -1,0 +1,13 @@
+"""Lets a person work in a process: in its window, or a shell in its container; cli/ssh and Cluster ask."""
+
+from __future__ import annotations
+
+from symphony.backends.inside import Streams
+from symphony.operations import stacks
+from symphony.operations.inside import running
+
+
+def login(stack: stacks.Stack, said: str, streams: Streams) -> int:
+    """The exit code with which they leave. UserError: no such process."""
+    found = running(stack)
+    return found.inside.shell(found.recorded, found.process(said), streams)

@@ -1,0 +1,35 @@
+"""Which experiment is meant where none is named, one for each state store; stacks and cli/switch.py ask."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from symphony import paths
+from symphony.engine.store import StackName
+
+
+def remember(name: StackName) -> None:
+    """From now on this one is meant."""
+    file = _file()
+    paths.private_folder(file.parent)
+    draft = file.with_name(f".{file.name}")
+    draft.write_text(str(name))
+    draft.replace(file)
+
+
+def current() -> str:
+    """The full name of the stack that was switched to; empty when none was. It may be gone since."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _file().read_text().strip()
+    return ""
+
+
+def forget(name: StackName) -> None:
+    """It is meant no more."""
+    if current() == str(name):
+        _file().unlink(missing_ok=True)
+
+
+def _file() -> Path:
+    return paths.home() / "current" / paths.store_id()
