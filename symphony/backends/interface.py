@@ -149,6 +149,10 @@ class Observer(Protocol):
         """
         ...
 
+    def hasten(self, recorded: Recorded) -> None:
+        """The deletion of an experiment has begun: let everything end at once that would end in turn."""
+        ...
+
     def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
         """Take down what an interrupted run left that no state knows; how many processes that were.
     def reach(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from symphony.backends.interface import Recorded, observer_of
 from symphony.engine import errors, store, workspace
-from symphony.engine.events import Failed, Finished
+from symphony.engine.events import Failed, Finished, Started
 from symphony.engine.run import Run
 from symphony.errors import UserError
 from symphony.operations import stacks, switch, targets
@@ -33,7 +33,12 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     place = workspace.for_stack(stack.name)
     fetches = stack.world in FETCHING or targets.fetches_plugins(targets.Target(stack.name, place))
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
+        hastened = False
         for event in run:
+            if isinstance(event, Started) and not event.preview and not hastened:
+                # Not before the engine has the lock of the stack and has begun.
+                hastened = True
+                _hasten(stack)
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"
                 yield Progress(path, state, event.seconds)
@@ -60,6 +65,11 @@ def matching(said: Sequence[str]) -> list[stacks.Stack]:
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
         found.update((name, every[name]) for name in names)
     return list(found.values())
+
+
+def _hasten(stack: stacks.Stack) -> None:
+    if stack.recorded is not None:
+        stack.observer().hasten(stack.recorded)
 
 
 def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:

@@ -23,7 +23,6 @@ from toolchain.kubernetes.fixtures import Access
 class KubernetesWorld(World):
     name = "kubernetes"
     remembers_starts = False
-    restarts_by_itself = True
     patience = 3.0
     crowd = 12
 
@@ -71,6 +70,9 @@ class KubernetesWorld(World):
         pod = path.partition("/")[0]
         self.kubectl("delete", "pod", pod, "-n", self._namespace(stack), "--now", "--timeout=30s")
 
+    def vanish(self, stack: str) -> None:
+        self.kubectl("delete", "namespace", self._namespace(stack), "--timeout=60s")
+
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
         found = self.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
@@ -88,7 +90,7 @@ class KubernetesWorld(World):
 
     def kubectl(self, *words: str) -> str:
         argv = [self.cluster.kubectl, f"--kubeconfig={self.cluster.kubeconfig}", *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
 
     def forget(self, stack: str) -> None:
         """Whatever a test that failed left in the cluster."""

@@ -1,6 +1,6 @@
 """What the processes of the conformance suite run: tells what it sees, serves, reaches, speaks, ends as told.
 
-Words: say=TEXT, show=VARIABLE, bind=SERVICE, reach=SERVICE, read=FOLDER's variable, exit=N, signal=N,
+Words: say=TEXT, show=VARIABLE, bind=SERVICE, reach=SERVICE, near=SERVICE, secrets, exit=N, signal=N,
 count=N (so many lines), chatter=SECONDS between lines. Without an end it stays.
 """
 
@@ -38,6 +38,10 @@ def bind(service):
 def reach(service):
     host, _, port = variable(service, "ADDR").rpartition(":")
     assert (host, port) == (variable(service, "HOST"), variable(service, "PORT"))
+    tell("reached" if answers(host, port, service) else "not reached", service)
+
+
+def answers(host, port, service):
     for _ in range(300):
         try:
             with socket.create_connection((host, int(port)), timeout=5) as connection:
@@ -45,9 +49,9 @@ def reach(service):
         except OSError:
             answer = ""
         if answer == service:
-            return tell("reached", service)
+            return True
         time.sleep(0.1)
-    return tell("not reached", service)
+    return False
 
 
 def secrets():
@@ -83,6 +87,8 @@ def main():
             tell("variable", os.environ.get(value))
         elif kind == "reach":
             reach(value)
+        elif kind == "near":
+            tell("near", [value, answers("127.0.0.1", variable(value, "PORT"), value)])
         elif kind == "secrets":
             secrets()
         elif kind == "count":

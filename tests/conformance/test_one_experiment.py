@@ -40,8 +40,8 @@ with Experiment(secrets=[SECRET]) as e:
     everywhere = ["reach=" + name for name in ("alpha", "beta", "left", "right", "far")]
     probe(e, "server", "bind=alpha", "bind=beta", *everywhere)
     pair = e.new_process_group("pair")
-    probe(pair, "left", "bind=left", *everywhere)
-    probe(pair, "right", "bind=right", *everywhere)
+    probe(pair, "left", "bind=left", "near=right", *everywhere)
+    probe(pair, "right", "bind=right", "near=left", *everywhere)
     probe(e.new_process_group("{GROUP}"), "{LONG}", "bind=far", *everywhere)
     probe(e, "{LONG}", *everywhere)
     probe(e, "many", *["bind=s-%d" % i for i in range({MANY})], "bind={"s" * 63}")
@@ -82,6 +82,12 @@ CONNECTORS = ("server", "pair/left", "pair/right", f"{GROUP}/{LONG}", LONG)
 def test_every_process_reaches_every_service(world: World, path: str) -> None:
     """A binder reaches its own service too, a member of a group the other's."""
     assert set(world.speaks(STACK, path, "reached", len(EVERY))) == set(EVERY)
+
+
+def test_members_of_a_group_share_a_machine(world: World) -> None:
+    """One finds the other at the address of its own machine."""
+    assert world.speaks(STACK, "pair/left", "near") == [["right", True]]
+    assert world.speaks(STACK, "pair/right", "near") == [["left", True]]
 
 
 def test_every_process_sees_the_variables_of_every_service(world: World) -> None:

@@ -48,6 +48,10 @@ class TmuxWorld(World):
         self.tmux("kill-window", "-t", window)
         wait_for(lambda: path not in self.identities(stack), 10, f"{path} is gone")
 
+    def vanish(self, stack: str) -> None:
+        self.tmux("kill-server")
+        wait_for(lambda: not self.identities(stack), 10, "all of it is gone")
+
     def leftovers(self, stack: str) -> list[str]:
         trees = [f"process {name}" for name in self.desk.trees() if name.startswith(f"{stack}/")]
         files = [str(file) for file in (self.desk.home / "experiments").glob("*")]

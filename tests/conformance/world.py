@@ -42,10 +42,8 @@ class World(ABC):
     """One backend under test. What differs between worlds is abstract; the rest is the command line."""
 
     name: str
-    # Whether the counts and logs of earlier starts outlive a start by `up`.
+    # Whether counts, and logs that nobody read, of earlier starts outlive a start by `up`.
     remembers_starts = True
-    # Whether the world starts a failed process again where its restart policy says so.
-    restarts_by_itself = False
     # How much longer everything may take than a local process does.
     patience = 1.0
     # How many processes are many here.
@@ -80,6 +78,10 @@ class World(ABC):
     @abstractmethod
     def lose(self, stack: str, path: str) -> None:
         """Take a running process away as the world itself may: a window closed by hand, a node gone."""
+
+    @abstractmethod
+    def vanish(self, stack: str) -> None:
+        """Take a whole experiment away behind our back: a server killed, a namespace deleted."""
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:

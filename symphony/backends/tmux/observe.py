@@ -120,6 +120,10 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
         )
 
 
+def hasten(recorded: Recorded) -> None:
+    """A session ends with all its windows at once."""
+
+
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
