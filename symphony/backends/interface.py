@@ -149,12 +149,6 @@ class Observer(Protocol):
         """
         ...
 
-    def hasten(self, recorded: Recorded) -> None:
-        """The deletion of an experiment has begun: let everything end at once that would end in turn."""
-        ...
-
-    def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-        """Take down what an interrupted run left that no state knows; how many processes that were.
     def reach(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         """How the settings of a stack say to reach the world, for where the state records nothing.
 
@@ -162,15 +156,19 @@ class Observer(Protocol):
         """
         ...
 
-    def refuse_elsewhere(
-        self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None
-    ) -> None:
+    def refuse_elsewhere(self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
         """UserError: the processes are in another place than the one that would answer now.
 
         name: of the experiment, for the message; reach: where its next `up` would go.
         """
         ...
 
+    def hasten(self, recorded: Recorded) -> None:
+        """The deletion of an experiment has begun: let everything end at once that would end in turn."""
+        ...
+
+    def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+        """Take down what an interrupted run left that no state knows; how many processes that were.
 
         recorded: what the state said before it was emptied, for how to reach the world.
         """
