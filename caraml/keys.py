@@ -12,13 +12,17 @@ import zmq
 
 from caraml.security import ALLOWED, DEFAULT_CLIENT
 
+SERVER = "server"
+
 
 def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) -> list[Path]:
     """Make what is missing of a key folder; returns the files written."""
+    if SERVER in clients:
+        raise ValueError(f"{SERVER!r} is the server's own name; a client needs another")
     folder = Path(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    written = _make_pair(folder, "server")
+    written = _make_pair(folder, SERVER)
     for client in clients:
         made = _make_pair(folder, client)
         written += made

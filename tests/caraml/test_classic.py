@@ -301,6 +301,10 @@ def test_keys_command(tmp_path, capsys):
     with ZmqPuller(port=0, keys=folder) as puller, ZmqPusher(address=puller.address, keys=agent) as pusher:
         pusher.push(b"x")
         assert puller.pull(timeout=5) == b"x"
+    for wrong in ("server", "../x", ""):
+        with pytest.raises(SystemExit) as ended:
+            keys_main([str(folder), wrong])
+        assert ended.value.code == 1
     (folder / "server.secret").chmod(0o644)
     with pytest.raises(caraml.KeyFileError, match="chmod 600"):
         ZmqPuller(port=0, keys=folder)
