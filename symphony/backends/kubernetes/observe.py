@@ -147,6 +147,12 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
         )
 
 
+def hasten(recorded: Recorded) -> None:
+    """The cluster begins with the contents of a namespace late, and then again after a pause."""
+    with contextlib.suppress(SymphonyError):
+        cluster.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
+
+
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
 
@@ -164,12 +170,6 @@ class Elsewhere(UserError):
 
 
 def client_for(recorded: Recorded) -> Client:
-def hasten(recorded: Recorded) -> None:
-    """The cluster begins with the contents of a namespace late, and then again after a pause."""
-    with contextlib.suppress(SymphonyError):
-        cluster.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
-
-
     """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
     said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
     # The text of a kubeconfig is encrypted in the state: then the user's own is asked for the same context.
