@@ -28,7 +28,7 @@ def test_restart_policies(desk: Desk) -> None:
     desk.symphony("up", "rl", "-y", code=None)
     wait_for(lambda: rows(desk)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
     wait_for(lambda: rows(desk)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
-    wait_for(lambda: rows(desk)["again/bad"]["state"] == "waiting", 10, "the bad one waits for its next start")
+    wait_for(lambda: rows(desk)["again/bad"]["state"] == "waiting", 10, "the bad one waits to start")
     found = rows(desk)
     assert (found["flaky"]["restarts"], found["flaky"]["why"]) == (2, "")
     assert (found["once"]["state"], found["once"]["restarts"]) == ("failed", 0)
