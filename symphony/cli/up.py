@@ -62,7 +62,9 @@ def _agreed(stack: str | None) -> bool:
 
 
 def _ended(ended: Ended) -> int:
-    for status in ended.troubled:
+    for status in ended.statuses:
+        if status not in ended.troubled and not status.why:
+            continue
         print(screen.clean(f"  {status.path}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # The last of its words stands in the line already.
         for line in status.words if len(status.words) > 1 else ():

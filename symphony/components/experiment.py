@@ -34,7 +34,8 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
     session    the tmux session or Kubernetes namespace.
 
     inherit names variables of the caller's environment that the processes get beside the usual ones (tmux).
-    secrets are files that appear in the folder $SYMPH_SECRETS_DIR of every process.
+    secrets are files that appear in the folder $SYMPH_SECRETS_DIR of every process; configs are files that
+    need not be kept secret, in $SYMPH_CONFIGS_DIR. What changes in them restarts no process.
     port_range (first, last) bounds the ports that are chosen for services (tmux).
     """
 
@@ -52,6 +53,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
         image: str | None = None,
         inherit: Any = None,
         secrets: Any = None,
+        configs: Any = None,
         port_range: Any = None,
         opts: pulumi.ResourceOptions | None = None,
         **unknown: Any,
@@ -67,6 +69,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
             image=image,
             inherit=listed(inherit),
             secrets=listed(secrets),
+            configs=listed(configs),
             port_range=ports(port_range),
             unknown=tuple(unknown),
             where=caller(),

@@ -39,6 +39,7 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
         services=services,
         inherit=clean.inherit,
         secrets=clean.secrets,
+        configs=clean.configs,
         unused=not_used(clean, target),
     )
 

@@ -101,6 +101,7 @@ class Plan:
     services: tuple[PlannedService, ...]
     inherit: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
     unused: tuple[Unused, ...] = field(default=())
 
     def process(self, path: str) -> PlannedProcess:

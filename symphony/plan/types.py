@@ -146,6 +146,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "preamble_cmds": _texts,
     "inherit": _texts,
     "secrets": _texts,
+    "configs": _texts,
     "unknown": _texts,
     "start_dir": _optional(_text),
     "image": _optional(_text),

@@ -26,7 +26,7 @@ _PLAIN = (
     "resource_limit",
     "container_yml",
 )
-_OF_EXPERIMENT = ("preamble_cmds", "start_dir", "image", "inherit", "port_range", "secrets")
+_OF_EXPERIMENT = ("preamble_cmds", "start_dir", "image", "inherit", "port_range", "secrets", "configs")
 _POD = tuple(PodSettings.__dataclass_fields__)
 
 

@@ -27,6 +27,7 @@ class ExperimentSpec:
     image: str | None = None
     inherit: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
     port_range: tuple[int, int] | None = None
     unknown: tuple[str, ...] = ()
     where: Location = field(default=NOWHERE, compare=False)

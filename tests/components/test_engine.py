@@ -155,7 +155,8 @@ def test_a_launch(project):
     address = plan["plan"]["services"][0]
     (experiment,) = [each for each in by_urn.values() if each["type"] == "symphony:index:Experiment"]
     expected = {"greetings": f"127.0.0.1:{address['port']}"}
-    assert experiment["outputs"] == {"session": "hello", "backend": "tmux", "addresses": expected}
+    told = {"session": "hello", "backend": "tmux", "addresses": expected, "exposed": []}
+    assert experiment["outputs"] == told
     assert sorted(plan["inputs"]) == ["guests/ada", "server"]
     assert resources
 

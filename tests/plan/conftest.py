@@ -39,7 +39,10 @@ def tmux() -> Target:
         launched_as="rl",
         starts="command",
         supports=frozenset(
-            ("command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range")
+            (
+                *("command", "args", "cmds", "preamble_cmds", "start_dir"),
+                *("inherit", "secrets", "configs", "port_range"),
+            )
         ),
         one_host=True,
         host_of="127.0.0.1",
@@ -60,7 +63,7 @@ def kubernetes(tmux: Target) -> Target:
                 *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit"),
                 *("container_yml", "node_selector", "tolerations", "restart_policy", "labels", "pod_yml"),
                 *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
-                *("mount_shared_memory", "secrets"),
+                *("mount_shared_memory", "secrets", "configs"),
             )
         ),
         one_host=False,

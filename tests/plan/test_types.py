@@ -124,6 +124,7 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
         ("env=5", "has env of type int", "it takes a mapping from names to texts"),
         ("image=5", "has image of type int", "it takes text"),
         ("inherit=5", "has inherit of type int", "it takes a list of texts"),
+        ("configs=[None]", "has configs[0] of type None", "it takes a number or text there"),
         ("secrets=[None]", "has secrets[0] of type None", "it takes a number or text there"),
         *(
             (
@@ -274,8 +275,9 @@ keywords = st.dictionaries(
 group_keywords = st.dictionaries(
     st.sampled_from(["env", "image", "preamble_cmds", "start_dir", "x"]), anything
 )
+SETTINGS = ["env", "image", "preamble_cmds", "start_dir", "inherit", "secrets", "configs", "port_range", "x"]
 experiment_keywords = st.dictionaries(
-    st.sampled_from(["env", "image", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range", "x"]),
+    st.sampled_from(SETTINGS),
     anything,
 )
 MEMBER_CALLS: dict[str, int] = {

@@ -93,6 +93,7 @@ experiments = st.builds(
     image=maybe,
     inherit=texts,
     secrets=texts,
+    configs=texts,
     port_range=st.none() | st.tuples(st.integers(1, 65535), st.integers(1, 65535)),
     unknown=texts,
 )
@@ -180,14 +181,14 @@ MINIMAL = {"symphony": 1, "name": "rl"}
         ({"symphony": 1}, "experiment lacks the field 'name'. Add it."),
         (
             MINIMAL | {"procesess": []},
-            "experiment has no field 'procesess'. It may have: env, groups, image, inherit, name, port_range,"
-            " preamble_cmds, processes, secrets, start_dir, unknown.",
+            "experiment has no field 'procesess'. It may have: configs, env, groups, image, inherit, name,"
+            " port_range, preamble_cmds, processes, secrets, start_dir, unknown.",
         ),
         (
             MINIMAL | {"said": {}},
-            "experiment has no field 'said'. It may have: env, groups, image, inherit, name,",
+            "experiment has no field 'said'. It may have: configs, env, groups, image, inherit, name,",
         ),
-        (MINIMAL | {1: 2}, "experiment has no field 1. It may have: env,"),
+        (MINIMAL | {1: 2}, "experiment has no field 1. It may have: configs, env,"),
         (MINIMAL | {"processes": 5}, "experiment.processes is not a list. Save the experiment again."),
         (
             MINIMAL | {"processes": {"name": "a"}},

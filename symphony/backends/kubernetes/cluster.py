@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from symphony.backends.kubernetes import conditions, containers, controllers, labels, pods
+from symphony.backends.kubernetes import conditions, controllers, labels
 from symphony.backends.kubernetes.client import Body, Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import listing, texts
 from symphony.errors import SymphonyError, UserError
@@ -113,9 +113,9 @@ def refuse_others(
         if each in live.keepers
     ]
     there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
-    for kind, name in (("configmaps", containers.SERVICES_MAP), ("secrets", pods.SECRETS)):
-        if planned[kind] and (found := client.find(path_of(kind, namespace, name))):
-            there.append((kind[:-1], found))
+    for kind in ("configmaps", "secrets"):
+        every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
+        there += [(kind[:-1], found) for found in every if found is not None]
     for kind, thing in there:
         if not labels.belongs_to(thing, owner):
             other = labels.annotation(thing, labels.OWNER).partition("#")[0] or "somebody else"

@@ -14,12 +14,14 @@ from symphony.spec.mounts import GitRepoMount
 from symphony.spec.process import Resources
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
+CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 SERVICES_MAP = "symphony-services"
 GPU = "nvidia.com/gpu"
 
 _CLONE = """
-git init -q . && { git fetch -q --depth=1 -- "$1" "$2" && git checkout -qf FETCH_HEAD ||
-git fetch -q --tags -- "$1" '+refs/heads/*:refs/remotes/origin/*' && git checkout -qf "$2" --; }
+git init -q . || exit
+git fetch -q --depth=1 -- "$1" "$2" && git checkout -qf FETCH_HEAD && exit
+git fetch -q --tags -- "$1" '+refs/heads/*:refs/remotes/origin/*' && git checkout -qf "$2" --
 """.strip()
 # The folder belongs to root whoever clones, and git refuses the folder of another.
 _CLONE_ENV = {
@@ -41,13 +43,15 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
     mounts = volumes.mounted(process.mounts)
     if plan.secrets:
         mounts.append(volumes.secrets_mount())
+    if plan.configs:
+        mounts.append(volumes.configs_mount())
     rendered: dict[str, Any] = {
         "name": process.name,
         "image": process.image,
         "imagePullPolicy": process.image_pull_policy,
         "command": [literal(word) for word in process.command],
         "args": [literal(word) for word in process.args],
-        "env": _env({**process.env, **used_services(plan, process), **_secrets(plan)}),
+        "env": _env({**process.env, **used_services(plan, process), **_folders(plan)}),
         "envFrom": [{"configMapRef": {"name": SERVICES_MAP}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
@@ -117,8 +121,10 @@ def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": literal(value)} for name, value in values.items()]
 
 
-def _secrets(plan: Plan) -> dict[str, str]:
-    return {SECRETS_VARIABLE: volumes.SECRETS_FOLDER} if plan.secrets else {}
+def _folders(plan: Plan) -> dict[str, str]:
+    """Where the process finds the experiment's files."""
+    secrets = {SECRETS_VARIABLE: volumes.SECRETS_FOLDER} if plan.secrets else {}
+    return secrets | ({CONFIGS_VARIABLE: volumes.CONFIGS_FOLDER} if plan.configs else {})
 
 
 def _resources(process: PlannedProcess) -> dict[str, Any]:

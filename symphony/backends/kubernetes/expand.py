@@ -75,7 +75,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
         chosen,
         owner,
         attempt=lambda name: cluster.attempt(live, owner, name, chosen.controller),
-        files=facts.contents(plan.secrets),
+        files=facts.contents((*plan.secrets, *plan.configs)),
     )
     planned = _planned(manifests)
     cluster.refuse_others(client, live, plan.launched_as, owner, planned)
@@ -110,6 +110,8 @@ class _Maker:
             # Encrypted in the state, hidden on every screen.
             hidden = {**manifests.secrets, "data": pulumi.Output.secret(manifests.secrets["data"])}
             before.append(self._object(hidden, self.experiment, first, namespace))
+        if manifests.configs is not None:
+            before.append(self._object(manifests.configs, self.experiment, first, namespace))
         for manifest in manifests.services.values():
             self._object(manifest, self.experiment, first, namespace, replaced_for=["spec.clusterIP"])
         free = self.experiment.components()
@@ -166,9 +168,9 @@ class _Maker:
             custom_timeouts=pulumi.CustomTimeouts(create=_SECONDS, update=_SECONDS, delete=_SECONDS),
             hooks=hooks,
         )
+        manifest = anew.marked(self.client, self.live.services, manifest)
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
-        manifest = anew.marked(self.client, self.live.services, manifest)
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], manifest, options)
 
 
@@ -180,7 +182,7 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
     return {
         **pods,
         "services": list(manifests.services),
-        "configmaps": [manifests.variables["metadata"]["name"]],
+        "configmaps": [each["metadata"]["name"] for each in (manifests.variables, manifests.configs) if each],
         "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
     }
 

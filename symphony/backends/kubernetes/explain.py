@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.backends.interface import Link, Recorded
-from symphony.backends.kubernetes import cluster, logs, room, why
+from symphony.backends.kubernetes import cluster, labels, logs, room, why
 from symphony.backends.kubernetes.client import Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.errors import SymphonyError
@@ -41,6 +41,7 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
         recorded=facts,
         pod=pod,
         events=_events(client, namespace, kind, name, pod, str(facts.get("uid") or "")),
+        services=_services(client, namespace, str(facts["pod_name"])),
         words=words,
         room=lambda: _room(client, pod or {}),
     )
@@ -58,6 +59,11 @@ def _events(
         return []
     every = [each for each in listing(found, "items") if text(each, "involvedObject", "uid") in ("", uid)]
     return sorted(every, key=lambda each: text(each, "lastTimestamp") or text(each, "eventTime"))
+
+
+def _services(client: Client, namespace: str, pod: str) -> list[Values]:
+    every = client.items(path_of("services", namespace), labelSelector=labels.OURS)
+    return [each for each in every if text(each, "spec", "selector", labels.POD) == pod]
 
 
 def _room(client: Client, pod: Values) -> str:

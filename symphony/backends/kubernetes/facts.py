@@ -1,4 +1,4 @@
-"""The secret files of an experiment on this machine, read for the Secret they become; expand asks."""
+"""The secret and config files of an experiment on this machine, read for what they become; expand asks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from symphony.spec.experiment import ExperimentSpec
 
 
 def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
-    """(file -> its bytes, file -> why it cannot be read) of the secret files."""
+    """(file -> its bytes, file -> why it cannot be read) of the secret and config files."""
     found: dict[str, int] = {}
     unreadable: dict[str, str] = {}
-    for file in spec.secrets:
+    for file in dict.fromkeys((*spec.secrets, *spec.configs)):
         try:
             with Path(file).expanduser().open("rb") as stream:
                 found[file] = stream.seek(0, 2)
@@ -22,5 +22,5 @@ def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def contents(files: Iterable[str]) -> dict[str, bytes]:
-    """name -> what is in the file."""
-    return {file.rpartition("/")[2]: Path(file).expanduser().read_bytes() for file in files}
+    """file -> what is in it."""
+    return {file: Path(file).expanduser().read_bytes() for file in files}

@@ -23,8 +23,8 @@ _Thing = ProcessSpec | ProcessGroupSpec
 
 # etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
 MAX_POD = 1_000_000
-# The API server's own limit of the contents of a Secret.
-MAX_SECRETS = 1_048_576
+# The API server's own limit of the contents of a Secret; a ConfigMap is counted with its base64.
+MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -55,7 +55,8 @@ def objections(
 ) -> Objections:
     """Every objection, rule by rule; the types of the spec are right, secrets has the size of each file."""
     yield from _namespace(spec, namespace)
-    yield from _secrets(spec, secrets)
+    yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
+    yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
     for who, thing in _things(spec):
         yield from _pod_settings(who, thing.pod, thing.at)
         yield from _kept(who, thing, settings)
@@ -88,22 +89,25 @@ def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
         )
 
 
-def _secrets(spec: ExperimentSpec, sizes: Mapping[str, int]) -> Objections:
-    total = sum(sizes.values())
-    if total > MAX_SECRETS:
-        largest = max(sizes, key=lambda file: sizes[file])
+def _files(
+    setting: str, noun: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, sizes: Mapping[str, int]
+) -> Objections:
+    own = {file: sizes[file] for file in files if file in sizes}
+    total = sum(own.values())
+    if total > MAX_FILES:
+        largest = max(own, key=lambda file: own[file])
         yield Problem(
-            f"the secret files have {total} bytes, more than the {MAX_SECRETS} of a Kubernetes Secret",
+            f"the {noun}s have {total} bytes, more than the {MAX_FILES} of a Kubernetes {kind}",
             f"leave some out; the largest is {largest}",
-            (spec.at("secrets"),),
+            (spec.at(setting),),
         )
-    for file in spec.secrets:
+    for file in files:
         name = file.rpartition("/")[2]
         if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
             yield Problem(
-                f"the secret file is called {shown(name)}",
-                'in a Kubernetes Secret its name may have letters, digits, "-", "_" and "."',
-                (spec.at("secrets"),),
+                f"the {noun} is called {shown(name)}",
+                f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
+                (spec.at(setting),),
             )
 
 
@@ -274,12 +278,13 @@ def _pod(
                 "give one of them another name",
                 (other.where, mount.where),
             )
-        if spec.secrets and mount.mount_path.rstrip("/") == volumes.SECRETS_FOLDER:
-            yield Problem(
-                f"{who} mounts at {volumes.SECRETS_FOLDER}, where the experiment's secrets lie",
-                "give another mount_path",
-                (mount.where, spec.at("secrets")),
-            )
+        for setting, folder in (("secrets", volumes.SECRETS_FOLDER), ("configs", volumes.CONFIGS_FOLDER)):
+            if getattr(spec, setting) and mount.mount_path.rstrip("/") == folder:
+                yield Problem(
+                    f"{who} mounts at {folder}, where the experiment's {setting} lie",
+                    "give another mount_path",
+                    (mount.where, spec.at(setting)),
+                )
     size = sum(_size(process, spec) for process in processes)
     if size > MAX_POD:
         yield Problem(

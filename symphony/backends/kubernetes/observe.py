@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
-from symphony.backends.kubernetes import cluster, conditions, controllers, kept, kubeconfig, labels, processes
+from symphony.backends.kubernetes import (
+    cluster,
+    conditions,
+    controllers,
+    exposed,
+    kept,
+    kubeconfig,
+    labels,
+    processes,
+)
 from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, text
 from symphony.errors import SymphonyError, UserError
 
+SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _BETWEEN = "its Job makes another pod"
 PROVIDER_TYPE = "pulumi:providers:kubernetes"
@@ -24,17 +35,22 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     """What the state records on Kubernetes; None when it records no namespace and no pod of ours."""
     found: dict[str, dict[str, Any]] = {}
     reach: dict[str, str] = {}
+    balanced: dict[str, list[str]] = {}
     namespace = ""
     for resource in resources:
         if resource.type == PROVIDER_TYPE:
             reach = {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
+        elif resource.type == SERVICE_TYPE and (found_one := exposed.balanced(resource.inputs)):
+            balanced.setdefault(found_one[0], []).append(found_one[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             found.update(_processes(resource))
+    for facts in found.values():
+        facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
     return Recorded(owner, namespace, found, reach=reach) if namespace else None
 
 
@@ -101,7 +117,8 @@ def watch(
     def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
         complaints.clear()
         complaints.update(_events(client, recorded.launched_as, pods))
-        return tuple(_status_of(recorded, pods, complaints, _kept(client, recorded, pods)))
+        statuses = _status_of(recorded, pods, complaints, _kept(client, recorded, pods))
+        return tuple(_with_balancers(client, recorded, statuses))
 
     return watching.watch(
         client, recorded.launched_as, _pod_names(recorded), look, complaints, patience, limit
@@ -198,7 +215,8 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         client = client_for(recorded)
         pods = pods_of(client, recorded.launched_as)
         replaced = _kept(client, recorded, pods)
-        return _status_of(recorded, pods, _events(client, recorded.launched_as, pods), replaced)
+        events = _events(client, recorded.launched_as, pods)
+        return _with_balancers(client, recorded, _status_of(recorded, pods, events, replaced))
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -215,6 +233,20 @@ def _status_of(
         else conditions.status(path, facts["container_name"], pods.get(facts["pod_name"]), events)
         for path, facts in recorded.processes.items()
     ]
+
+
+def _with_balancers(client: Client, recorded: Recorded, statuses: list[ProcessStatus]) -> list[ProcessStatus]:
+    """Processes whose load balancers have no address yet say so; asked only where there are any."""
+    if not any(facts.get("balanced") for facts in recorded.processes.values()):
+        return statuses
+    waiting = exposed.pending(client.items(path_of("services", recorded.launched_as)))
+    found: list[ProcessStatus] = []
+    for status in statuses:
+        names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
+        words = ", ".join(f"{name}: {exposed.PENDING}" for name in names)
+        told = bool(words) and status.state == "running" and not status.why
+        found.append(replace(status, why=words) if told else status)
+    return found
 
 
 def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.pod import PodSettings, Toleration
 
 SECRETS = "symphony-secrets"
+CONFIGS = "symphony-configs"
 # Whoever the image runs as, its processes are in this group, which may read the secret files.
 SECRETS_GROUP = 2000
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the
@@ -54,7 +55,11 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
         "initContainers": _clones(of, settings),
         "containers": [containers.container(plan, process, settings) for process in of.processes],
-        "volumes": volumes.volumes(mounts) + ([volumes.secrets_volume(SECRETS)] if plan.secrets else []),
+        "volumes": [
+            *volumes.volumes(mounts),
+            *([volumes.secrets_volume(SECRETS)] if plan.secrets else []),
+            *([volumes.configs_volume(CONFIGS)] if plan.configs else []),
+        ],
         "securityContext": {
             "seccompProfile": {"type": "RuntimeDefault"},
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),

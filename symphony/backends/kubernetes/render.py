@@ -27,12 +27,15 @@ class Manifests:
     namespace: Manifest | None
     variables: Manifest
     secrets: Manifest | None
+    configs: Manifest | None
     services: Mapping[str, Manifest]
     pods: Mapping[str, tuple[str | None, Manifest]]
 
     def all(self) -> list[Manifest]:
         """In the order in which they can be made."""
-        first = [each for each in (self.namespace, self.variables, self.secrets) if each is not None]
+        first = [
+            each for each in (self.namespace, self.variables, self.secrets, self.configs) if each is not None
+        ]
         return [*first, *self.services.values(), *(manifest for _, manifest in self.pods.values())]
 
 
@@ -44,15 +47,23 @@ def render(
     attempt: Callable[[str], str] = lambda _: "1",
     files: Mapping[str, bytes] | None = None,
 ) -> Manifests:
-    """All objects of the plan; attempt tells which start of a pod this is, files are the secret files."""
+    """All objects of the plan; attempt tells which start of a pod this is.
+
+    files: what is in each secret and config file, by the path that the program names.
+    """
     every = list(pods.pods_of(plan))
+    contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
         variables=_object(plan, owner, "ConfigMap", containers.SERVICES_MAP)
         | {"data": variables(plan.services)},
         secrets=_object(plan, owner, "Secret", pods.SECRETS)
-        | {"type": "Opaque", "data": {name: _base64(content) for name, content in (files or {}).items()}}
+        | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
         if plan.secrets
+        else None,
+        configs=_object(plan, owner, "ConfigMap", pods.CONFIGS)
+        | _texts_and_others({_name(file): contents[file] for file in plan.configs})
+        if plan.configs
         else None,
         services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
         pods={
@@ -90,6 +101,23 @@ def _object(plan: Plan, owner: str, kind: str, name: str) -> Manifest:
             "annotations": {labels.OWNER: owner},
         },
     }
+
+
+def _texts_and_others(files: Mapping[str, bytes]) -> Manifest:
+    """Files as a ConfigMap holds them: what is text can be read in it."""
+    texts: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, content in files.items():
+        try:
+            texts[name] = content.decode("utf-8")
+        except UnicodeDecodeError:
+            others[name] = _base64(content)
+    found = {"data": texts, "binaryData": others}
+    return {name: values for name, values in found.items() if values}
+
+
+def _name(file: str) -> str:
+    return file.rpartition("/")[2]
 
 
 def _base64(content: bytes) -> str:

@@ -17,7 +17,8 @@ from symphony.spec.experiment import ExperimentSpec
 
 SUPPORTS = frozenset(
     {
-        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit", "secrets"),
+        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit"),
+        *("secrets", "configs"),
         *("container_yml", "pod_yml", "node_selector", "tolerations", "restart_policy", "labels"),
         *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
         "mount_shared_memory",

@@ -21,6 +21,8 @@ from symphony.spec.mounts import (
 
 SECRETS_VOLUME = "symphony-secrets"
 SECRETS_FOLDER = "/etc/secrets"
+CONFIGS_VOLUME = "symphony-configs"
+CONFIGS_FOLDER = "/etc/configs"
 # The owner may read, and the group that the pod is given (see pods.py), whoever the image runs as.
 SECRETS_MODE = 0o440
 
@@ -80,6 +82,16 @@ def secrets_volume(secret: str) -> dict[str, Any]:
 def secrets_mount() -> dict[str, Any]:
     """Where every container finds the experiment's secret files."""
     return {"name": SECRETS_VOLUME, "mountPath": SECRETS_FOLDER, "readOnly": True}
+
+
+def configs_volume(config_map: str) -> dict[str, Any]:
+    """The volume of the experiment's config files."""
+    return {"name": CONFIGS_VOLUME, "configMap": {"name": config_map}}
+
+
+def configs_mount() -> dict[str, Any]:
+    """Where every container finds the experiment's config files."""
+    return {"name": CONFIGS_VOLUME, "mountPath": CONFIGS_FOLDER, "readOnly": True}
 
 
 def _source_facts(mount: Mount) -> dict[str, Any]:

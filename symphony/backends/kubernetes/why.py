@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.interface import Link
-from symphony.backends.kubernetes import conditions
+from symphony.backends.kubernetes import conditions, exposed
 from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.plan.names import printable
 
@@ -39,6 +39,7 @@ class Facts:
     recorded: its settings in the state.
     pod:      None when there is none.
     events:   what the cluster said of the pod, the oldest first.
+    services: those that lead to the pod.
     words:    the last lines of a container's log; previous: of its start before this one.
     room:     what it would take to be scheduled.
     """
@@ -47,6 +48,7 @@ class Facts:
     recorded: Mapping[str, Any]
     pod: Values | None
     events: Sequence[Values]
+    services: Sequence[Values]
     words: Callable[[str, bool], tuple[str, ...]]
     room: Callable[[], str]
 
@@ -198,6 +200,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
         case "running" if status.ready:
             last = f" (last: {status.last})" if status.last else ""
             yield Link("ready", f"running{last}", status.since)
+            yield from _exposed(facts)
         case "running":
             why = _words(facts.said("Unhealthy")) or "it says itself that it is not"
             yield Link("ready", f"no: {why}", status.since, True)
@@ -212,6 +215,19 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             yield Link("ended", status.why, status.since, True)
         case _:
             yield _exit(facts, found, status.why, logs if status.state == "waiting" else f"{logs}; {again}")
+
+
+def _exposed(facts: Facts) -> Iterator[Link]:
+    """Where what the pod serves is reached from outside."""
+    for service in facts.services:
+        if where := exposed.reached(service, text(facts.pod, "status", "hostIP")):
+            late = exposed.PENDING in where
+            remedy = (
+                "The cluster has nothing that makes load balancers, or is still making this one"
+                if late
+                else ""
+            )
+            yield Link("exposed", where, None, late, remedy=remedy)
 
 
 def _exit(facts: Facts, found: Values, why: str, remedy: str) -> Link:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SUPPORTS = frozenset(
     {
-        *("command", "args", "cmds", "preamble_cmds", "start_dir", "inherit", "secrets", "port_range"),
+        *("command", "args", "cmds", "preamble_cmds", "start_dir"),
+        *("inherit", "secrets", "configs", "port_range"),
         "restart_policy",
     }
 )
@@ -43,14 +44,15 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
         final = _target(experiment.spec, context, record=True)
         plan = build_plan(experiment.spec, final)
         secrets.copy(plan.secrets, plan.launched_as)
+        secrets.copy(plan.configs, plan.launched_as, secrets.CONFIGS)
     session = render.session(plan, context.owner, context.setting("server") or "default", _grace(context))
     owner = Session(plan.launched_as, **session, opts=_options(experiment))
     rendered: dict[str, dict[str, Any]] = {}
     components = experiment.components()
-    folder = str(secrets.folder(plan.launched_as))
+    folders = [str(secrets.folder(plan.launched_as, kind)) for kind in (secrets.SECRETS, secrets.CONFIGS)]
     for process in plan.processes:
         start = facts.resolved(process.start_dir or "", context.folder)
-        inputs = render.window(plan, process, session, str(start), folder)
+        inputs = render.window(plan, process, session, str(start), *folders)
         options = _options(components[process.path])
         options.depends_on = [owner]
         options.deleted_with = owner

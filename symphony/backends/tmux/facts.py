@@ -15,8 +15,10 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
-    """The secret files that cannot be read and the start folders that cannot be entered, each with why."""
-    found = {file: why for file in _texts(spec.secrets) if (why := _unreadable(file))}
+    """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
+    found = {
+        file: why for file in (*_texts(spec.secrets), *_texts(spec.configs)) if (why := _unreadable(file))
+    }
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
     for said in {owner.start_dir for owner in owners if isinstance(owner.start_dir, str)}:
         if said and (why := _not_a_folder(resolved(said, folder))):

@@ -8,6 +8,7 @@ from typing import Any
 from symphony.plan.plan import Plan, PlannedProcess
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
+CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 
 
 def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]:
@@ -22,12 +23,19 @@ def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]
 
 
 def window(
-    plan: Plan, process: PlannedProcess, session: Mapping[str, Any], start_dir: str, secrets_folder: str
+    plan: Plan,
+    process: PlannedProcess,
+    session: Mapping[str, Any],
+    start_dir: str,
+    secrets_folder: str,
+    configs_folder: str = "",
 ) -> dict[str, Any]:
     """The inputs of one process's window; cmds, made for tmux, win over a command."""
     env = dict(process.env)
     if plan.secrets:
         env[SECRETS_VARIABLE] = secrets_folder
+    if plan.configs:
+        env[CONFIGS_VARIABLE] = configs_folder
     return {
         "session": session["name"],
         "server": session["server"],

@@ -1,4 +1,4 @@
-"""The secret files of an experiment, copied into a private folder of it; expand calls it."""
+"""The secret and the config files of an experiment, copied into private folders of it; expand calls it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 
 from symphony import paths
 
-
-def folder(session: str) -> Path:
-    """Where the secret files of an experiment lie; deleting the experiment removes it."""
-    return paths.experiment_folder(session) / "secrets"
+SECRETS, CONFIGS = "secrets", "configs"
 
 
-def copy(files: Iterable[str], session: str) -> None:
+def folder(session: str, kind: str = SECRETS) -> Path:
+    """Where the files of an experiment lie; deleting the experiment removes it."""
+    return paths.experiment_folder(session) / kind
+
+
+def copy(files: Iterable[str], session: str, kind: str = SECRETS) -> None:
     """Put the files into the experiment's folder, readable by the owner only; those no longer named go."""
-    home = paths.private_folder(folder(session))
+    home = paths.private_folder(folder(session, kind))
     wanted = {Path(file).name: Path(file).expanduser() for file in files}
     for stale in home.iterdir():
         if stale.name not in wanted:

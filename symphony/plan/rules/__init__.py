@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     commands.no_nul_bytes,
     commands.texts_are_unicode,
     commands.no_text_too_long,
-    commands.secrets_are_readable,
+    commands.files_are_readable,
     commands.start_dirs_exist,
     commands.commands_can_start,
     settings.pod_settings_belong_to_the_group,

@@ -112,19 +112,26 @@ def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
             )
 
 
-def secrets_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def files_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    yield from _files("secrets", "secret file", spec.secrets, spec, target)
+    yield from _files("configs", "config file", spec.configs, spec, target)
+
+
+def _files(
+    setting: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, target: Target
+) -> Iterator[Problem]:
     by_name: dict[str, str] = {}
-    for file in spec.secrets:
+    for file in files:
         if file in target.unreadable:
             yield Problem(
-                f"the secret file {shown(file)} cannot be read: {target.unreadable[file]}",
+                f"the {kind} {shown(file)} cannot be read: {target.unreadable[file]}",
                 "check its path and permissions",
-                (spec.at("secrets"),),
+                (spec.at(setting),),
             )
         name = file.rpartition("/")[2]
         if by_name.setdefault(name, file) != file:
             yield Problem(
-                f"two secret files are called {shown(name)}: {by_name[name]} and {file}",
+                f"two {kind}s are called {shown(name)}: {by_name[name]} and {file}",
                 "rename one: they lie in one folder",
-                (spec.at("secrets"),),
+                (spec.at(setting),),
             )

@@ -18,6 +18,7 @@ from symphony.spec.process import ProcessSpec
 OWN_VARIABLES = {
     "SYMPHONY_ID": "the mark of the process",
     "SYMPH_SECRETS_DIR": "the folder of the experiment's secrets",
+    "SYMPH_CONFIGS_DIR": "the folder of the experiment's config files",
 }
 
 

@@ -15,7 +15,7 @@ from symphony.spec.process import ProcessSpec
 _SHARED = ("env", "image", "preamble_cmds", "start_dir")
 # What may be said when a thing is declared, and what is said by a call afterwards.
 KEYWORDS: Mapping[type[Any], tuple[str, ...]] = {
-    ExperimentSpec: (*_SHARED, "inherit", "port_range", "secrets"),
+    ExperimentSpec: (*_SHARED, "inherit", "port_range", "secrets", "configs"),
     ProcessGroupSpec: _SHARED,
     ProcessSpec: ("cmds", "command", "args", *_SHARED),
 }

@@ -111,4 +111,7 @@ def experiments(draw: st.DrawFn) -> ExperimentSpec:
         for name in names[2:]
     )
     secrets = draw(st.sampled_from([(), (), ("/etc/hostname",)]))
-    return ExperimentSpec("generated", processes=free, groups=groups, env=draw(ENV), secrets=secrets)
+    configs = draw(st.sampled_from([(), (), ("train.yaml",), ("/etc/hostname", "a/table")]))
+    return ExperimentSpec(
+        "generated", processes=free, groups=groups, env=draw(ENV), secrets=secrets, configs=configs
+    )

@@ -20,6 +20,7 @@ from toolchain.kubernetes.fixtures import Access
 
 pytestmark = pytest.mark.kubernetes
 SETTINGS = Settings(image="localhost:5000/symphony/busybox:1", pull_secrets=("mine",))
+FILES = {"/etc/hostname": b"x", "train.yaml": b"lr: 1", "a/table": b"\xff"}
 _QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 _SLOW = settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -41,14 +42,14 @@ def place(
 def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, controller: str) -> None:
     client, namespace, level = place
     chosen = dataclasses.replace(level, controller=controller)
-    where = target.target(spec, chosen, namespace, secrets={"/etc/hostname": 10})
+    where = target.target(spec, chosen, namespace, secrets=dict.fromkeys(FILES, 10))
     if found := problems(spec, where):
         event("refused by the plan")
         assert all(problem.remedy for problem in found)
         return
     plan = build_plan(spec, where)
     event("planned")
-    manifests = render.render(plan, chosen, "test/x#1", files={"hostname": b"x"})
+    manifests = render.render(plan, chosen, "test/x#1", files=FILES)
     for manifest in manifests.all():
         namespaced = manifest["kind"] != "Namespace"
         path = path_of(f"{manifest['kind'].lower()}s", namespace) if namespaced else ""

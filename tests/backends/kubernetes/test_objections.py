@@ -82,6 +82,22 @@ def test_secrets_that_no_secret_can_hold_are_refused() -> None:
     assert "where the experiment's secrets lie" in what
 
 
+def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
+    def found(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
+        experiment = Experiment("rl", configs=configs)
+        experiment.new_process("a").mount_empty_dir("d", False, mount)
+        where = target.target(experiment.spec, Settings(image="rl"), "rl", secrets=sizes)
+        return [problem.what for problem in problems(experiment.spec, where)]
+
+    assert found(["train.yaml"], {"train.yaml": 1_000_000}) == []
+    (what,) = found(["/a", "/b"], {"/a": 1_000_000, "/b": 100_000})
+    assert "the config files have 1100000 bytes, more than the 1048576 of a Kubernetes ConfigMap" in what
+    (what,) = found(["a b"], {"a b": 1})
+    assert "the config file is called" in what
+    (what,) = found(["a"], {"a": 1}, "/etc/configs/")
+    assert "where the experiment's configs lie" in what
+
+
 def test_what_a_job_cannot_keep_is_refused() -> None:
     def always(experiment: Experiment) -> None:
         experiment.new_process("a").restart_policy("Always")

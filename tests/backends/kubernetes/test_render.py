@@ -25,7 +25,8 @@ def manifests(experiment: Experiment | ExperimentSpec, **chosen: Any) -> render.
     spec = experiment if isinstance(experiment, ExperimentSpec) else experiment.spec
     given_ = Settings(image="rl:1", **chosen)
     plan = build_plan(spec, target.target(spec, given_, "rl-x"))
-    return render.render(plan, given_, OWNER, files={"key": b"x"})
+    files = {"~/.key": b"x", "train.yaml": b"lr: 1", "dir/table.bin": b"\xff"}
+    return render.render(plan, given_, OWNER, files=files)
 
 
 def pod(experiment: Experiment, name: str = "a", **chosen: Any) -> dict[str, Any]:
@@ -33,7 +34,9 @@ def pod(experiment: Experiment, name: str = "a", **chosen: Any) -> dict[str, Any
 
 
 def whole() -> Experiment:
-    experiment = Experiment("rl", secrets=["~/.key"], env={"SEED": 1})
+    experiment = Experiment(
+        "rl", secrets=["~/.key"], configs=["train.yaml", "dir/table.bin"], env={"SEED": 1}
+    )
     learner = experiment.new_process(
         "learner", command="python -u", args=["learner.py", "$(HOME)"], image="rl:2"
     )
@@ -189,7 +192,7 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
 @settings(max_examples=150, deadline=None)
 def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:
     try:
-        found = manifests(dataclasses.replace(spec, secrets=()))
+        found = manifests(dataclasses.replace(spec, secrets=(), configs=()))
     except PlanError:
         return
     for _, manifest in found.pods.values():

@@ -1,0 +1,161 @@
+"""What comes from outside or goes there on the real cluster: config files, git, exposed services."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import Live, becomes, up
+from tests.backends.kubernetes.test_why import broken, steps
+from tests.desk import Desk, wait_for
+from toolchain.kubernetes import images
+from toolchain.kubernetes.fixtures import Access as Cluster
+from toolchain.kubernetes.layout import NODE_ADDRESS, REGISTRY
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+GIT_IMAGE = f"{REGISTRY}/symphony/git:1"
+SERVER = """
+script = "cd /tmp; echo hello from the pod > index.html; exec httpd -f -p $SYMPH_PAGE_PORT -h /tmp"
+with Experiment("e") as e:
+    e.new_process("web", command="sh", args=["-c", script]).exposes({"page": 8080})
+"""
+
+
+def test_config_files_are_in_every_process_and_restart_nothing(desk: Desk, stack: str, live: Live) -> None:
+    (desk.folder / "train.yaml").write_text("lr: 0.1\n")
+    (desk.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
+    program = """
+with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
+    e.new_process("a", command="sh", args=["-c", "cd $SYMPH_CONFIGS_DIR; ls; cat train.yaml; sleep 999"])
+"""
+    up(desk, stack, program, code=0)
+    wait_for(lambda: "lr: 0.1" in desk.symphony("logs", stack).out, 20, "it has read them")
+    assert desk.symphony("logs", stack).out.split() == ["table.bin", "train.yaml", "lr:", "0.1"]
+    before = live("pods", stack)[0]["metadata"]["uid"]
+    (desk.folder / "train.yaml").write_text("lr: 0.2\n")
+    up(desk, stack, program, code=0)
+    assert live("pods", stack)[0]["metadata"]["uid"] == before
+    (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
+    assert found["data"] == {"train.yaml": "lr: 0.2\n"}
+    (desk.folder / "train.yaml").unlink()
+    said = up(desk, stack, program, code=2)
+    assert 'the config file "train.yaml" cannot be read: no such file' in said
+    assert "line 3" in said
+
+
+@pytest.fixture(scope="module")
+def git_image(cluster: Cluster) -> str:
+    """An image with this machine's git and a shell, as small as they are."""
+    program = shutil.which("git")
+    if not program or not cluster.registry:
+        pytest.skip("there is no git here, or no registry of ours")
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=10, check=True).stdout
+    libraries = [word for word in listed.split() if word.startswith("/")]
+    files = {each.lstrip("/"): Path(each).read_bytes() for each in libraries}
+    files |= {"bin/git": Path(program).read_bytes(), "bin/busybox": images.busybox()}
+    images.push(GIT_IMAGE, files, ["/bin/sh"], links={"bin/sh": "busybox"})
+    return GIT_IMAGE
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A repository that pods can fetch from this machine, and the short name of its first commit.
+
+    There are two commits on main, and a tag at the first.
+    """
+
+    def git(*words: str) -> str:
+        argv = ["git", "-c", "user.name=t", "-c", "user.email=t@t.test", *words]
+        done = subprocess.run(argv, cwd=work, timeout=20, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    work = tmp_path / "served" / "code"
+    work.mkdir(parents=True)
+    git("init", "-q", "-b", "main")
+    for text in ("one", "two"):
+        (work / "main.py").write_text(text)
+        git("add", ".")
+        git("commit", "-q", "-m", text)
+        if text == "one":
+            git("tag", "v1")
+    with socket.create_server((NODE_ADDRESS, 0)) as free:
+        port = free.getsockname()[1]
+    listen = [f"--listen={NODE_ADDRESS}", f"--port={port}", "--reuseaddr"]
+    command = ["git", "daemon", "--export-all", f"--base-path={work.parent}", *listen]
+    daemon = subprocess.Popen(command, stderr=subprocess.DEVNULL, process_group=0)
+    yield f"git://{NODE_ADDRESS}:{port}/code", git("rev-parse", "--short", "v1")
+    daemon.terminate()
+    daemon.wait(10)
+
+
+def test_a_git_repository_is_there_before_the_process_starts(
+    desk: Desk, stack: str, git_image: str, repository: tuple[str, str]
+) -> None:
+    place, first = repository
+    desk.config(stack, gitImage=git_image)
+    up(
+        desk,
+        stack,
+        f"""
+script = "cat /code/main.py; echo x > /code/new && echo -written"
+with Experiment("e") as e:
+    for name, revision in (("latest", "main"), ("tagged", "v1"), ("short", "{first}")):
+        p = e.new_process(name, command="sh", args=["-c", script])
+        p.mount_git_repo("{place}", revision, "/code")
+    e.new_process("missing", command="true").mount_git_repo("{place}", "no-such-branch", "/code")
+""",
+        code=1,
+    )
+    for path, text in (("latest", "two"), ("tagged", "one"), ("short", "one")):
+        becomes(desk, stack, path, "completed")
+        assert desk.symphony("logs", stack, path).out.splitlines()[0] == f"{text}-written"
+        assert steps(desk, stack, path)["prepared"]["what"].startswith("clone-git-repo-")
+    assert "exit 128" in becomes(desk, stack, "missing", "failed")["why"]
+    prepared = broken(desk, stack, "missing", "prepared")
+    assert any("no-such-branch" in line for line in prepared["more"])
+    assert prepared["remedy"] == "Correct the repository or its revision"
+
+
+def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) -> None:
+    desk.config(stack, expose="NodePort")
+    up(desk, stack, SERVER, code=0)
+    (service,) = live("services", stack)
+    port = service["spec"]["ports"][0]["nodePort"]
+
+    def page() -> str:
+        connection = http.client.HTTPConnection(NODE_ADDRESS, port, timeout=5)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().read().decode()
+        except OSError:
+            return ""
+        finally:
+            connection.close()
+
+    wait_for(lambda: page() == "hello from the pod\n", 30, "the page")
+    exposed = steps(desk, stack, "web")["exposed"]
+    assert exposed["what"] == f"page: NodePort {port}, on {NODE_ADDRESS}:{port} and every other node"
+
+
+def test_a_load_balancer_that_never_comes_is_shown_as_pending_until_it_does(
+    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    desk.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
+    said = up(desk, stack, SERVER, code=0)
+    assert "page: its LoadBalancer has no address yet" in said
+    (service,) = live("services", stack)
+    assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
+    assert desk.processes(stack)["web"]["why"] == "page: its LoadBalancer has no address yet"
+    exposed = broken(desk, stack, "web", "exposed")
+    assert exposed["what"] == "page: its LoadBalancer has no address yet"
+
+    patch = '{"status":{"loadBalancer":{"ingress":[{"ip":"198.51.100.7"}]}}}'
+    kubectl("-n", stack, "patch", "service", "page", "--subresource=status", "-p", patch)
+    assert desk.processes(stack)["web"]["why"] == ""
+    assert steps(desk, stack, "web")["exposed"]["what"] == "page: 198.51.100.7:8080"
