@@ -62,6 +62,24 @@ def test_described(desk: Desk) -> None:
     assert said.strip().startswith("127.0.0.1:")
 
 
+def test_commands_and_files(desk: Desk) -> None:
+    (desk.folder / "note").write_text("hello")
+    said = script(
+        desk,
+        "from pathlib import Path\n"
+        "words = ['sh', '-c', 'echo $SYMPH_EXAMPLE_ADDR; exit 3']\n"
+        "code = cluster.exec_command('rand', 'bob', words, 'group')\n"
+        "assert code == 3, code\n"
+        "assert cluster.exec_command('rand', 'alice', 'test \"a b\" = \"a b\"') == 0\n"
+        f"there = {str(desk.home.parent / 'copied')!r}\n"
+        "cluster.transfer_file('rand', Path('note'), f'alice:{there}')\n"
+        "cluster.transfer_file('rand', f'group/bob:{there}', 'back')\n"
+        "assert Path('back').read_text() == 'hello'\n"
+        "cluster.set_experiment('rand'); assert cluster.current_experiment() == 'ada-rand'",
+    )
+    assert said.startswith("127.0.0.1:")
+
+
 def test_logs(desk: Desk) -> None:
     said = script(
         desk,
@@ -80,9 +98,18 @@ def test_logs(desk: Desk) -> None:
         ("cluster.delete('nobody')", "no experiment"),
         ("cluster.describe_process('rand', 'alicia')", "alice"),
         ("cluster.external_url('rand', 'exampel')", "example"),
+        ("cluster.exec_command('rand', 'alicia', ['true'])", "alice"),
+        ("cluster.exec_command('rand', 'alice', [])", "no command"),
+        ("cluster.exec_command('rand', 'alice', ['a\\0b'])", "NUL"),
+        ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
+        ("cluster.login('rand', 'alice')", "no terminal"),
+        ("cluster.set_experiment('nobody')", "no experiment"),
         ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
     ],
-    ids=["exists", "backend", "delete", "process", "service", "plan"],
+    ids=[
+        *("exists", "backend", "delete", "process", "service", "exec", "no command", "nul", "scp", "login"),
+        *("switch", "plan"),
+    ],
 )
 def test_mistakes_are_errors_of_ours(desk: Desk, call: str, said: str) -> None:
     before = desk.trees()

@@ -1,0 +1,310 @@
+"""Archives that a process made up: they land below one new folder, or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from symphony.backends.archive import Hostile, Packing, end_mark, unpack
+from symphony.backends.inside import Copied
+from symphony.backends.landing import beside
+from symphony.errors import SymphonyError
+
+Entry = tuple[str, bytes, str]
+
+
+def tar(*entries: Entry, size: int | None = None, form: int = tarfile.GNU_FORMAT) -> bytes:
+    """A tar of (name, kind, content of a file or target of a link)."""
+    made = io.BytesIO()
+    for name, kind, more in entries:
+        header = tarfile.TarInfo(name)
+        header.type, header.mode = kind, 0o755
+        content = more.encode() if kind == tarfile.REGTYPE else b""
+        header.linkname = "" if kind == tarfile.REGTYPE else more
+        header.size = len(content) if size is None else size
+        made.write(header.tobuf(form, "utf-8", "surrogateescape"))
+        made.write(content + bytes(-len(content) % 512))
+    return made.getvalue() + bytes(1024)
+
+
+TOP: Entry = ("./", tarfile.DIRTYPE, "")
+FILE: Entry = ("./a", tarfile.REGTYPE, "one")
+
+
+def unpacked(data: bytes, new: Path) -> Copied:
+    *_, last = unpack(io.BytesIO(data), new)
+    return last
+
+
+def everything(top: Path) -> dict[str, str]:
+    """What lies below a folder, with the content of files."""
+    found: dict[str, str] = {}
+    for path in sorted(top.rglob("*")):
+        name = str(path.relative_to(top))
+        if path.is_symlink():
+            found[name] = f"-> {path.readlink()}"
+        else:
+            found[name] = "/" if path.is_dir() else path.read_text()
+    return found
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    data = tar(
+        TOP,
+        FILE,
+        ("./sub", tarfile.DIRTYPE, ""),
+        ("./sub/b c", tarfile.REGTYPE, "two"),
+        ("./in", tarfile.SYMTYPE, "sub/b c"),
+        ("./sub/up", tarfile.SYMTYPE, "../a"),
+        ("./same", tarfile.LNKTYPE, "./a"),
+    )
+    assert unpacked(data, tmp_path / "new") == Copied(2, 6)
+    assert everything(tmp_path / "new") == {
+        "a": "one",
+        "in": "-> sub/b c",
+        "same": "one",
+        "sub": "/",
+        "sub/b c": "two",
+        "sub/up": "-> ../a",
+    }
+
+
+def test_one_file(tmp_path: Path) -> None:
+    assert unpacked(tar(FILE), tmp_path / "new") == Copied(1, 3)
+    assert (tmp_path / "new").read_text() == "one"
+
+
+HOSTILE = {
+    "absolute": [TOP, ("/etc/x", tarfile.REGTYPE, "x")],
+    "up": [TOP, ("./../x", tarfile.REGTYPE, "x")],
+    "up in the middle": [TOP, ("./a/../../x", tarfile.REGTYPE, "x")],
+    "up as a file": [("../x", tarfile.REGTYPE, "x")],
+    "up as a top": [("..", tarfile.DIRTYPE, ""), ("../x", tarfile.REGTYPE, "x")],
+    "through a link": [TOP, ("./l", tarfile.SYMTYPE, "."), ("./l/x", tarfile.REGTYPE, "x")],
+    "over a link": [TOP, ("./l", tarfile.SYMTYPE, "a"), ("./l", tarfile.REGTYPE, "x")],
+    "through a file": [TOP, FILE, ("./a/x", tarfile.REGTYPE, "x")],
+    "twice": [TOP, FILE, FILE],
+    "a folder twice": [TOP, TOP],
+    "two of one": [FILE, ("./b", tarfile.REGTYPE, "x")],
+    "a link, then a file": [("./l", tarfile.SYMTYPE, "/etc"), ("./l/passwd", tarfile.REGTYPE, "x")],
+    "no folder": [TOP, ("./no/x", tarfile.REGTYPE, "x")],
+    "a hard link as a top": [("./l", tarfile.LNKTYPE, "/etc/passwd"), ("./l", tarfile.REGTYPE, "x")],
+    "a long name up": [TOP, ("./" + "../" * 60 + "x", tarfile.REGTYPE, "x")],
+}
+
+
+@pytest.mark.parametrize("entries", HOSTILE.values(), ids=HOSTILE)
+def test_nothing_lands_elsewhere(tmp_path: Path, entries: Sequence[Entry]) -> None:
+    (tmp_path / "place").mkdir()
+    with pytest.raises(SymphonyError), beside(tmp_path / "place" / "final") as new:
+        unpacked(tar(*entries), new)
+    assert everything(tmp_path) == {"place": "/"}
+
+
+LEFT_OUT = {
+    "absolute link": ("./l", tarfile.SYMTYPE, "/etc/passwd"),
+    "link up": ("./l", tarfile.SYMTYPE, "../x"),
+    "link up through a folder": ("./l", tarfile.SYMTYPE, "sub/../../x"),
+    "link down and up": ("./l", tarfile.SYMTYPE, "sub/.."),
+    "empty link": ("./l", tarfile.SYMTYPE, ""),
+    "hard link out": ("./l", tarfile.LNKTYPE, "../../etc/passwd"),
+    "hard link to nothing": ("./l", tarfile.LNKTYPE, "./zzz"),
+    "pipe": ("./l", tarfile.FIFOTYPE, ""),
+    "device": ("./l", tarfile.CHRTYPE, ""),
+    "disk": ("./l", tarfile.BLKTYPE, ""),
+    "no such kind": ("./l", b"Z", ""),
+}
+
+
+@pytest.mark.parametrize("entry", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_what_leads_out_is_left_out_and_told(tmp_path: Path, entry: Entry) -> None:
+    data = tar(TOP, FILE, ("./sub", tarfile.DIRTYPE, ""), entry)
+    try:
+        done = unpacked(data, tmp_path / "new")
+    except Hostile:
+        assert entry[2].startswith("..")
+        return
+    assert [text.partition(":")[0] for text in done.left_out] == ["./l"]
+    assert everything(tmp_path / "new") == {"a": "one", "sub": "/"}
+
+
+def test_a_device_alone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SymphonyError, match="neither file"):
+        unpacked(tar(("./l", tarfile.FIFOTYPE, "")), tmp_path / "new")
+
+
+def test_modes_give_nobody_more(tmp_path: Path, any_umask: None) -> None:
+    data = bytearray(tar(TOP, FILE))
+    header = tarfile.TarInfo("./a")
+    header.mode, header.size = 0o6777, 3
+    data[512:1024] = header.tobuf(tarfile.GNU_FORMAT)
+    unpacked(bytes(data), tmp_path / "new")
+    mode = (tmp_path / "new" / "a").stat().st_mode
+    assert stat.S_IMODE(mode) & 0o6000 == 0
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(mode) & mask == 0
+
+
+def long_header(kind: bytes, size: int) -> bytes:
+    header = tarfile.TarInfo("x")
+    header.type, header.size = kind, size
+    return header.tobuf(tarfile.GNU_FORMAT)
+
+
+class Endless(io.RawIOBase):
+    """Goes on for ever with the same."""
+
+    def __init__(self, start: bytes) -> None:
+        self._start = start
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        taken, self._start = self._start[:size], self._start[size:]
+        return taken + b"x" * (size - len(taken))
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
+def test_a_header_without_end_does_not_fill_the_memory(tmp_path: Path, kind: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Hostile):
+            for _ in unpack(Endless(long_header(kind, 1 << 40)), tmp_path / "new"):  # pyright: ignore[reportArgumentType]
+                pass
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_with_holes_does_not_fill_the_disk(tmp_path: Path) -> None:
+    headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "1"}
+    made = io.BytesIO(tar(TOP)[:512])
+    made.seek(0, 2)
+    member = tarfile.TarInfo("./hole")
+    member.pax_headers = headers
+    made.write(member.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+    done = unpacked(made.getvalue(), tmp_path / "new")
+    assert done.bytes == 0
+    assert len(done.left_out) == 1
+
+
+@pytest.mark.parametrize("cut", [0, 100, 512, 700, 1024, 1025, 1300, 1536])
+def test_a_stream_that_ends_early(tmp_path: Path, cut: int) -> None:
+    data = tar(TOP, FILE, ("./b", tarfile.REGTYPE, "two"))
+    new = tmp_path / "new"
+    try:
+        unpacked(data[:cut], new)
+    except SymphonyError:
+        return
+    # Between two members only who sent it can tell that more was to come, and files.check() asks them.
+    assert cut in (512, 700, 1536)
+    assert (new / "a").exists() == (cut == 1536)
+
+
+def names() -> st.SearchStrategy[str]:
+    part = st.sampled_from([".", "..", "a", "b", "l", "", "etc"])
+    return st.lists(part, min_size=1, max_size=4).map("/".join) | st.lists(part, max_size=3).map(
+        lambda parts: "/" + "/".join(parts)
+    )
+
+
+kinds = st.sampled_from(
+    [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, b"\0", b"6", b"Z"]
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(entries=st.lists(st.tuples(names(), kinds, names()), min_size=1, max_size=7), top=st.booleans())
+def test_whatever_it_says_nothing_leads_out(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], top: bool
+) -> None:
+    place = tmp_path_factory.mktemp("h")
+    (place / "outside").write_text("mine")
+    inside = place / "in"
+    inside.mkdir()
+    try:
+        with beside(inside / "final") as new:
+            unpacked(tar(*([TOP] if top else []), *entries), new)
+    except SymphonyError:
+        assert list(inside.iterdir()) == []
+    for path in inside.rglob("*"):
+        # A link to itself leads nowhere.
+        assert os.path.realpath(path).startswith(f"{os.path.realpath(inside)}/"), path
+    assert (place / "outside").read_text() == "mine"
+    assert sorted(each.name for each in place.iterdir()) == ["in", "outside"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.binary(max_size=2000), at=st.integers(0, 2500), noise=st.binary(min_size=1, max_size=40))
+def test_noise_is_one_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int, noise: bytes
+) -> None:
+    good = bytearray(tar(TOP, FILE, ("./" + "n" * 150, tarfile.REGTYPE, "x"), form=tarfile.PAX_FORMAT))
+    good[at : at + len(noise)] = noise
+    for each in (data, bytes(good)):
+        place = tmp_path_factory.mktemp("n")
+        try:
+            unpacked(each, place / "new")
+        except SymphonyError as error:
+            lines = str(error).splitlines()
+            if len(lines) != 1:
+                pytest.fail(str(error))
+        assert {path.name for path in place.iterdir()} <= {"new"}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    (source / "sub" / ("deep" * 30)).mkdir(parents=True)
+    (source / "a").write_bytes(b"one" * 1000)
+    (source / "sub" / "e\u0301 \udcff\n").write_text("odd name")
+    (source / "sub" / ("deep" * 30) / ("long" * 40)).write_text("long name")
+    (source / "in").symlink_to("sub/x")
+    (source / "out").symlink_to("/etc/passwd")
+    os.mkfifo(source / "pipe")
+    (source / "a").chmod(0o755)
+    return source
+
+
+def test_what_is_packed_unpacks_to_the_same(tree: Path, tmp_path: Path) -> None:
+    packing = Packing(tree, "new")
+    data = b"".join(packing) + end_mark("end")
+    # As the other side does it: below a folder that is there, with the mark beside it.
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        assert archive.getnames()[-1] == "end"
+        archive.extractall(tmp_path / "there", filter="fully_trusted")
+    assert sorted(packing.so_far.left_out) == [
+        "out: a link that leads out of the folder",
+        "pipe: neither file, folder nor link",
+    ]
+    assert packing.so_far.files == 3
+    (tree / "out").unlink()
+    (tree / "pipe").unlink()
+    assert everything(tmp_path / "there" / "new") == everything(tree)
+    assert (tmp_path / "there" / "new" / "a").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    "change", [lambda file: file.write_bytes(b"x" * 50), lambda file: file.write_bytes(b"")]
+)
+def test_a_file_that_changes_meanwhile_spoils_nothing(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    source = tmp_path / "log"
+    source.write_bytes(b"y" * 10)
+    chunks: Iterator[bytes] = iter(Packing(source, "new"))
+    first = next(chunks)
+    change(source)
+    with tarfile.open(fileobj=io.BytesIO(first + b"".join(chunks) + end_mark("end"))) as archive:
+        assert [member.size for member in archive] == [10, 0]

@@ -1,0 +1,261 @@
+"""Commands that reach into processes, on the real tmux: exec, ssh, scp, visit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.support import has_no_control
+from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+from tests.terminal import terminal
+
+PROGRAM = """
+import os
+os.makedirs("place", exist_ok=True)
+with Experiment(env={"HELLO": "wor ld", "EMPTY": ""}, inherit=["WANDB_*"]) as e:
+    learner = e.new_process("learner", command="sleep", args=["3600"], start_dir="place")
+    learner.binds("replay")
+    learner.exposes({"tensorboard": %d})
+    e.new_process_group("eval").new_process("agent-0", command="sleep", args=["3600"]).connects("replay")
+    before = ["echo from the preamble", "export OF=preamble"]
+    e.new_process("lines", cmds=["sleep 3600"], preamble_cmds=before)
+    e.new_process("ended", command="true")
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """An experiment `rl` that runs, with a service exposed at a port that was free."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with desk_in(tmp_path_factory.mktemp("inside"), "inside") as made:
+        made.write(PROGRAM % port)
+        made.symphony("up", "rl", "-y")
+        made.environment["PORT_OF_TEST"] = str(port)
+        yield made
+
+
+def test_exit_code_and_streams_are_those_of_the_command(desk: Desk) -> None:
+    ran = desk.symphony("exec", "rl", "learner", "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7)
+    assert (ran.out, ran.err) == ("out\n", "err\n")
+    assert desk.symphony("x", "learner", "--", "sh", "-c", "kill -9 $$", code=137).out == ""
+    assert desk.symphony("exec", "agent", "--", "echo", "a b", "--", "-c", "$HOME").out == "a b -- -c $HOME\n"
+
+
+def test_it_sees_what_the_process_sees(desk: Desk) -> None:
+    ran = desk.symphony(
+        "exec", "learner", "--", "env", env={"WANDB_KEY": "k", "OTHER": "o", "PULUMI_ACCESS_TOKEN": "t"}
+    )
+    told = dict(line.split("=", 1) for line in ran.out.splitlines() if "=" in line)
+    assert (told["HELLO"], told["EMPTY"], told["WANDB_KEY"]) == ("wor ld", "", "k")
+    assert told["SYMPH_REPLAY_ADDR"] == f"127.0.0.1:{told['SYMPH_REPLAY_PORT']}"
+    assert told["SYMPHONY_ID"].endswith("/learner/1")
+    assert not {"OTHER", "PULUMI_ACCESS_TOKEN", "SYMPHONY_HOME"} & set(told)
+    folder = desk.symphony("exec", "learner", "--", "pwd").out.strip()
+    assert folder == str(desk.folder / "place")
+
+
+def test_the_preamble_comes_first_and_its_words_do_not_mix(desk: Desk) -> None:
+    ran = desk.symphony("exec", "lines", "--", "sh", "-c", 'echo "$OF $1"', "sh", "it's; exit 3")
+    assert ran.out == "preamble it's; exit 3\n"
+    assert ran.err == "from the preamble\n"
+
+
+def test_input_is_passed_on_to_its_end(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(content := os.urandom(3_000_000))
+    command = [str(SYMPHONY), "exec", "learner", "--", "cat"]
+    with (tmp_path / "in").open("rb") as given:
+        out = subprocess.run(
+            command,
+            cwd=desk.folder,
+            env=desk.environment,
+            stdin=given,
+            capture_output=True,
+            timeout=30,
+            check=True,
+        )
+    assert out.stdout == content
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("learner", "--", "no-such-command"), 127, "no-such-command"),
+        (("learner", "--", "/etc/passwd"), 126, "cannot be run"),
+        (("learner", "--", "\x1b[31mred"), 127, "red"),
+        (("learner",), 2, "after --"),
+        (("learner", "--"), 2, "after --"),
+        (("learner", "--", ""), 2, "no command"),
+        (("lerner", "--", "true"), 2, "learner"),
+        (("rl", "e", "--", "true"), 2, "eval/agent-0"),
+        (("nothing", "learner", "--", "true"), 2, "rl"),
+        (("rl", "learner", "more", "--", "true"), 2, "one process"),
+        ((), 2, "PROCESS"),
+    ],
+)
+def test_mistakes_of_exec(desk: Desk, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = desk.symphony("exec", *words, code=code)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert has_no_control(ran.err)
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_ends_the_command_with_all_that_it_started(desk: Desk, number: signal.Signals) -> None:
+    script = "sleep 4321 & echo ready; wait"
+    running = desk.start([str(SYMPHONY), "exec", "learner", "--", "sh", "-c", script])
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    tree = psutil.Process(running.pid).children(recursive=True)
+    assert len(tree) == 2
+    running.send_signal(number)
+    running.wait(10)
+    psutil.wait_procs(tree, 5)
+    # A shell has its children ignore SIGINT when it puts them into the background.
+    left = [each for each in tree if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    for each in left:
+        each.kill()
+    assert len(left) <= (number == signal.SIGINT)
+    running.stdout.close()
+
+
+def test_exec_on_a_terminal(desk: Desk) -> None:
+    with terminal(desk, [str(SYMPHONY), "exec", "learner", "--", "sh"], columns=90, rows=20) as screen:
+        screen.shows("$" if os.getuid() else "#")
+        screen.type("stty size; tty", "Enter")
+        screen.shows("20 90")
+        screen.resize(70, 15)
+        screen.type("stty size", "Enter")
+        screen.shows("15 70")
+        screen.type("sleep 1000", "Enter")
+        time.sleep(0.3)
+        screen.type("C-c")
+        screen.type("echo still $((40 + 2))", "Enter")
+        screen.shows("still 42")
+        screen.type("exit 5", "Enter")
+        assert screen.ends() == 5
+
+
+def test_ssh_shows_the_window_and_leaves_it_running(desk: Desk) -> None:
+    with terminal(desk, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
+        shown = screen.shows("agent-0*")
+        assert "eval:agent-0*" in shown
+        screen.type("C-b", "d")
+        assert screen.ends() == 0
+    assert desk.processes("rl")["eval/agent-0"]["state"] == "running"
+
+
+def test_ssh_within_the_server_switches_to_the_window(desk: Desk) -> None:
+    with terminal(desk, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
+        screen.shows("agent-0*")
+        # A window that a person opens by hand, in which they ask for another process.
+        command = f"env SYMPHONY_HOME={desk.home} {SYMPHONY} ssh rl learner; sleep 60"
+        screen.type("C-b", ":")
+        screen.type(f"new-window -c {desk.folder} '{command}'", "Enter")
+        screen.shows("learner*")
+        screen.type("C-b", "d")
+        assert screen.ends() == 0
+
+
+def test_ssh_without_a_terminal_is_one_line(desk: Desk) -> None:
+    ran = desk.symphony("ssh", "rl", "learner", code=2)
+    assert "no terminal" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_files_and_folders_both_ways(desk: Desk, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    (source / "sub").mkdir(parents=True)
+    (source / "a").write_text("one")
+    (source / "a").chmod(0o755)
+    (source / "sub" / "b c").write_text("two")
+    (source / "in").symlink_to("sub/b c")
+    (source / "out").symlink_to("/etc/passwd")
+    ran = desk.symphony("scp", "rl", str(source), "learner:there")
+    assert ran.out.startswith("2 files, 6 bytes copied to learner")
+    assert "out: a link that leads out" in ran.err
+    there = desk.folder / "place" / "there"
+    assert (there / "sub" / "b c").read_text() == "two"
+    assert (there / "in").is_symlink()
+    assert (there / "a").stat().st_mode & 0o111
+    desk.symphony("cp", "learner:there/sub", f"{tmp_path}/back")
+    assert (tmp_path / "back" / "b c").read_text() == "two"
+    # Into an existing folder it goes under its own name, and what was there stays.
+    (there / "kept").write_text("")
+    (source / "a").write_text("three")
+    desk.symphony("scp", str(source), f"learner:{there.parent}")
+    desk.symphony("scp", str(source / "a"), "learner:there/")
+    assert (there / "a").read_text() == "three"
+    assert (there.parent / "src" / "a").read_text() == "three"
+    assert (there / "kept").exists()
+    assert not list(desk.folder.rglob(".symphony-*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a", "b"), "neither"),
+        (("learner:a", "learner:b"), "both"),
+        (("nobody:a", "b"), "learner"),
+        (("learner:nothing", "."), "no such file"),
+        (("nothing", "learner:"), "no such file"),
+        (("Pulumi.yaml", "learner:no/such/place"), "no such folder"),
+        (("Pulumi.yaml", "learner:no/"), "no such folder"),
+        ((".", "learner:x/y"), "no such folder"),
+        (("", "learner:x"), "empty"),
+        (("one",), "where to"),
+        (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
+    ],
+)
+def test_mistakes_of_scp(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    ran = desk.symphony("scp", *words, code=2)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert ran.out == ""
+    assert not (desk.folder / "x").exists()
+
+
+def test_a_folder_is_not_copied_into_itself(desk: Desk) -> None:
+    assert "into itself" in desk.symphony("scp", ".", "learner:x", code=2).err
+
+
+def test_visit_prints_and_opens(desk: Desk, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{desk.environment['PORT_OF_TEST']}\n"
+    for words in ((), ("rl",), ("rl", "tensorboard"), ("tensorboard",), ("rl", "tens")):
+        assert desk.symphony("visit", *words, "-u").out == url
+    assert desk.symphony("vi", "replay", "--url-only").out.startswith("http://127.0.0.1:")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    assert desk.symphony("visit", env={"BROWSER": str(browser)}).out == url
+    assert wait_for(lambda: (tmp_path / "opened").exists(), 5, "the browser was started")
+    assert (tmp_path / "opened").read_text() == url
+
+
+def test_visit_without_a_browser_still_says_where(desk: Desk, tmp_path: Path) -> None:
+    python = str(Path(sys.executable).parent)
+    ran = desk.symphony(
+        "visit", code=1, env={"BROWSER": "", "DISPLAY": None, "WAYLAND_DISPLAY": None, "PATH": python}
+    )
+    assert ran.out.startswith("http://127.0.0.1:")
+    assert "no browser" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "rl"), (("rl", "a", "b"), "one service")],
+)
+def test_mistakes_of_visit(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    ran = desk.symphony("visit", *words, "-u", code=2)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1

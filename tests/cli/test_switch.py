@@ -1,0 +1,53 @@
+"""Several experiments at once: the one that is meant without a name, and deleting by pattern."""
+
+from __future__ import annotations
+
+from tests.desk import SYMPHONY, Desk
+from tests.terminal import terminal
+
+PROGRAM = """
+with Experiment() as e:
+    e.new_process("p", command="sleep", args=["3600"])
+"""
+
+
+def test_switch_then_delete_by_pattern(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    for name in ("sweep-1", "sweep-2", "other"):
+        desk.symphony("up", name, "-y")
+    assert "symphony switch" in desk.symphony("process", code=2).err
+    assert "symphony switch" in desk.symphony("switch", code=2).err
+    assert desk.symphony("switch", "sweep-2").out == "sweep-2\n"
+    assert desk.symphony("e").out == "sweep-2\n"
+    told = desk.symphony("exec", "p", "--", "printenv", "SYMPHONY_ID").out
+    assert "/sweep-2#" in told
+    assert "other" in desk.symphony("se", "nothing", code=2).err
+    assert "current" in {each.name for each in desk.home.iterdir()}
+
+    assert "no terminal" in desk.symphony("delete-batch", "sweep-*", code=2).err
+    assert "zzz-*" in desk.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
+    assert len(desk.symphony("ls", "--json").json) == 3
+    with terminal(desk, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
+        shown = screen.shows("[y/N]")
+        assert "sweep-1  1 process" in shown
+        assert "Stop 2 experiments" in shown
+        screen.type("n", "Enter")
+        assert screen.ends() == 1
+    ran = desk.symphony("db", "sweep-*", "sweep-1", "-y")
+    assert [line.split(" is deleted")[0] for line in ran.out.splitlines() if " is deleted" in line] == [
+        "sweep-1",
+        "sweep-2",
+    ]
+    assert set(desk.trees()) == {"other/p"}
+    # What was switched to is gone: the only experiment is meant again.
+    assert desk.symphony("switch").out == "other\n"
+    assert "there is no experiment" not in desk.symphony("process").err
+
+
+def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    for name in ("a", "b"):
+        desk.symphony("up", name, "-y")
+    desk.symphony("switch", "a")
+    desk.pulumi("destroy", "-s", "a", "--yes")
+    assert desk.symphony("switch").out == "b\n"
