@@ -1,20 +1,54 @@
 #!/usr/bin/env bash
-# Runs the tests side by side, and what failed once more alone; `make test` calls it with pytest's own words.
-# Many tests start engines and wait for processes: beside others on two cores one may run out of its time. A test
-# that only passes alone is named at the end, so that it can be mended; one that fails twice fails the run.
+# Runs the tests: first those that need this machine only, then those that need a cluster; `make test` calls it.
+# Words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
+# --cluster-only, as the first word, leaves out the first part.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-pytest=(.venv/bin/python -m pytest)
-"${pytest[@]}" -n 3 --dist loadfile "$@"
-code=$?
-[ "$code" = 1 ] || exit "$code"
+python=.venv/bin/python
+pytest=("$python" -m pytest)
 
-failed=$(.venv/bin/python -c '
+# Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
+# runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
+on_this_machine() {
+    "${pytest[@]}" -n 3 --dist loadfile "$@"
+    local code=$?
+    [ "$code" = 1 ] || return "$code"
+    failed=$("$python" -c '
 import json
 print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
-echo
-echo "once more, alone: $(echo "$failed" | wc -l) tests that failed"
-"${pytest[@]}" --last-failed --last-failed-no-failures none "$@" || exit 1
-echo "passed only alone, mend these:"
-echo "$failed"
+    echo
+    echo "once more, alone: $(echo "$failed" | wc -l) tests that failed"
+    "${pytest[@]}" --last-failed --last-failed-no-failures none "$@" || return 1
+    echo "passed only alone, mend these:"
+    echo "$failed"
+}
+
+# The tests themselves would build and start the cluster too, but pytest keeps to itself what they say meanwhile.
+on_a_cluster() {
+    local reason=""
+    if [ -z "${SYMPHONY_TEST_KUBECONFIG:-}" ]; then
+        reason=$("$python" -c 'from toolchain.kubernetes.cluster import impossible; print(impossible())')
+        if [ -n "$reason" ]; then
+            echo "left out, the tests that need a cluster: $reason"
+            [ -z "${CI:-}" ]
+            return
+        fi
+        "$python" -m toolchain.kubernetes build || return 1
+    fi
+    echo "the tests that need a cluster:"
+    "${pytest[@]}" -p no:cacheprovider -m "kubernetes and not slow" -rs "$@"
+    local code=$?
+    [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; }
+}
+
+if [ "${1:-}" = --cluster-only ]; then
+    shift
+else
+    on_this_machine "$@"
+    code=$?
+    # 5: the words chose none of these tests, perhaps some of the others.
+    [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || exit "$code"
+    case " $* " in *" -m "*) exit "$code" ;; esac
+fi
+on_a_cluster "$@"

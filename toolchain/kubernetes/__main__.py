@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolchain.kubernetes import build, cluster
+from toolchain.kubernetes import build, cluster, packages
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import Layout
 
@@ -18,6 +18,7 @@ def main() -> int:
     say = _narrator()
     try:
         if arguments.verb == "build":
+            packages.ensure(say)
             build.programs(say)
         elif arguments.verb == "up":
             state = cluster.up(layout, kwok_nodes=arguments.kwok, say=say)
