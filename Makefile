@@ -19,11 +19,11 @@ python:
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests, with the real engine, tmux and (as root) a real cluster
+test: setup check ## lint, types and the tests, with the real engine and the real tmux
 	@toolchain/test.sh $(PYTEST_ARGS)
 
-test-kubernetes: setup ## the part of `make test` that needs a cluster: builds a one-machine Kubernetes first
-	@toolchain/test.sh --cluster-only $(PYTEST_ARGS)
+test-kubernetes: setup ## the tests that need a cluster: builds a one-machine Kubernetes first (as root)
+	@toolchain/test.sh --cluster $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests: first those that need this machine only, then those that need a cluster; `make test` calls it.
-# Words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
-# --cluster-only, as the first word, leaves out the first part.
+# Runs the tests that need this machine only, or, with --cluster as the first word, those that need a cluster;
+# `make test` and `make test-kubernetes` call it. The other words are handed on to pytest.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -42,13 +41,9 @@ on_a_cluster() {
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; }
 }
 
-if [ "${1:-}" = --cluster-only ]; then
+if [ "${1:-}" = --cluster ]; then
     shift
+    on_a_cluster "$@"
 else
     on_this_machine "$@"
-    code=$?
-    # 5: the words chose none of these tests, perhaps some of the others.
-    [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || exit "$code"
-    case " $* " in *" -m "*) exit "$code" ;; esac
 fi
-on_a_cluster "$@"
