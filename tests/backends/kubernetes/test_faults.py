@@ -44,7 +44,7 @@ with Experiment("e") as e:
     e.new_process("hog", command=["python3", "-c", "x = b'x' * (1 << 30)"]).resource_limit(memory="48Mi")
 """
     desk.config(stack, image=cluster.python_image)
-    up(desk, stack, hog, code=1)
+    up(desk, stack, hog)
     why = becomes(desk, stack, "hog", "failed")["why"]
     assert why.startswith("out of memory, exit 137 (SIGKILL)")
 

@@ -45,6 +45,7 @@ def test_f65_unschedulable_with_the_words_of_the_scheduler(desk: Desk, stack: st
     assert f"symphony why {stack} a" in line
 
 
+@pytest.mark.slow  # It waits as long as everybody; a shorter patience is in test_runs.py.
 def test_f64_an_image_that_is_not_there_is_named_within_a_minute(desk: Desk, stack: str) -> None:
     """With the patience that everybody has."""
     desk.config(stack, patience="60")
