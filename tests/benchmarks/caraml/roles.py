@@ -35,7 +35,8 @@ def bytes_of(value):
     if isinstance(value, str):
         return value.encode()
     if all(isinstance(item, np.ndarray) for item in value.values()):
-        return bytes(sum(item.nbytes for item in value.values()))
+        # written memory: zeros would all be the kernel's one zero page, read from the cache
+        return b"x" * sum(item.nbytes for item in value.values())
     return json.dumps(value).encode()
 
 
