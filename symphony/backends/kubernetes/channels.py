@@ -23,7 +23,7 @@ from symphony.backends.kubernetes.client import ANSWER_DEADLINE, Client, Unreach
 from symphony.errors import SymphonyError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-# What one message may hold: proxies in front of API servers are known to refuse longer ones.
+# What one message holds at most.
 MESSAGE = 32 * 1024
 _PING = 10.0
 _SILENCE = 60.0

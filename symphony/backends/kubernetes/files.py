@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import threading
 import uuid
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,19 @@ _RECEIVE = (
     f'fail() {{ echo "$1" >&2; stop {_MISTAKE}; }}'
     + """
 stop() { echo stop; cat >/dev/null; exit "$1"; }
+several() { into=$2; shift 2; mv -f "$@" "$into/" || stop 1; }
 put() {
   if [ -d "$1" ] && [ ! -L "$1" ] && [ -d "$2" ] && [ ! -L "$2" ]; then
     for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
-      if [ -e "$entry" ] || [ -L "$entry" ]; then put "$entry" "$2/${entry##*/}"; fi
+      final=$2/${entry##*/}
+      if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue
+      elif { [ -d "$entry" ] && [ ! -L "$entry" ]; } || [ -d "$final" ] || [ -L "$final" ]; then
+        put "$entry" "$final"
+      else set -- "$@" "$entry"
+      fi
+      if [ $# -gt 200 ]; then several "$@"; set -- "$1" "$2"; fi
     done
+    if [ $# -gt 2 ]; then several "$@"; fi
   else
     if [ -d "$2" ] && [ ! -L "$2" ]; then fail "there is a folder of this name: $2"; fi
     if [ -d "$1" ] && [ ! -L "$1" ]; then
@@ -77,7 +85,7 @@ def send(place: Place, source: Path, target: str) -> Iterator[Copied]:
     packing = Packing(source, "new")
     with _talk(place, _RECEIVE, [_written(target), source.name, uuid.uuid4().hex[:12]], stdin=True) as talk:
         with talk.listening():
-            for chunk in packing:
+            for chunk in _gathered(packing):
                 if talk.stopped.is_set():
                     break
                 talk.connection.send(channels.STDIN, chunk)
@@ -198,6 +206,20 @@ class _Stream(io.RawIOBase):
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
+
+
+def _gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Small chunks together: each message costs the same, however little is in it."""
+    held = bytearray()
+    for chunk in chunks:
+        if not held and len(chunk) >= channels.MESSAGE:
+            yield chunk
+            continue
+        held += chunk
+        if len(held) >= channels.MESSAGE:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
 
 
 def _written(place: str) -> str:
