@@ -24,6 +24,7 @@ nothing is ever left. Names open only memory of this user's own processes that a
 """
 
 import os
+import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -246,7 +247,17 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
 
 
 def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
-    return Shared(parts[0] if parts and head == raw else Decoder(_LIMITS).decode(head, parts))
+    return Shared(parts[0] if parts and head == raw else _mine.decoder.decode(head, parts))
+
+
+class _Mine(threading.local):
+    """Each thread's own: a decoder remembers the layouts of the arrays it has seen."""
+
+    def __init__(self) -> None:
+        self.decoder = Decoder(_LIMITS)
+
+
+_mine = _Mine()
 
 
 def _capacity(segment: Segment) -> int:

@@ -26,7 +26,8 @@ DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
-    quick: "module:function" that takes `as_json`, called without the parser when nothing else is said.
+    quick: "module:function" that takes `as_json`, called without the parser when nothing else is said but
+           at most as many names as `names`.
     rest: what stands after `--` is not for the parser; the command finds it in its context, as `obj`.
     """
 
@@ -34,6 +35,7 @@ class Row(NamedTuple):
     help: str
     aliases: tuple[str, ...] = ()
     quick: str = ""
+    names: int = 0
     rest: bool = False
 
     @property
@@ -47,7 +49,13 @@ COMMANDS = (
     Row("delete", "Stop an experiment and everything it started.", ("d",)),
     Row("delete-batch", "Stop several experiments, by name or pattern.", ("db",)),
     Row("ls", "List the experiments.", ("list-experiments", "lse"), quick="symphony.cli.listing:show"),
-    Row("process", "List the processes of an experiment.", ("p", "lsp", "list-processes")),
+    Row(
+        "process",
+        "List the processes of an experiment.",
+        ("p", "lsp", "list-processes"),
+        quick="symphony.cli.processes:show",
+        names=1,
+    ),
     Row("why", "Tell why a process is as it is, step by step."),
     Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
     Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",), rest=True),
@@ -115,9 +123,10 @@ def _dispatch(words: list[str]) -> int:
     row = find(words[0]) if words else None
     if row is None:
         return _overview(words)
-    if row.quick and set(words[1:]) <= {"--json"}:
+    names = [word for word in words[1:] if not word.startswith("-")]
+    if row.quick and len(names) <= row.names and {*words[1:]} <= {*names, "--json"}:
         module, _, function = row.quick.partition(":")
-        getattr(importlib.import_module(module), function)(as_json="--json" in words)
+        getattr(importlib.import_module(module), function)(*names, as_json="--json" in words)
         return 0
     app = _app(row)
     ours, rest = words[1:], None

@@ -41,7 +41,7 @@ def test_restart_policies(desk: Desk) -> None:
     # What waits for its next start is stopped at once, and nothing starts after that.
     began = time.monotonic()
     desk.symphony("delete", "rl", "-y")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert desk.trees() == {}
 
 

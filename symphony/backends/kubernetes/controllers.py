@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from symphony.backends.kubernetes import labels
-from symphony.backends.kubernetes.pods import EXISTS, digest
 from symphony.backends.kubernetes.shapes import listing, mapping, text
 
 Manifest = dict[str, Any]
@@ -36,7 +35,7 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
     job = _job_spec(pod)
     spec = job if controller == JOB else _job_set_spec(pod, job)
     metadata = pod["metadata"]
-    notes = {**metadata["annotations"], labels.DIGEST: digest(spec)}
+    notes = {**metadata["annotations"], labels.DIGEST: labels.digest(spec)}
     return {
         "apiVersion": _APIS[controller],
         "kind": controller,
@@ -89,7 +88,9 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
     """
     metadata = pod["metadata"]
     notes = {
-        name: value for name, value in metadata["annotations"].items() if name not in (*EXISTS, labels.DIGEST)
+        name: value
+        for name, value in metadata["annotations"].items()
+        if name not in (*labels.EXISTS, labels.DIGEST)
     }
     again = text(pod, "spec", "restartPolicy") == "OnFailure"
     failed = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,6 +24,16 @@ GROUP = "symphony/group"
 ATTEMPT = "symphony/attempt"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.
 DIGEST = "symphony/digest"
+
+
+# The engine only has to see that the object is there: symphony watches it become ready by itself, and the
+# engine's own wait for a pod may never end.
+EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
+
+
+def digest(value: Any) -> str:
+    """Sixteen hex digits that tell one manifest from another."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def of_object(experiment: str) -> dict[str, str]:

@@ -19,7 +19,6 @@ from symphony.backends.kubernetes import (
     labels,
     processes,
 )
-from symphony.backends.kubernetes import logs as log_lines
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, text
@@ -92,6 +91,9 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """The output of some processes, merged by time; with follow also that of their next starts."""
+    # Only this command needs it.
+    from symphony.backends.kubernetes import logs as log_lines
+
     places = [
         log_lines.Place(path, facts["pod_name"], facts["container_name"])
         for path, facts in ((path, recorded.processes[path]) for path in paths)

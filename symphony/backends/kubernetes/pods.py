@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,9 +18,6 @@ SECRETS = "symphony-secrets"
 CONFIGS = "symphony-configs"
 # Whoever the image runs as, its processes are in this group, which may read the secret files.
 SECRETS_GROUP = 2000
-# The engine only has to see that the object is there: symphony watches it become ready by itself, and the
-# engine's own wait for a pod may never end.
-EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
             "namespace": plan.launched_as,
             "labels": {**of.settings.labels, **labels.of_pod(plan.launched_as, of.name)},
             "annotations": {
-                **EXISTS,
+                **labels.EXISTS,
                 labels.OWNER: owner,
                 **({labels.GROUP: of.group} if of.group else {}),
             },
@@ -93,13 +88,12 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
 def marked(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
     """The manifest with what it is made of, and which start it is."""
     metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], labels.DIGEST: digest(manifest["spec"]), labels.ATTEMPT: attempt}
+    notes = {
+        **metadata["annotations"],
+        labels.DIGEST: labels.digest(manifest["spec"]),
+        labels.ATTEMPT: attempt,
+    }
     return {**manifest, "metadata": {**metadata, "annotations": notes}}
-
-
-def digest(value: Any) -> str:
-    """Sixteen hex digits that tell one manifest from another."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _clones(of: PodOfPlan, settings: Settings) -> list[dict[str, Any]]:

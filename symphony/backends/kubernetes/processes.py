@@ -11,7 +11,6 @@ from typing import Any
 
 from symphony.backends.kubernetes import labels
 from symphony.backends.kubernetes.controllers import kept_by, pod_in
-from symphony.backends.kubernetes.pods import digest
 from symphony.backends.kubernetes.shapes import listing, texts
 
 # A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
@@ -36,7 +35,7 @@ def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, di
     kept = {"controller": kept_by(manifest)}
     containers: list[Mapping[str, Any]] = spec["containers"]
     rest = {name: value for name, value in spec.items() if name != "containers"}
-    digests = {str(each["name"]): digest(each) for each in containers}
+    digests = {str(each["name"]): labels.digest(each) for each in containers}
     found: dict[str, dict[str, Any]] = {}
     for each in containers:
         name = str(each["name"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from symphony.backends.kubernetes import labels
-from symphony.backends.kubernetes.pods import EXISTS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
 
@@ -23,7 +22,7 @@ def service(plan: Plan, planned: PlannedService, settings: Settings, owner: str)
             "name": planned.name,
             "namespace": plan.launched_as,
             "labels": labels.of_object(plan.launched_as),
-            "annotations": {**EXISTS, labels.OWNER: owner},
+            "annotations": {**labels.EXISTS, labels.OWNER: owner},
         },
         "spec": {
             "selector": {labels.POD: planned.path.partition("/")[0]},

@@ -50,6 +50,7 @@ def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) 
     assert [name for name in before if before[name] != after[name]] == ["pool"]
 
     assert f"SYMPH_ALPHA_HOST=alpha.{jobs}.svc" in desk.symphony("logs", jobs, "server").out
+    assert desk.symphony("exec", jobs, "server", "--", "hostname").out.startswith("server-")
     found = steps(desk, jobs, "pool/w0")
     assert list(found)[-1] == "ready"
     assert found["created"]["what"].startswith("pod pool-")

@@ -122,6 +122,22 @@ with Experiment("e") as e:
     assert prepared["remedy"] == "Correct the repository or its revision"
 
 
+def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
+    desk: Desk, stack: str, live: Live
+) -> None:
+    program = (
+        'with Experiment("e") as e: e.new_process("a", command="true").mount_nfs("192.0.2.77", "/x", "/x")'
+    )
+    up(desk, stack, program, code=1)
+    becomes(desk, stack, "a", "waiting", "FailedMount")
+    prepared = broken(desk, stack, "a", "prepared")
+    assert "192.0.2.77:/x" in prepared["what"]
+    assert "reach its server" in prepared["remedy"]
+    ran = desk.symphony("delete", stack, "-y", timeout=120)
+    assert ran.seconds < 60
+    assert live("pods", stack) == []
+
+
 def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) -> None:
     desk.config(stack, expose="NodePort")
     up(desk, stack, SERVER, code=0)
