@@ -68,7 +68,7 @@ def _from_installer(report: Report) -> None:
 
 
 def _from_go(report: Report) -> None:
-    gobuild.require_go()
+    gobuild.usable_go()
     with _building() as folder:
         _keep(gobuild.build(folder, report))
 

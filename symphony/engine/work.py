@@ -86,7 +86,7 @@ class Work:
                 watch.kill_session(process.pid)
                 process.wait(timeout=10)
         if code and check:
-            raise Unavailable(f"`{' '.join(arguments[:2])}` failed: {last}")
+            raise Unavailable(f"`{Path(arguments[0]).name} {arguments[1]}` failed: {last}")
         return code
 
     def _say(self, finished: bool = False) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.engine import binary, setup, tmux
+from symphony.engine import binary, gobuild, setup, tmux
 from symphony.engine.work import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
 from tests.engine.support import wait_for
@@ -50,6 +50,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (bin_ / "go").write_text(GO)
     (bin_ / "go").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
+    monkeypatch.setattr(gobuild, "USUAL_GO", str(tmp_path / "usual/go"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "go.log"))
     monkeypatch.setenv("SDK", str(tmp_path / "sdk"))
@@ -84,6 +85,14 @@ def test_built_from_go_when_nothing_else_works(machine: Path) -> None:
     (machine / "go.log").unlink()
     assert setup.engine(said.append) == found
     assert not (machine / "go.log").exists(), "the second time nothing is done"
+
+
+def test_go_that_is_not_on_path_is_found_where_its_instructions_put_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine / "bin").rename(machine / "usual")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert setup.engine(quiet) == binary.Engine(binary.cache_folder() / "pulumi", "cache")
 
 
 def test_installer_is_asked_before_go(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
