@@ -20,9 +20,11 @@ _OF_THE_USER = (
     "XDG_STATE_HOME",
 )
 
-# A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that.
+# A shell starts what runs in its background with Ctrl-C ignored, nohup with a hang-up, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import subprocess
 import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
@@ -283,7 +284,9 @@ def test_what_is_packed_unpacks_to_the_same(tree: Path, tmp_path: Path) -> None:
     # As the other side does it: below a folder that is there, with the mark beside it.
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert archive.getnames()[-1] == "end"
-        archive.extractall(tmp_path / "there", filter="fully_trusted")
+    there = tmp_path / "there"
+    there.mkdir()
+    subprocess.run(["tar", "-xf", "-", "-C", str(there)], input=data, check=True, timeout=30)
     assert sorted(packing.so_far.left_out) == [
         "out: a link that leads out of the folder",
         "pipe: neither file, folder nor link",
