@@ -11,6 +11,8 @@ from pathlib import Path
 SOCKET_PATH_LIMIT = 107
 # Names the private file in which a program hands its plan to the command that runs it.
 PLAN_FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
+# Experiments run in this tmux server unless the setting `server` names another one.
+DEFAULT_SERVER = "default"
 
 
 def home() -> Path:
@@ -49,9 +51,20 @@ def tmux_socket(server: str) -> Path:
     return Path("/tmp") / f"symphony-{os.getuid()}-{digest}" / f"{server}.sock"
 
 
-def experiment_folder(session: str) -> Path:
-    """Where the launch files and logs of the processes of one experiment lie."""
-    return home() / "experiments" / session
+def experiments() -> Path:
+    """Below it every experiment in tmux has a folder."""
+    return home() / "experiments"
+
+
+def experiment_folder(server: str, session: str) -> Path:
+    """Where the files of one experiment lie: those of its processes in a folder of their own, and ours."""
+    # Another server may hold a session of that name; the dot is in no name of a session.
+    return experiments() / (session if server == DEFAULT_SERVER else f"{server}.{session}")
+
+
+def server_of(folder: Path) -> str:
+    """The tmux server of an experiment's folder."""
+    return folder.name.rpartition(".")[0] or DEFAULT_SERVER
 
 
 def store_url() -> str:

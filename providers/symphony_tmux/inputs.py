@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from symphony import paths
 from symphony.errors import UserError
 from symphony_tmux import names
 from symphony_tmux.environment import SHELLS_OWN
@@ -197,7 +198,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _server(props: Mapping[str, Any]) -> str:
-    return props.get("server") or "default"
+    return props.get("server") or paths.DEFAULT_SERVER
 
 
 def _refuse(problems: list[Problem], where: str) -> None:

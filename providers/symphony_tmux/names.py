@@ -11,6 +11,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 OWNER = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+#[A-Za-z0-9]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKER = "SYMPHONY_ID"
+PROCESSES = "processes"
 
 
 def is_name(text: str) -> bool:
@@ -41,8 +42,9 @@ def folder_name(path: str) -> str:
     return path.replace("/", ".")
 
 
-def process_folder(session: str, path: str) -> Path:
-    return paths.experiment_folder(session) / folder_name(path)
+def process_folder(server: str, session: str, path: str) -> Path:
+    """Below a folder of their own: a process may be called `secrets`, `owner` or whatever else is beside."""
+    return paths.experiment_folder(server, session) / PROCESSES / folder_name(path)
 
 
 def marker(owner: str, path: str, attempt: int) -> str:

@@ -15,7 +15,7 @@ from typing import TypedDict, cast
 
 from symphony import paths
 from symphony.errors import SymphonyError
-from symphony_tmux import files, listeners, machine, names, record, trees
+from symphony_tmux import files, listeners, machine, names, owners, record, trees
 
 FIRST, COUNT = 20000, 10000
 # Leases are written before the experiment has files; older ones without files are of an `up` that failed.
@@ -161,17 +161,7 @@ def _description(pids: set[int]) -> str:
 
 
 def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
-    return time.time() - table[owner]["time"] > ABANDONED and owner not in _owners_with_files()
-
-
-def _owners_with_files() -> set[str]:
-    found: set[str] = set()
-    for file in files.matching(paths.home() / "experiments", "*/owner"):
-        try:
-            found.add(file.read_text())
-        except OSError:
-            continue
-    return found
+    return time.time() - table[owner]["time"] > ABANDONED and owner not in owners.known()
 
 
 def _folder() -> Path:

@@ -30,17 +30,17 @@ KEPT = (
 
 def write(outputs: Mapping[str, Any]) -> None:
     kept = {key: outputs[key] for key in KEPT}
-    file = names.process_folder(str(outputs["session"]), str(outputs["path"])) / NAME
-    files.replace(file, json.dumps(kept).encode())
+    folder = names.process_folder(*(str(outputs[name]) for name in ("server", "session", "path")))
+    files.replace(folder / NAME, json.dumps(kept).encode())
 
 
-def read(session: str, path: str) -> dict[str, Any] | None:
-    return _load(names.process_folder(session, path) / NAME)
+def read(server: str, session: str, path: str) -> dict[str, Any] | None:
+    return _load(names.process_folder(server, session, path) / NAME)
 
 
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
     """The records of every process of one owner, whatever its session is called."""
-    for file in files.matching(paths.home() / "experiments", f"*/*/{NAME}"):
+    for file in files.matching(paths.experiments(), f"*/{names.PROCESSES}/*/{NAME}"):
         found = _load(file)
         if found is not None and found.get("owner") == owner:
             yield found

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pulumi
 
+from symphony.paths import DEFAULT_SERVER
 from symphony_tmux.provider import SessionProvider, WindowProvider
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
@@ -31,7 +32,7 @@ class Session(pulumi.CustomResource):
         name: pulumi.Input[str],
         owner: pulumi.Input[str],
         processes: pulumi.Input[Sequence[pulumi.Input[str]]],
-        server: pulumi.Input[str] = "default",
+        server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -58,7 +59,7 @@ class Window(pulumi.CustomResource):
         uses: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         inherit: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         restart_policy: pulumi.Input[str] | None = None,
-        server: pulumi.Input[str] = "default",
+        server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:

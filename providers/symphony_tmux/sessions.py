@@ -13,7 +13,9 @@ from symphony_tmux import (
     files,
     inputs,
     machine,
+    names,
     observe,
+    owners,
     ports,
     record,
     server,
@@ -41,13 +43,13 @@ class Difference:
 
 def reason(old_inputs: Props, world: World) -> str:
     """Why the session that state believes there must be made again, told before the outputs are known."""
-    return observe.session_reason(old_inputs, world.listing(old_inputs.get("server") or "default"))
+    return observe.session_reason(old_inputs, world.listing(old_inputs.get("server") or paths.DEFAULT_SERVER))
 
 
 def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
     """Processes of the experiment that run and that neither the program nor the state knows."""
     known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
-    return sorted(world.paths(declared.get("server") or "default", declared["owner"]) - known)
+    return sorted(world.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
 
 
 def create(props: Props, world: World) -> tuple[str, dict[str, Any]]:
@@ -112,7 +114,7 @@ def delete(props: Props, world: World) -> None:
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(on, session.session_id)
-    _remove_files(name, owner)
+    _remove_files(on, name, owner)
     ports.release(owner)
     turn.give_back(on, name)
     world.forget(on)
@@ -136,14 +138,10 @@ def _made(
     }
 
 
-def _remove_files(name: str, owner: str) -> None:
+def _remove_files(on: str, name: str, owner: str) -> None:
     """Of a folder that another owner took over meanwhile nothing is ours."""
-    folder = paths.experiment_folder(name)
-    try:
-        holder = (folder / "owner").read_text()
-    except OSError:
-        holder = owner
-    if holder == owner:
-        for pipe in files.matching(folder, "*/pipe"):
+    folder = paths.experiment_folder(on, name)
+    if owners.of(folder) in ("", owner):
+        for pipe in files.matching(folder, f"{names.PROCESSES}/*/pipe"):
             start.let_go(pipe.parent)
         shutil.rmtree(folder, ignore_errors=True)

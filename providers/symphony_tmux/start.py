@@ -59,7 +59,7 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
     return {
         "boot_id": machine.boot_id(),
         "host": machine.host(),
-        "log": str(names.process_folder(inputs.session, inputs.path) / "log"),
+        "log": str(names.process_folder(inputs.server, inputs.session, inputs.path) / "log"),
         "socket": str(paths.tmux_socket(inputs.server)),
         "status": "running",
     }
@@ -68,7 +68,7 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
 def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.cwd and not Path(inputs.cwd).is_dir():
         raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
-    folder = files.own_folder(names.process_folder(inputs.session, inputs.path))
+    folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
     files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller()))
     files.touch(folder / "log")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import changes, client, inputs, names, observe, record, start, stop, trees, turn
 from symphony_tmux.client import Pane
@@ -30,10 +31,11 @@ class Difference:
 
 def reason(old_inputs: Props, world: World) -> str:
     """Why what state believes running must be started again, told before the outputs are known."""
-    known = record.read(old_inputs["session"], old_inputs["path"])
+    server = old_inputs.get("server") or paths.DEFAULT_SERVER
+    known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
         return ""
-    found = observe.condition(known, world.listing(old_inputs.get("server") or "default"))
+    found = observe.condition(known, world.listing(server))
     return "" if found.is_good else found.reason
 
 
@@ -97,7 +99,7 @@ def delete(props: Props, world: World) -> None:
     for pane in panes:
         _kill_pane(server, pane)
     world.placed(server, owner, path, None)
-    folder = names.process_folder(session, path)
+    folder = names.process_folder(server, session, path)
     start.let_go(folder)
     for name in ("launch.sh", record.NAME):
         (folder / name).unlink(missing_ok=True)
@@ -143,7 +145,7 @@ def _adopted(wanted: WindowInputs, kept: Props, world: World, after: int = 0) ->
 
 def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, world: World) -> dict[str, Any]:
     panes = world.panes(wanted.server, wanted.owner, wanted.path)
-    known = record.read(wanted.session, wanted.path) or {}
+    known = record.read(wanted.server, wanted.session, wanted.path) or {}
     if known.get("owner") != wanted.owner:
         known = {}
     last = max([attempt, int(known.get("attempt", 0)), *(pane.attempt for pane in panes)])
@@ -190,7 +192,7 @@ def _remark(wanted: WindowInputs, pane: Pane, digest: str) -> None:
 def _kept(props: Props) -> dict[str, Any]:
     """The inputs as they go into the outputs: what check adds for the plan does not."""
     return {name: props[name] for name in WINDOW_INPUTS if props.get(name) is not None} | {
-        "server": props.get("server") or "default"
+        "server": props.get("server") or paths.DEFAULT_SERVER
     }
 
 

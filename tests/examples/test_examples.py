@@ -46,7 +46,7 @@ def test_numint_survives_a_killed_worker(desk: Desk) -> None:
     settings = "config:\n  numint:workers: '3'\n  numint:steps: '600000000'\n  numint:pieces: '60'\n"
     (desk.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
     running = desk.start([str(SYMPHONY), "up", "numint", "-y"])
-    log = desk.home / "experiments" / "numint" / "pool-0.worker-0" / "log"
+    log = desk.home / "experiments" / "numint" / "processes" / "pool-0.worker-0" / "log"
     wait_for(lambda: log.exists() and b"piece " in log.read_bytes(), 30, "the worker works", pause=0.01)
     pids = desk.trees()["numint/pool-0/worker-0"]
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)

@@ -9,6 +9,7 @@ import pulumi
 
 from symphony.backends.tmux import facts, render, secrets
 from symphony.errors import UserError
+from symphony.paths import DEFAULT_SERVER
 from symphony.plan.build import build_plan
 from symphony.plan.plan import Plan
 from symphony.plan.services import wanted_ports
@@ -39,20 +40,22 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
 
 def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
     """Make the session and a window for each process; return the inputs of each window by its path."""
+    server = context.setting("server") or DEFAULT_SERVER
+    kinds = (secrets.SECRETS, secrets.CONFIGS)
+    folders = [secrets.folder(server, plan.launched_as, kind) for kind in kinds]
     if not context.dry_run:
         # Now the ports are really ours: one that was lost since the plan was made is another port.
         final = _target(experiment.spec, context, record=True)
         plan = build_plan(experiment.spec, final)
-        secrets.copy(plan.secrets, plan.launched_as)
-        secrets.copy(plan.configs, plan.launched_as, secrets.CONFIGS)
-    session = render.session(plan, context.owner, context.setting("server") or "default", _grace(context))
+        secrets.copy(plan.secrets, folders[0])
+        secrets.copy(plan.configs, folders[1])
+    session = render.session(plan, context.owner, server, _grace(context))
     owner = Session(plan.launched_as, **session, opts=_options(experiment))
     rendered: dict[str, dict[str, Any]] = {}
     components = experiment.components()
-    folders = [str(secrets.folder(plan.launched_as, kind)) for kind in (secrets.SECRETS, secrets.CONFIGS)]
     for process in plan.processes:
         start = facts.resolved(process.start_dir or "", context.folder)
-        inputs = render.window(plan, process, session, str(start), *folders)
+        inputs = render.window(plan, process, session, str(start), *map(str, folders))
         options = _options(components[process.path])
         options.depends_on = [owner]
         options.deleted_with = owner

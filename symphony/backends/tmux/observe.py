@@ -10,7 +10,7 @@ from typing import Any
 from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
 from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError, UserError
-from symphony.paths import host
+from symphony.paths import DEFAULT_SERVER, host
 from symphony_tmux import client, observe
 from symphony_tmux import logs as files
 from symphony_tmux.changes import changes
@@ -19,7 +19,6 @@ from symphony_tmux.observe import Condition
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
-_SERVER = "default"
 _LONGEST = 120
 _STATES = {"elsewhere": "unknown"}
 
@@ -127,16 +126,19 @@ def hasten(recorded: Recorded) -> None:
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
-    from symphony_tmux import sessions
+    from symphony_tmux import owners, sessions
     from symphony_tmux.world import World
 
-    world = World()
-    strays = world.paths(_SERVER, owner)
-    session = world.listing(_SERVER).session(launched_as)
-    if strays or (session is not None and session.owner == owner):
-        facts = {"name": launched_as, "owner": owner, "server": _SERVER, "host": host()}
-        sessions.delete(facts, World())
-    return len(strays)
+    reaped: set[str] = set()
+    for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+        world = World()
+        strays = world.paths(server, owner)
+        session = world.listing(server).session(launched_as)
+        if strays or (session is not None and session.owner == owner):
+            facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
+            sessions.delete(facts, World())
+        reaped |= strays
+    return len(reaped)
 
 
 def _status(

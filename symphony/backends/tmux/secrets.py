@@ -11,14 +11,14 @@ from symphony import paths
 SECRETS, CONFIGS = "secrets", "configs"
 
 
-def folder(session: str, kind: str = SECRETS) -> Path:
+def folder(server: str, session: str, kind: str) -> Path:
     """Where the files of an experiment lie; deleting the experiment removes it."""
-    return paths.experiment_folder(session) / kind
+    return paths.experiment_folder(server, session) / kind
 
 
-def copy(files: Iterable[str], session: str, kind: str = SECRETS) -> None:
-    """Put the files into the experiment's folder, readable by the owner only; those no longer named go."""
-    home = paths.private_folder(folder(session, kind))
+def copy(files: Iterable[str], home: Path) -> None:
+    """Put the files into this folder, readable by the owner only; those no longer named go."""
+    paths.private_folder(home)
     wanted = {Path(file).name: Path(file).expanduser() for file in files}
     for stale in home.iterdir():
         if stale.name not in wanted:

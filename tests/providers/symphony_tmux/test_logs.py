@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import logs
+from symphony_tmux import logs, names
 
 
 def _text(parts: list[logs.Part]) -> bytes:
@@ -76,8 +76,8 @@ def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     rig.session("a")
-    folder = rig.home / "experiments" / "rl" / "a"
-    folder.mkdir(mode=0o700)
+    folder = names.process_folder("default", "rl", "a")
+    folder.mkdir(mode=0o700, parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=True)
     try:
         outputs = rig.start(
@@ -94,8 +94,8 @@ def test_disk_that_has_room_again_notes_the_loss(tmp_path: Path, rig: Any) -> No
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     rig.session("a")
-    folder = rig.home / "experiments" / "rl" / "a"
-    folder.mkdir(mode=0o700)
+    folder = names.process_folder("default", "rl", "a")
+    folder.mkdir(mode=0o700, parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=True)
     try:
         go = rig.home / "go"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.tmux import observe as tmux_observe
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import client, machine, ports, server, sessions, windows
 from symphony_tmux.world import World
@@ -182,6 +183,34 @@ def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
     windows.create(rig.inputs("a", "sleep", "100", session="rl2", owner="proj/rl2#abcd1234"), World())
     sessions.delete(other, World())
     assert rig.condition(mine).state == "running"
+
+
+def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None:
+    rig.session("a")
+    mine = rig.start("a", "sh", "-c", "echo mine; sleep 100")
+    lab = {"server": "lab", "owner": "proj/lab#abcd1234"}
+    other = sessions.create(rig.session_inputs("a", **lab), World())[1]
+    others = windows.create(rig.inputs("a", "sh", "-c", "echo others; sleep 100", **lab), World())[1]
+    rig.until(lambda: rig.printed(mine) == b"mine\r\n" and rig.printed(others) == b"others\r\n")
+    sessions.delete(other, World())
+    assert rig.condition(mine).state == "running"
+    assert rig.printed(mine) == b"mine\r\n"
+    assert sessions.strays(rig.session_inputs("a"), rig.session_outputs, World()) == []
+
+
+@pytest.mark.parametrize("server", ["default", "lab"])
+def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: str) -> None:
+    """The state knows nothing of it, not even the server."""
+    outputs = sessions.create(rig.session_inputs("a", server=server), World())[1]
+    windows.create(rig.inputs("a", "sleep", "100", server=server), World())
+    assert tmux_observe.reap("proj/other#1", "rl") == 0
+    assert client.list_panes(server).sessions
+    assert tmux_observe.reap(rig.owner, "rl") == 1
+    assert not rig.living()
+    assert client.list_panes(server).sessions == ()
+    assert not list((rig.home / "experiments").iterdir())
+    assert tmux_observe.reap(rig.owner, "rl") == 0
+    assert outputs["server"] == server
 
 
 def test_other_host_is_refused(rig: Any) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.tmux import secrets
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux import client, logs, windows
+from symphony_tmux import client, logs, names, sessions, windows
 from symphony_tmux.world import World
 
 
@@ -316,12 +317,29 @@ def test_files_are_private_whatever_the_umask(rig: Any) -> None:
         assert mode & 0o077 == 0, (entry, oct(mode))
 
 
+def test_processes_named_as_our_own_files(rig: Any) -> None:
+    """What lies beside the folders of processes is ours, and renewed by every `up`."""
+    paths = ["secrets", "configs", "owner", "help", "processes", "default"]
+    session = rig.session(*paths)
+    outputs = [rig.start(path, "echo", path) for path in paths]
+    assert {rig.ended(one).state for one in outputs} == {"completed"}
+    key = rig.home / "key"
+    key.write_text("x")
+    for kind in (secrets.SECRETS, secrets.CONFIGS):
+        secrets.copy([str(key)], secrets.folder("default", "rl", kind))
+        assert (secrets.folder("default", "rl", kind) / "key").read_text() == "x"
+    assert [rig.printed(one).decode().strip() for one in outputs] == paths
+    assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
+    sessions.delete(session, World())
+    assert not list((rig.home / "experiments").iterdir())
+
+
 def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     rig.session("a")
     target = tmp_path / "target"
     target.write_text("keep")
-    folder = rig.home / "experiments" / "rl" / "a"
-    folder.mkdir(mode=0o700)
+    folder = names.process_folder("default", "rl", "a")
+    folder.mkdir(mode=0o700, parents=True)
     (folder / "launch.sh").symlink_to(target)
     rig.start("a", "sleep", "100")
     assert target.read_text() == "keep"
