@@ -20,7 +20,8 @@ _OF_THE_USER = (
     "XDG_STATE_HOME",
 )
 
-# A shell starts what runs in its background with Ctrl-C ignored, nohup with a hang-up, and programs inherit that.
+# A shell starts what runs in its background with Ctrl-C ignored, and nohup with a hang-up ignored; programs
+# inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
