@@ -21,10 +21,15 @@ class SymphonyError(Exception):
         self.remedy = remedy
         super().__init__(what, where, remedy)
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """The error in one line."""
         place = f" ({self.where})" if self.where else ""
         said = [f"{self.what}{place}", self.remedy]
         return " ".join(part if part[-1] in ".?!" else f"{part}." for part in said if part)
+
+    def __str__(self) -> str:
+        return "\n".join([self.line, *self.details])
 
 
 class UserError(SymphonyError):

@@ -13,6 +13,7 @@ from typing import Any
 from symphony.backends.inside import Streams
 from symphony.backends.interface import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
+from symphony.cli import uncaught
 from symphony.components.experiment import Experiment
 from symphony.engine import inline, store, workspace
 from symphony.errors import SymphonyError, UserError
@@ -47,6 +48,7 @@ class Cluster:
     def __init__(
         self, *, server_name: str | None = None, preamble_cmds: Any = None, start_dir: str | None = None
     ) -> None:
+        uncaught.show_in_full()
         self._server = server_name
         self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
 

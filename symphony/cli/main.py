@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_output()
         if isinstance(error, BrokenPipeError):
             return 0
-        _complain(f"the output cannot be written: {error.strerror}.")
+        complain(f"the output cannot be written: {error.strerror}.")
         return 1
     return code
 
@@ -93,12 +93,12 @@ def _guarded(words: list[str], debug: bool) -> int:
     try:
         return _dispatch(words)
     except KeyboardInterrupt:
-        _complain("interrupted.")
+        complain("interrupted.")
         return INTERRUPTED
     except SymphonyError as error:
         if debug:
             raise
-        _complain(str(error), error.details)
+        complain(error.line, error.details)
         return error.exit_code
     except OSError as error:
         # Without a file's name it is the output that failed: main() knows what to do.
@@ -109,13 +109,13 @@ def _guarded(words: list[str], debug: bool) -> int:
         ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
-        _complain(f"{reason}. Run it again with --debug to see where.")
+        complain(f"{reason}. Run it again with --debug to see where.")
         return 1
     except Exception as error:
         if debug:
             raise
         text = " ".join(str(error).split())
-        _complain(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
+        complain(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
         return 1
 
 
@@ -157,7 +157,7 @@ def _invoke(app: Typer, words: list[str], name: str, rest: list[str] | None = No
     try:
         code = app(args=words, prog_name=name, standalone_mode=False, obj=rest)
     except click.exceptions.ClickException as error:
-        _complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
+        complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
         return 2
     except typer.Abort:
         return INTERRUPTED
@@ -175,7 +175,7 @@ def _overview(words: list[str]) -> int:
         return 0
     if words and words[0] not in ("--help", "-h", "help"):
         near = _near(words[0])
-        _complain(f"there is no command {words[0]!r}{near}. See `symphony --help`.")
+        complain(f"there is no command {words[0]!r}{near}. See `symphony --help`.")
         return 2
     print("Usage: symphony COMMAND [OPTIONS]\n\nRun a distributed experiment from one Pulumi program.\n")
     width = max(len(_label(row)) for row in COMMANDS)
@@ -205,7 +205,8 @@ def _take_debug(words: list[str]) -> tuple[list[str], bool]:
     return words, bool(os.environ.get(DEBUG_VARIABLE))
 
 
-def _complain(text: str, details: Sequence[str] = ()) -> None:
+def complain(text: str, details: Sequence[str] = ()) -> None:
+    """Say on standard error what is wrong, in one line and those under it."""
     from symphony.cli.screen import clean
 
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -101,7 +101,7 @@ def _planned(run: Run, spec: ExperimentSpec) -> Plan:
         return build_plan(spec, run.expander.target(spec, run.context))
     except PlanError as error:
         handover.write_problems(error)
-        raise pulumi.RunError(error.report()) from None
+        raise pulumi.RunError(str(error)) from None
     except SymphonyError as error:
         raise _failed(error) from None
 
@@ -124,7 +124,7 @@ def _refuse_second(run: Run) -> None:
     )
     error = PlanError(run.context.launched_as, [problem])
     handover.write_problems(error)
-    raise pulumi.RunError(error.report())
+    raise pulumi.RunError(str(error))
 
 
 def _root() -> Any:

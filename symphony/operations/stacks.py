@@ -152,7 +152,7 @@ def _read(name: store.StackName) -> Stack:
     try:
         state = store.read(name)
     except SymphonyError as error:
-        return Stack(name, None, None, None, str(error))
+        return Stack(name, None, None, None, error.line)
     except KeyError:
         return Stack(name, None, None, None)
     experiment = next((each for each in state.resources if each.type == _EXPERIMENT), None)

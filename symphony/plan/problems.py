@@ -61,7 +61,9 @@ class PlanError(UserError):
         files = [place.short_file for problem in self.problems for place in problem.where if place.file]
         return max(files, key=files.count) if files else ""
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """Without its reasons, which come under it."""
         return f"{self.what} in {self.file}" if self.file else self.what
 
     @property
@@ -71,10 +73,6 @@ class PlanError(UserError):
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
         return (*body, "Nothing was started.")
-
-    def report(self) -> str:
-        """All of it, for those who print one text."""
-        return "\n".join([str(self), *self.details])
 
 
 def _folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:

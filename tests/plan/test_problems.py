@@ -22,11 +22,11 @@ def test_the_report(snapshot, monkeypatch, tmp_path):
             Problem("the stack", "rename it", (NOWHERE,)),
         ],
     )
-    assert error.report() == snapshot
+    assert str(error) == snapshot
 
 
 def test_one_problem_is_no_problems():
-    assert str(PlanError("rl", [Problem("x", "y")])) == "rl cannot run: 1 problem"
+    assert PlanError("rl", [Problem("x", "y")]).line == "rl cannot run: 1 problem"
     assert count(3, "process", "processes") == "3 processes"
 
 

@@ -341,7 +341,7 @@ def told(experiment: Experiment, target: Target) -> str:
         plan = build_plan(experiment.spec, target)
         plan.to_json()
         return str(plan)
-    report = PlanError("rl", found).report()
+    report = str(PlanError("rl", found))
     assert len(report.split("\n")) <= len(set(found)) + 2
     return report
 
