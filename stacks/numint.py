@@ -9,15 +9,37 @@ numint:pieces    in how many pieces the work is handed out, 100 unless said
 
 import pulumi
 
-from symphony import Experiment
+from symphony import Experiment, UserError
 
 WORKERS_OF_A_GROUP = 2
+FUNCTIONS = ("log", "pi", "sine")
 
 config = pulumi.Config("numint")
-workers = config.get_int("workers") or 4
+
+
+def whole_number(setting: str, default: int, most: int) -> int:
+    """A setting that counts something. UserError: it is no number from 1 to `most`."""
+    said = config.get(setting) or str(default)
+    if not (said.isascii() and said.isdigit() and len(said) < 16 and 1 <= int(said) <= most):
+        raise mistake(setting, said, f"a whole number from 1 to {most}")
+    return int(said)
+
+
+def mistake(setting: str, said: str, allowed: str) -> UserError:
+    """The error for a setting, with the command that mends it."""
+    return UserError(
+        f'{setting} is "{said}", which is not {allowed}',
+        where=f"numint:{setting} in stacks/Pulumi.{pulumi.get_stack()}.yaml",
+        remedy=f"Correct it there, or go back to the default: `pulumi config rm numint:{setting}`",
+    )
+
+
+workers = whole_number("workers", 4, most=1000)
+steps = whole_number("steps", 200_000_000, most=10**12)
+pieces = whole_number("pieces", min(100, steps), most=min(steps, 10**6))
 function = config.get("function") or "pi"
-steps = config.get_int("steps") or 200_000_000
-pieces = config.get_int("pieces") or 100
+if function not in FUNCTIONS:
+    raise mistake("function", function, f"one of {', '.join(FUNCTIONS)}")
 
 with Experiment("numint", start_dir="examples/numint", env={"OMP_NUM_THREADS": 1}) as experiment:
     reducer = experiment.new_process(

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
-import pytest
 
-from tests.desk import ROOT, SYMPHONY, Desk, desk_in, wait_for
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """The root project, as a clone would have it."""
-    folder = tmp_path / "clone"
-    for part in ("stacks", "examples"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
-    for part in ("Pulumi.yaml", "__main__.py"):
-        shutil.copy(ROOT / part, folder / part)
-    (folder / ".venv").symlink_to(ROOT / ".venv")
-    with desk_in(tmp_path, folder=folder) as made:
-        yield made
+from tests.desk import SYMPHONY, Desk, wait_for
 
 
 def logged(desk: Desk, *words: str) -> str:

@@ -1,0 +1,108 @@
+"""numint refuses settings that make no sense, and its demo tells right from wrong and from nothing at all."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import pytest
+import yaml
+
+from tests.desk import ROOT, Desk, Ran
+
+DEMO = "examples/numint/demo.py"
+NEVER_ENDS = "import time\ntime.sleep(600)\n"
+DIES = "raise SystemExit('no disk')\n"
+
+
+def settings_of(desk: Desk, stack: str, **settings: str) -> None:
+    """Write the settings of a stack, `workers` for numint:workers, as a person would."""
+    text = yaml.safe_dump({"config": {f"numint:{name}": value for name, value in settings.items()}})
+    (desk.folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(text)
+
+
+def demo(desk: Desk, *, code: int, deadline: float = 40) -> Ran:
+    """Run the demo; whatever it says, nothing of it is left."""
+    words = [sys.executable, DEMO, "--deadline", str(deadline)]
+    ran = desk.run(words, code=code)
+    assert not [name for name in desk.trees() if name.startswith("numint.demo/")]
+    assert not [each for each in desk.symphony("ls", "--json").json if each["name"] == "numint.demo"]
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"function": "cosine"}, 'function is "cosine", which is not one of log, pi, sine'),
+        ({"workers": "0"}, 'workers is "0", which is not a whole number from 1 to 1000'),
+        ({"workers": "-1"}, 'workers is "-1"'),
+        ({"steps": "1.5"}, 'steps is "1.5"'),
+        ({"steps": "10", "pieces": "11"}, 'pieces is "11", which is not a whole number from 1 to 10'),
+    ],
+    ids=["function", "zero", "negative", "float", "more pieces than points"],
+)
+def test_a_setting_that_makes_no_sense(desk: Desk, settings: dict[str, str], said: str) -> None:
+    settings_of(desk, "numint", **settings)
+    ran = desk.symphony("up", "numint", "-y", code=2)
+    setting = list(settings)[-1]
+    (line,) = ran.err.splitlines()
+    assert said in line
+    assert f"numint:{setting} in stacks/Pulumi.numint.yaml" in line
+    assert f"`pulumi config rm numint:{setting}`" in line
+    assert desk.trees() == {}
+    assert desk.stacks() == set()
+
+
+def test_the_program_knows_what_can_be_integrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = runpy.run_path(str(ROOT / "examples/numint/functions.py"))["FUNCTIONS"]
+    assert (
+        f"FUNCTIONS = {tuple(sorted(functions))}".replace("'", '"') in (ROOT / "stacks/numint.py").read_text()
+    )
+
+
+def test_the_demo_is_right_and_leaves_a_numint_alone(desk: Desk) -> None:
+    """A numint of the user runs meanwhile; the demo also works with another integrand than pi."""
+    settings_of(desk, "numint", workers="1", steps="1000000000000")
+    desk.symphony("up", "numint", "-y")
+    before = desk.trees()
+    settings_of(desk, "numint.demo", function="log", steps="1000000")
+    ran = demo(desk, code=0)
+    assert "log = 0.693147180560" in ran.out
+    assert before == desk.trees()
+    # The second run has only its own output to judge by.
+    settings_of(desk, "numint.demo", steps="3", pieces="3")
+    assert "WRONG" in demo(desk, code=1).out
+
+
+def test_a_demo_that_was_killed_does_not_speak_for_the_next(desk: Desk) -> None:
+    settings_of(desk, "numint.demo", steps="1000000")
+    desk.symphony("up", "numint.demo", "-y")
+    (desk.folder / "examples/numint/reducer.py").write_text(DIES)
+    assert "right" not in demo(desk, code=1).out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
+    ids=["at once", "later"],
+)
+def test_a_reducer_that_dies_ends_the_demo(desk: Desk, seconds: float, said: str) -> None:
+    later = f"import time\ntime.sleep({seconds})\n{DIES}"
+    (desk.folder / "examples/numint/reducer.py").write_text(later)
+    ran = demo(desk, code=1)
+    assert ran.err.endswith(f"demo: {said}.\n")
+    assert ran.seconds < 35
+
+
+def test_a_reducer_that_is_stuck_ends_the_demo(desk: Desk) -> None:
+    (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
+    ran = demo(desk, code=1, deadline=8)
+    assert ran.err.endswith("demo: the reducer came to no result within 8 s.\n")
+    assert ran.seconds < 30
+
+
+def test_a_demo_that_cannot_start(desk: Desk) -> None:
+    settings_of(desk, "numint.demo", workers="0")
+    ran = demo(desk, code=1)
+    assert 'workers is "0"' in ran.err
+    assert "`symphony up` ended with exit code 2" in ran.err
