@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from symphony_tmux.names import MARKER
+
 INHERITED = (
     "PATH",
     "HOME",
@@ -49,6 +51,11 @@ SHELLS_OWN = frozenset(
         "HISTCMD",
     ]
 )
+# What no process can be told, and why; the plan says it first.
+RESERVED: Mapping[str, str] = {
+    **dict.fromkeys(sorted(SHELLS_OWN), "the shell sets it itself"),
+    MARKER: "it is the mark of the process",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ def environment(
     """Inherited, under the service variables, under the declared ones; the marker is nobody's to set."""
     found = inherited(caller.environ, (*INHERITED, *inherit))
     _activate(found, caller.virtual_env)
-    for layer in (services, declared, {"SYMPHONY_ID": marker}):
+    for layer in (services, declared, {MARKER: marker}):
         found.update({_bytes(name): _bytes(value) for name, value in layer.items()})
     return found
 
@@ -100,7 +107,7 @@ def _activate(found: dict[bytes, bytes], virtual_env: str) -> None:
 
 def _can_be_set(name: bytes) -> bool:
     text = name.decode("ascii", "replace")
-    return text.isidentifier() and text.isascii() and text not in SHELLS_OWN and text != "SYMPHONY_ID"
+    return text.isidentifier() and text.isascii() and text not in RESERVED
 
 
 def _bytes(text: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from symphony import paths
 from symphony.errors import UserError
 from symphony_tmux import names
-from symphony_tmux.environment import SHELLS_OWN
+from symphony_tmux.environment import RESERVED
 
 SESSION_INPUTS = ("name", "owner", "server", "processes", "grace")
 WINDOW_INPUTS = (
@@ -178,10 +178,8 @@ def _variables(props: Mapping[str, Any]) -> list[Problem]:
         for name in _mapping(props, field):
             if not names.is_variable(name):
                 found.append(Problem(field, f"{name!r} is no name of a variable"))
-            elif name in SHELLS_OWN or name == names.MARKER:
-                found.append(
-                    Problem(field, f"{name} cannot be declared, it is set by the shell or by symphony")
-                )
+            elif name in RESERVED:
+                found.append(Problem(field, f"{name} cannot be declared: {RESERVED[name]}"))
     return found
 
 

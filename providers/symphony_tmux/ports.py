@@ -17,7 +17,8 @@ from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import files, listeners, machine, names, owners, record, trees
 
-FIRST, COUNT = 20000, 10000
+# Chosen among these unless the experiment names its own.
+RANGE = (20000, 29999)
 # Leases are written before the experiment has files; older ones without files are of an `up` that failed.
 ABANDONED = 600.0
 
@@ -37,11 +38,16 @@ class Leases:
     taken: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def lease(owner: str, wanted: Mapping[str, int | None], record: bool) -> Leases:
-    """Ports for these services (None: choose one); with record, the owner has exactly these from now on."""
+def lease(
+    owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
+) -> Leases:
+    """Ports for these services (None: choose one); with record, the owner has exactly these from now on.
+
+    within: the first and the last of the ports to choose from.
+    """
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
-        leases = _Choice(owner, wanted, table).choose()
+        leases = _Choice(owner, wanted, table, within or RANGE).choose()
         if record and not leases.taken:
             table[owner] = {"ports": leases.ports, "time": time.time()}
             if not leases.ports:
@@ -66,8 +72,11 @@ def leased() -> dict[str, dict[str, int]]:
 class _Choice:
     """One call of `lease`: the table as it was and what is known about the listeners."""
 
-    def __init__(self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held]) -> None:
+    def __init__(
+        self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held], within: tuple[int, int]
+    ) -> None:
         self.owner = owner
+        self.choices = range(within[0], within[1] + 1)
         self.wanted = wanted
         self.table = table
         mine = table.get(owner)
@@ -75,7 +84,7 @@ class _Choice:
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
-        self.listeners = _Listeners(owner)
+        self.listeners = _Listeners(owner, self.choices)
 
     def choose(self) -> Leases:
         result = Leases()
@@ -83,7 +92,7 @@ class _Choice:
         kept = {
             service: self.mine[service]
             for service, port in self.wanted.items()
-            if port is None and service in self.mine
+            if port is None and self.mine.get(service) in self.choices
         }
         self.listeners.look_at({*fixed.values(), *kept.values()})
         for service, port in sorted(fixed.items()):
@@ -92,9 +101,12 @@ class _Choice:
             else:
                 result.ports[service] = port
         for service in sorted(service for service, port in self.wanted.items() if port is None):
-            result.ports[service] = self._free(
-                service, kept.get(service), {*fixed.values(), *result.ports.values(), *kept.values()}
-            )
+            used = {*fixed.values(), *result.ports.values(), *kept.values()}
+            if (port := self._free(service, kept.get(service), used)) is not None:
+                result.ports[service] = port
+            else:
+                first, last = self.choices[0], self.choices[-1]
+                result.taken[service] = f"no port between {first} and {last} is free"
         return result
 
     def _refusal(self, port: int, result: Leases) -> str:
@@ -107,20 +119,21 @@ class _Choice:
         stranger = self.listeners.stranger(port)
         return f"port {port} is in use by {stranger}" if stranger else ""
 
-    def _free(self, service: str, kept: int | None, used: set[int]) -> int:
+    def _free(self, service: str, kept: int | None, used: set[int]) -> int | None:
         if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
             return kept
-        for port in _candidates(self.owner, service):
+        for port in _candidates(self.owner, service, self.choices):
             if port not in self.others and port not in used and not self.listeners.anybody(port):
                 return port
-        raise SymphonyError(f"no free port for service {service} between {FIRST} and {FIRST + COUNT - 1}")
+        return None
 
 
 class _Listeners:
     """Who listens, looked up at most once for the wanted ports and only when somebody does."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, choices: range) -> None:
         self.owner = owner
+        self.choices = choices
         self.strangers: dict[int, str] = {}
         self.busy: dict[int, set[int]] | None = None
 
@@ -140,14 +153,14 @@ class _Listeners:
 
     def anybody(self, port: int) -> bool:
         if self.busy is None:
-            self.busy = listeners.listening(range(FIRST, FIRST + COUNT)) if machine.HAS_PROC else {}
+            self.busy = listeners.listening(self.choices) if machine.HAS_PROC else {}
         return port in self.busy if machine.HAS_PROC else bool(listeners.listening({port}))
 
 
-def _candidates(owner: str, service: str) -> Iterator[int]:
-    """All ports of ours, from a start that is the same for this service every time."""
+def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
+    """All the choices, from a start that is the same for this service every time."""
     start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
-    order = [FIRST + (start + step) % COUNT for step in range(COUNT)]
+    order = [choices[(start + step) % len(choices)] for step in range(len(choices))]
     kernel = listeners.ephemeral()
     yield from (port for port in order if port not in kernel)
     yield from (port for port in order if port in kernel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from caraml import contract
 from symphony.plan.plan import PlannedService
@@ -21,6 +22,11 @@ def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
         if not fixed or 1 <= fixed[0] <= 65535:
             wanted[name] = fixed[0] if fixed else None
     return wanted
+
+
+def port_range(spec: ExperimentSpec) -> tuple[int, int] | None:
+    """Between which ports they are to be chosen; None where nothing, or nothing legal, is said."""
+    return checked(replace(spec, processes=(), groups=()))[0].port_range
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:

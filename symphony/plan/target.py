@@ -20,9 +20,10 @@ class Target:
     host_of:      format of a service's host; `{service}` is its name.
     bind_host:    what a binding process binds.
     ports:        service -> port, as handed out by the world.
-    taken:        service -> who has the fixed port it asks for.
+    taken:        service -> why it cannot have the port it asks for, or none at all.
     unreadable:   a file or folder the user named -> why it cannot be used.
     unstartable:  the path of a process -> why its command cannot be started.
+    reserved:     a variable that no process can be given -> why.
     start_dir:    folder in which processes start unless they say another one.
     default_image: image of a process that names none.
     objections:   what this world alone would refuse.
@@ -39,6 +40,7 @@ class Target:
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
+    reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     start_dir: str | None = None
     default_image: str | None = None
     objections: tuple[Problem, ...] = ()

@@ -12,10 +12,11 @@ from symphony.errors import UserError
 from symphony.paths import DEFAULT_SERVER
 from symphony.plan.build import build_plan
 from symphony.plan.plan import Plan
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import port_range, wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux import ports
+from symphony_tmux.environment import RESERVED
 from symphony_tmux.resources import Session, Window
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
 
 
 def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
-    leases = ports.lease(context.owner, wanted_ports(spec), record=record)
+    leases = ports.lease(context.owner, wanted_ports(spec), record, port_range(spec))
     return Target(
         world="tmux",
         launched_as=context.launched_as,
@@ -78,6 +79,7 @@ def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         taken=leases.taken,
         unreadable=facts.unusable(spec, context.folder),
         unstartable=facts.unstartable(spec, context.folder, os.environ.get("PATH", facts.DEFAULT_PATH)),
+        reserved=RESERVED,
         start_dir=str(context.folder),
     )
 

@@ -16,9 +16,9 @@ from symphony.spec.process import ProcessSpec
 
 # Set by symphony itself in every process.
 OWN_VARIABLES = {
-    "SYMPHONY_ID": "the mark of the process",
-    "SYMPH_SECRETS_DIR": "the folder of the experiment's secrets",
-    "SYMPH_CONFIGS_DIR": "the folder of the experiment's config files",
+    "SYMPHONY_ID": "it is the mark of the process",
+    "SYMPH_SECRETS_DIR": "it is the folder of the experiment's secrets",
+    "SYMPH_CONFIGS_DIR": "it is the folder of the experiment's config files",
 }
 
 
@@ -42,9 +42,9 @@ def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
             )
 
 
-def variables_do_not_collide(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     owners: dict[str, tuple[str, tuple[Location, ...]]] = {
-        name: (f"it is {meaning}", ()) for name, meaning in OWN_VARIABLES.items()
+        name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
     }
     for service, servers in served(spec).items():
         if not is_label(service):
@@ -64,11 +64,17 @@ def variables_do_not_collide(spec: ExperimentSpec, _target: Target) -> Iterator[
             yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
 
 
-def inherit_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for name in spec.inherit:
         if not is_variable(name.removesuffix("*")):
             yield Problem(
                 f"the experiment inherits {shown(name)}",
                 'name a variable, or the beginning of some with "*" at the end',
+                (spec.at("inherit"),),
+            )
+        elif name in target.reserved:
+            yield Problem(
+                f"the experiment inherits {name}, but {target.reserved[name]}",
+                "take it out: processes would not get it",
                 (spec.at("inherit"),),
             )

@@ -104,7 +104,13 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
 def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for name, servers in served(spec).items():
         path, use = next((each for each in servers if each[1].port is not None), servers[0])
-        if name in target.taken and use.port is not None:
+        if name in target.taken and use.port is None:
+            yield Problem(
+                f"{path} gets no port for {shown(name)}: {target.taken[name]}",
+                "free some, or name more of them with port_range=(first, last)",
+                (spec.at("port_range") if spec.port_range else use.where,),
+            )
+        elif name in target.taken:
             yield Problem(
                 f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
                 "free that port, choose another, or leave it out to have one chosen",

@@ -83,3 +83,41 @@ def test_what_cannot_be_inherited(refused, name):
         f'the experiment inherits "{name}"',
         'name a variable, or the beginning of some with "*" at the end',
     )
+
+
+RESERVED = {"PWD": "the shell sets it itself"}
+
+
+@pytest.mark.parametrize(
+    ("said", "who"),
+    [
+        ('exp.new_process("a", ["x"], env={"PWD": "/"})  # <-', "a"),
+        ('exp.new_process_group("g", env={"PWD": "/"}).new_process("a", ["x"])  # <-', "process group g"),
+    ],
+)
+def test_a_variable_that_the_world_keeps_to_itself(refused, said, who):
+    refused(
+        f"""
+        exp = Experiment("rl")
+        {said}
+        """,
+        f"{who} sets PWD, but the shell sets it itself",
+        "use another variable",
+        reserved=RESERVED,
+    )
+
+
+def test_inheriting_what_the_world_keeps_to_itself_is_told(refused):
+    refused(
+        """
+        exp = Experiment("rl", inherit=["P*", "PWD"])  # <-
+        exp.new_process("a", ["x"])
+        """,
+        "the experiment inherits PWD, but the shell sets it itself",
+        "take it out: processes would not get it",
+        reserved=RESERVED,
+    )
+
+
+def test_a_world_that_keeps_nothing_to_itself(planned):
+    assert planned('exp = Experiment("rl", env={"PWD": "/"}, inherit="PWD"); exp.new_process("a", ["x"])')

@@ -185,6 +185,18 @@ def test_a_fixed_port_that_a_stranger_has(refused):
     )
 
 
+def test_a_range_of_ports_that_is_used_up(refused):
+    refused(
+        """
+        exp = Experiment("rl", port_range=(7000, 7001))  # <-
+        exp.new_process("a", ["x"]).binds("p", "q", "r")
+        """,
+        'a gets no port for "r": no port between 7000 and 7001 is free',
+        "free some, or name more of them with port_range=(first, last)",
+        taken={"r": "no port between 7000 and 7001 is free"},
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "shown", "remedy"),
     [

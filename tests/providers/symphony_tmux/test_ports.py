@@ -140,3 +140,22 @@ def test_table_is_private_and_a_broken_one_is_named(home: Path) -> None:
     file.write_text("{")
     with pytest.raises(SymphonyError, match="table of leased ports"):
         ports.lease(A, {"p": None}, record=True)
+
+
+def test_ports_are_chosen_within_the_range(home: Path) -> None:
+    wanted = {"a": None, "b": None, "fixed": 8000}
+    ports.lease(A, wanted, record=True)
+    found = ports.lease(A, wanted, True, (7000, 7002)).ports
+    assert found["fixed"] == 8000
+    assert {found["a"], found["b"]} < {7000, 7001, 7002}
+    assert ports.lease(A, wanted, True, (7000, 7002)).ports == found
+    assert ports.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in found.values()
+
+
+def test_a_range_that_is_used_up_leases_nothing(home: Path) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 7501))
+        stranger.listen()
+        found = ports.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
+    assert found.taken == {"b": "no port between 7500 and 7502 is free"}
+    assert ports.leased() == {}
