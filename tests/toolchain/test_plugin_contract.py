@@ -339,6 +339,33 @@ def test_deleting_what_is_gone_succeeds(plugin: Plugin):
     plugin.delete(id, outputs, inputs)
 
 
+@pytest.mark.parametrize("kind", ["configmap", "pod"])
+def test_a_delete_leaves_what_another_made_under_the_name(
+    plugin: Plugin, kubectl: Any, namespace: str, live: Live, kind: str
+):
+    body = config() if kind == "configmap" else pod()
+    id, inputs, outputs = plugin.make(body)
+    kubectl("-n", namespace, "delete", kind, "it", "--now")
+    kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(body))
+    theirs = live(kind, "it")["metadata"]
+    plugin.delete(id, outputs, inputs)
+    assert live(kind, "it")["metadata"]["uid"] == theirs["uid"]
+    assert "deletionTimestamp" not in live(kind, "it")["metadata"]
+    assert f"{id} is gone; what has its name by now is not of this stack and stays" in plugin.log()
+
+
+def test_a_delete_leaves_a_namespace_that_another_made_again(plugin: Plugin, kubectl: Any, namespace: str):
+    name = f"{namespace}-again"
+    id, inputs, outputs = plugin.make(manifest("Namespace", {"name": name}))
+    kubectl("delete", "namespace", name, "--timeout=60s")
+    kubectl("create", "namespace", name)
+    try:
+        plugin.delete(id, outputs, inputs)
+        assert kubectl("get", "namespace", name, "-o", "jsonpath={.status.phase}") == "Active"
+    finally:
+        kubectl("delete", "namespace", name, "--wait=false")
+
+
 # Waiting
 
 

@@ -19,10 +19,11 @@ import grpc
 import pytest
 import yaml
 
+from tests.backends.kubernetes.relay import silenced
 from tests.toolchain.elsewhere import Elsewhere
 from tests.toolchain.plugin_client import Plugin, manifest
 from toolchain.kubernetes.fixtures import Access
-from toolchain.plugin_kubernetes import real
+from toolchain.plugin_kubernetes import provider, real
 from toolchain.plugin_kubernetes.install import install
 
 CONFIG = manifest("ConfigMap", {"name": "it", "namespace": "default"}, data={"k": "v"})
@@ -51,6 +52,32 @@ def test_f68_a_server_that_says_nothing_is_an_error_in_time(start: Callable[...,
     with pytest.raises(grpc.RpcError, match="does not answer"):
         plugin.create(CONFIG)
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.kubernetes
+def test_f68_a_server_that_falls_silent_while_a_delete_waits_is_an_error_in_time(
+    cluster: Access, namespace: str, start: Callable[..., Plugin], kubectl: Any, tmp_path: Path
+):
+    held = {**CONFIG, "metadata": {"name": "it", "finalizers": ["example.com/held"]}}
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        plugin = start().configure(kubeconfig=kubeconfig, namespace=namespace)
+        id, inputs, outputs = plugin.make(held)
+        ended: list[str] = []
+
+        def delete() -> None:
+            with pytest.raises(grpc.RpcError) as raised:
+                plugin.delete(id, outputs, inputs)
+            ended.append(raised.value.details())
+
+        waits = threading.Thread(target=delete)
+        waits.start()
+        time.sleep(2)  # it watches by now
+        began = time.monotonic()
+        silence.set()
+        waits.join(100)
+        assert time.monotonic() - began < 30
+        assert "does not answer" in ended[0]
+    kubectl("-n", namespace, "patch", "configmap", "it", "-p", '{"metadata": {"finalizers": null}}')
 
 
 def test_what_is_unreachable_is_not_gone(start: Callable[..., Plugin]):
@@ -190,3 +217,25 @@ def test_the_newest_real_plugin_is_used(start: Callable[..., Plugin], pretender:
 def test_a_real_plugin_on_path_is_used(start: Callable[..., Plugin], pretender: Path):
     path = f"{pretender.parent}{os.pathsep}{os.environ['PATH']}"
     assert start(program=install(), environment={"PATH": path}).first_line == "the real one"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The program of another copy of this repository."""
+    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / real.PROGRAM
+    program.parent.mkdir(parents=True)
+    return Path(shutil.copy(real.OWN, program))
+
+
+@pytest.mark.parametrize("version", ["4.9.0", ""], ids=["of another version", "of our version"])
+def test_the_stand_in_of_another_clone_is_no_real_plugin(clone: Path, version: str):
+    """Else the engine would find no plugin of the version that it asks for."""
+    folder = real.plugins_folder() / f"resource-kubernetes-v{version or provider.version()}"
+    folder.mkdir(parents=True)
+    (folder / real.PROGRAM).symlink_to(clone)
+    assert real.find() is None
+    ours = install()
+    assert ours.parent.name == f"resource-kubernetes-v{provider.version()}"
+    assert ours.resolve() == real.OWN.resolve()
+    shutil.rmtree(clone.parent)
+    assert real.find() is None

@@ -14,12 +14,15 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from toolchain.plugin_kubernetes.access import Access
-from toolchain.plugin_kubernetes.failures import Canceled, Refused, Unreachable
+from toolchain.plugin_kubernetes.failures import Canceled, Refused, Silent, Unreachable
 
 CONNECT_WITHIN = 5
-ANSWER_WITHIN = 25
 # A server that restarts is back well within this; one that is gone must not hold up the user for longer.
 PATIENCE = 20
+# One that is busy may answer the last try so much later.
+_LATER = 5
+# A watch ends at the moment that the server was told, or nobody is there to end it.
+_WATCH_ENDS_WITHIN = 3
 # For so long after patience ran out every request fails at once, else each object would try it anew.
 AWAY_FOR = 10
 _TRANSIENT = (429, 502, 503, 504)
@@ -49,7 +52,13 @@ class Connection:
             raise Canceled("canceled")
 
     def request(
-        self, verb: str, path: str, query: dict[str, str] | None = None, body: Any = None, kind: str = "json"
+        self,
+        verb: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: Any = None,
+        kind: str = "json",
+        patience: float = PATIENCE,
     ) -> dict[str, Any]:
         """The answer; asks again while the server is away, raises Refused for any other no."""
         target = f"{path}?{urlencode(query)}" if query else path
@@ -57,10 +66,10 @@ class Connection:
         headers = {"Content-Type": f"application/{kind}", **self._access.headers}
         if time.monotonic() < self._away_until:
             raise Unreachable(f"the API server at {self._access.server} does not answer")
-        deadline, wait = time.monotonic() + PATIENCE, 0.1
+        deadline, wait = time.monotonic() + patience, 0.1
         while True:
             try:
-                status, raw = self._once(verb, target, content, headers)
+                status, raw = self._once(verb, target, content, headers, patience + _LATER)
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + wait > deadline:
                     self._away_until = time.monotonic() + AWAY_FOR
@@ -78,13 +87,15 @@ class Connection:
         connection = self._made()
         self._streams.add(connection)
         try:
-            self._connect(connection, within=float(query["timeoutSeconds"]) + ANSWER_WITHIN)
+            self._connect(connection, within=float(query["timeoutSeconds"]) + _WATCH_ENDS_WITHIN)
             connection.request("GET", f"{path}?{urlencode(query)}", headers=self._access.headers)
             answer = connection.getresponse()
             if answer.status != 200:
                 _judged(answer.status, answer.read())
             for line in answer:
                 yield json.loads(line)
+        except TimeoutError as error:
+            raise Silent(f"the watch on {path} does not end") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.pause(0)  # a canceled run closed it
             raise Unreachable(f"the watch on {path} broke: {error}") from error
@@ -93,14 +104,15 @@ class Connection:
             connection.close()
 
     def _once(
-        self, verb: str, target: str, content: bytes | None, headers: dict[str, str]
+        self, verb: str, target: str, content: bytes | None, headers: dict[str, str], within: float
     ) -> tuple[int, bytes]:
         connection = getattr(self._own, "connection", None)
         try:
-            if connection is None:
+            if connection is None or connection.sock is None:
                 connection = self._made()
-                self._connect(connection, within=ANSWER_WITHIN)
+                self._connect(connection, within)
                 self._own.connection = connection
+            connection.sock.settimeout(within)
             connection.request(verb, target, content, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()

@@ -19,6 +19,10 @@ class Unreachable(Failure):
     """No answer from the API server: it says nothing about what exists."""
 
 
+class Silent(Unreachable):
+    """A connection that stays open, over which nothing comes when something should."""
+
+
 class Canceled(Failure):
     """The user stopped the run."""
 

@@ -1,6 +1,6 @@
 """Puts the stand-in where the engine looks for plugins: `python -m toolchain.plugin_kubernetes.install`.
 
-`symphony setup` and the test fixtures call `install()`.
+The test fixtures and the benchmarks call `install()`; `symphony setup` leaves the plugin to the engine.
 """
 
 from __future__ import annotations

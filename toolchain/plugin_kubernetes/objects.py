@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from toolchain.plugin_kubernetes import readiness, state
@@ -25,7 +26,8 @@ Body = dict[str, Any]
 class Objects:
     """The objects of one cluster as one provider resource describes them."""
 
-    def __init__(self, access: Access, settings: Settings) -> None:
+    def __init__(self, access: Access, settings: Settings, say: Callable[[str], None]) -> None:
+        self._say = say
         self._connection = Connection(access)
         self._kinds = Kinds(self._connection)
         self._waiting = Waiting(self._connection)
@@ -91,17 +93,25 @@ class Objects:
         return id, state.outputs(live, now, manager), now
 
     def delete(self, id: str, old: Body, inputs: Body, timeout: float) -> None:
-        """Delete it and wait until it is gone; what is gone already is no error."""
+        """Delete it and wait until it is gone; what is gone already, or another's by now, is no error."""
         namespace, name = parse_id(id)
         wanted = annotation(inputs or old, "pulumi.com/deletionPropagationPolicy").lower()
         policy = {"orphan": "Orphan", "background": "Background"}.get(wanted, "Foreground")
+        uid = old.get("metadata", {}).get("uid")
+        exactly = {"preconditions": {"uid": uid}} if uid else {}
         try:
             place = Place(self._kind(old or inputs).collection(namespace), name)
-            answer = self._connection.request("DELETE", place.path, body={"propagationPolicy": policy})
         except UnknownKind:
             return
+        try:
+            answer = self._connection.request(
+                "DELETE", place.path, body={"propagationPolicy": policy, **exactly}
+            )
         except Refused as refused:
             if refused.status == 404:
+                return
+            if refused.status == 409 and uid and self._is_another(place.path, uid):
+                self._say(f"{id} is gone; what has its name by now is not of this stack and stays")
                 return
             raise
         skipped = annotation(inputs or old, readiness.SKIP).lower() == "true"
@@ -164,6 +174,10 @@ class Objects:
         if (now is None and refused.status != 422) or (now and uid and now["metadata"]["uid"] != uid):
             return Failure(f"{place} is not there as this stack made it any more: run `pulumi refresh`")
         return refused
+
+    def _is_another(self, path: str, uid: str) -> bool:
+        now = self._seen(path)
+        return now is None or now["metadata"]["uid"] != uid
 
     def _seen(self, path: str) -> Body | None:
         try:

@@ -84,12 +84,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     @_guarded
     def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        self._announce()
+        self._say(NOTICE)  # nobody must take the stand-in for the real plugin without knowing
         self._settings = read = settings.read(plain(from_struct(request.args)))
         if read.known:
             reached = access.load(read.kubeconfig, read.context, read.cluster)
             self._namespace = read.namespace or reached.namespace or "default"
-            self._objects = Objects(reached, read)
+            self._objects = Objects(reached, read, self._say)
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
         )
@@ -183,13 +183,13 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         except UnknownKind:  # its definition may come with this very run
             return False
 
-    def _announce(self) -> None:
-        """Nobody must take the stand-in for the real plugin without knowing."""
-        sys.stderr.write(f"{NOTICE}\n")
+    def _say(self, text: str) -> None:
+        """To the log of the plugin and to that of the run."""
+        sys.stderr.write(f"{text}\n")
         if self._engine_address:
             with grpc.insecure_channel(self._engine_address) as channel:
                 engine = engine_pb2_grpc.EngineStub(channel)
-                engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=NOTICE), timeout=5)
+                engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text), timeout=5)
 
 
 def version() -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 PROGRAM = "pulumi-resource-kubernetes"
 OWN = Path(__file__).parent / "bin" / PROGRAM
+# What the program of every copy of this repository says, and no real plugin does.
+_MARK = b"-m toolchain.plugin_kubernetes"
 
 
 def find() -> Path | None:
@@ -24,8 +26,12 @@ def plugins_folder() -> Path:
 
 
 def is_stand_in(program: Path) -> bool:
-    """Every way to the stand-in is a link to its one program."""
-    return program.resolve() == OWN.resolve() or not program.exists()
+    """Whether it starts a stand-in, of this copy of the repository or another one, or leads nowhere."""
+    try:
+        with program.open("rb") as file:
+            return _MARK in file.read(4096)
+    except OSError:
+        return not program.exists()
 
 
 def _version(program: Path) -> tuple[int, ...]:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.plugin_kubernetes.connection import Connection
-from toolchain.plugin_kubernetes.failures import Failure, Refused, Unreachable
+from toolchain.plugin_kubernetes.connection import PATIENCE, Connection
+from toolchain.plugin_kubernetes.failures import Failure, Refused, Silent, Unreachable
 from toolchain.plugin_kubernetes.readiness import Check, Hopeless
 
 DEFAULT_TIMEOUT = 600.0
 # A watch that lasts longer than this is begun anew after a look, lest an event was lost.
-_ONE_WATCH = 30
+_ONE_WATCH = 10
+# After a watch that went silent: together with it this is what a server that is gone may cost, 30 s.
+_SECOND_CHANCE = 7
 _POLL = 0.5
 
 Body = dict[str, Any]
@@ -82,6 +84,7 @@ class Waiting:
         yield live
         deadline, version, watching = time.monotonic() + timeout, live["metadata"]["resourceVersion"], True
         while (left := deadline - time.monotonic()) > 0:
+            patience = PATIENCE
             if watching:
                 try:
                     for now in self._events(place, version, min(left, _ONE_WATCH)):
@@ -90,11 +93,13 @@ class Waiting:
                             return
                 except Refused as refused:
                     watching = refused.status != 403  # who may not watch may still look
+                except Silent:
+                    patience = _SECOND_CHANCE
                 except Unreachable:
                     pass  # the next look says whether the server is back
             else:
                 self._connection.pause(_POLL)
-            found = self._get(place.path)
+            found = self._get(place.path, patience)
             yield found
             if found is None:
                 return
@@ -112,9 +117,9 @@ class Waiting:
                 return
             yield None if event["type"] == "DELETED" else event["object"]
 
-    def _get(self, path: str) -> Body | None:
+    def _get(self, path: str, patience: float = PATIENCE) -> Body | None:
         try:
-            return self._connection.request("GET", path)
+            return self._connection.request("GET", path, patience=patience)
         except Refused as refused:
             if refused.status == 404:
                 return None

@@ -1,4 +1,4 @@
-"""A way to the API server that breaks when it is told to; tests of broken connections ask."""
+"""A way to the API server that breaks or falls silent when it is told to; tests of bad connections ask."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ import yaml
 @contextlib.contextmanager
 def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
     """A kubeconfig whose way to the server goes through us, and what cuts every connection there is."""
-    content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
-    cluster = content["clusters"][0]["cluster"]
-    target = urlsplit(cluster["server"])
     ends: list[socket.socket] = []
 
     def cut() -> int:
@@ -30,21 +27,39 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
                 each.shutdown(socket.SHUT_RDWR)
         return len(found) // 2
 
+    with _through_us(kubeconfig, folder, ends, threading.Event()) as file:
+        yield file, cut
+        cut()
+
+
+@contextlib.contextmanager
+def silenced(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
+    """A kubeconfig whose way to the server goes through us, and what makes us swallow everything."""
+    silence = threading.Event()
+    with _through_us(kubeconfig, folder, [], silence) as file:
+        yield file, silence
+
+
+@contextlib.contextmanager
+def _through_us(
+    kubeconfig: str, folder: Path, ends: list[socket.socket], silence: threading.Event
+) -> Iterator[str]:
+    content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
+    cluster = content["clusters"][0]["cluster"]
+    target = urlsplit(cluster["server"])
+    place = (target.hostname, target.port or 443)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(
-            target=_accept, args=(server, (target.hostname, target.port), ends), daemon=True
-        ).start()
+        threading.Thread(target=_accept, args=(server, place, ends, silence), daemon=True).start()
         cluster |= {
             "server": f"https://127.0.0.1:{server.getsockname()[1]}",
             "tls-server-name": target.hostname,
         }
         file = folder / "relayed.json"
         file.write_text(json.dumps(content))
-        yield str(file), cut
-        cut()
+        yield str(file)
 
 
-def _accept(server: socket.socket, target: tuple[str, int], ends: list[socket.socket]) -> None:
+def _accept(server: socket.socket, target: Any, ends: list[socket.socket], silence: threading.Event) -> None:
     while True:
         try:
             near, _ = server.accept()
@@ -53,13 +68,16 @@ def _accept(server: socket.socket, target: tuple[str, int], ends: list[socket.so
             return
         ends += (near, far)
         for source, sink in ((near, far), (far, near)):
-            threading.Thread(target=_pass, args=(source, sink), daemon=True).start()
+            threading.Thread(target=_pass, args=(source, sink, silence), daemon=True).start()
 
 
-def _pass(source: socket.socket, sink: socket.socket) -> None:
+def _pass(source: socket.socket, sink: socket.socket, silence: threading.Event) -> None:
     with contextlib.suppress(OSError):
         while content := source.recv(65536):
-            sink.sendall(content)
+            if not silence.is_set():
+                sink.sendall(content)
+    if silence.is_set():  # who is silent does not hang up either
+        return
     for each in (source, sink):
         with contextlib.suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
+from tests.backends.kubernetes.relay import silenced
 from tests.backends.kubernetes.test_runs import Live, up
 from tests.desk import SYMPHONY, Desk
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -136,7 +130,7 @@ def test_f73_a_forbidden_verb_is_named_with_its_resource(
 def test_f68_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
     desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    with between(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
         desk.config(stack, patience="120", **{"kubernetes:kubeconfig": kubeconfig})
         desk.write(
             'with Experiment("e") as e: e.new_process("a", command="true").node_selector("no", "such")'
@@ -153,43 +147,3 @@ def test_f68_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30
         assert "does not answer" in err
         assert len(err.splitlines()) == 1
         desk.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
-
-
-@contextmanager
-def between(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
-    """A kubeconfig whose way to the server goes through us, and what makes us swallow everything."""
-    content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
-    target = urlsplit(content["clusters"][0]["cluster"]["server"])
-    silence = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(
-            target=_relay, args=(server, (target.hostname, target.port), silence), daemon=True
-        ).start()
-        place = content["clusters"][0]["cluster"]
-        place |= {
-            "server": f"https://127.0.0.1:{server.getsockname()[1]}",
-            "tls-server-name": target.hostname,
-        }
-        file = folder / "between.json"
-        file.write_text(json.dumps(content))
-        yield str(file), silence
-
-
-def _relay(server: socket.socket, target: Any, silence: threading.Event) -> None:
-    while True:
-        try:
-            inner, _ = server.accept()
-            outer = socket.create_connection(target)
-        except OSError:
-            return
-        for a, b in ((inner, outer), (outer, inner)):
-            threading.Thread(target=_pump, args=(a, b, silence), daemon=True).start()
-
-
-def _pump(source: socket.socket, sink: socket.socket, silence: threading.Event) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            if not silence.is_set():
-                sink.sendall(data)
-        if not silence.is_set():
-            sink.shutdown(socket.SHUT_WR)
