@@ -24,6 +24,8 @@ INHERITED = (
     "TMPDIR",
     "XDG_RUNTIME_DIR",
 )
+# What the shell finds by itself in a process that is given no PATH.
+DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
 # Shells set these themselves and fail on, or change, what they are told.
 SHELLS_OWN = frozenset(
     [
@@ -81,6 +83,12 @@ def environment(
     return found
 
 
+def search_path(caller: Caller) -> str:
+    """Where the command of a process that declares no PATH is looked for."""
+    found = environment(caller, (), {}, {}, "").get(b"PATH", DEFAULT_PATH)
+    return found.decode("utf-8", "surrogateescape")
+
+
 def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[bytes, bytes]:
     """The variables that match a name, or a pattern with a trailing star."""
     allowed = [_bytes(pattern) for pattern in patterns]
@@ -99,9 +107,7 @@ def _activate(found: dict[bytes, bytes], virtual_env: str) -> None:
         return
     found[b"VIRTUAL_ENV"] = _bytes(virtual_env)
     first = _bytes(virtual_env) + b"/bin"
-    others = [
-        part for part in found.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").split(b":") if part != first
-    ]
+    others = [part for part in found.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
     found[b"PATH"] = b":".join([first, *others])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -15,8 +14,8 @@ from symphony.plan.plan import Plan
 from symphony.plan.services import port_range, wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import ports
-from symphony_tmux.environment import RESERVED
+from symphony_tmux import launch, ports
+from symphony_tmux.environment import RESERVED, search_path
 from symphony_tmux.resources import Session, Window
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         ports=leases.ports,
         taken=leases.taken,
         unreadable=facts.unusable(spec, context.folder),
-        unstartable=facts.unstartable(spec, context.folder, os.environ.get("PATH", facts.DEFAULT_PATH)),
+        unstartable=facts.unstartable(spec, context.folder, search_path(launch.caller())),
         reserved=RESERVED,
         start_dir=str(context.folder),
     )

@@ -10,9 +10,6 @@ from typing import Any, cast
 
 from symphony.spec.experiment import ExperimentSpec, path_of
 
-# What the shell finds by itself in a process that is given no PATH.
-DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symphony_tmux.environment import SHELLS_OWN
-from tests.desk import Desk, desk_in
+from tests.desk import Desk, desk_in, wait_for
 
 
 @pytest.fixture
@@ -48,3 +48,14 @@ def test_no_variable_is_refused_after_something_started(desk: Desk) -> None:
         assert f"a{number} sets {name}, but the shell sets it itself" in said
     assert said.strip().endswith("Nothing was started.")
     assert desk.trees() == {}
+
+
+def test_a_command_of_the_programs_own_virtual_environment_is_found(desk: Desk) -> None:
+    """Processes get its bin folder first on their PATH, so the plan looks there too."""
+    outside: dict[str, str | None] = {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": None, "CONDA_PREFIX": None}
+    desk.write('with Experiment() as e: e.new_process("a", command=["ruff", "--version"])')
+    desk.symphony("up", "rl", "-y", env=outside)
+    wait_for(lambda: "ruff" in desk.symphony("logs", "rl").out, 10, "it said its version")
+    said = desk.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
+    assert 'a cannot start "ruff": no such command on PATH' in said
+    desk.symphony("delete", "rl", "-y")
