@@ -23,6 +23,7 @@ _HEAD = 6
 _CONTAINER_BYTES = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _CONTAINERS = frozenset({dict, list, tuple})
 _ndarray = np.ndarray
+_unpack = msgspec.msgpack.decode
 _layout_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
 
 
@@ -41,18 +42,14 @@ _INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small me
 
 
 class Decoder:
-    """Decodes one message at a time; not for two threads at once."""
+    """Decodes messages; any thread may call it: a socket decodes after its turn."""
 
-    __slots__ = ("_depth", "_layouts", "_limits", "_next_part", "_parts", "_plans", "_unpack")
+    __slots__ = ("_layouts", "_limits", "_plans")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
-        self._parts: Sequence[Buffer] = ()
-        self._next_part = 0
-        self._depth = 0
-        self._unpack = msgspec.msgpack.Decoder(ext_hook=self._extension).decode
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
         """The value. Arrays refer to `parts` where those are writable and large. Raises
@@ -104,7 +101,7 @@ class Decoder:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
         if len(head_view) > self._limits.header_bytes + 2:
             raise MalformedMessageError(f"a structure of {len(head_view)} bytes, over the limit")
-        return self._tree(head_view[2:], parts)
+        return _Tree(self._layouts, self._limits.depth, parts).value(head_view[2:])
 
     def _arrays(self, head: Any, source: Any, parts: Sequence[Buffer]) -> dict[str, Array]:
         body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
@@ -155,44 +152,54 @@ class Decoder:
             self._plans[packed] = plan
         return plan
 
-    def _tree(self, body: memoryview, parts: Sequence[Buffer]) -> Any:
-        self._parts, self._next_part, self._depth = parts, 0, 0
-        try:
-            value = self._shallow(body)
-            if self._next_part != len(parts):
-                raise MalformedMessageError(
-                    f"{len(parts)} parts after the first; {self._next_part} are referred to"
-                )
-            return value
-        finally:
-            self._parts = ()
+
+class _Tree:
+    """One message of the other form being read: its parts and its depth belong to this call alone."""
+
+    __slots__ = ("_depth", "_layouts", "_next_part", "_parts", "_within")
+
+    def __init__(self, layouts: Layouts, depth: int, parts: Sequence[Buffer]) -> None:
+        self._layouts = layouts
+        self._depth = depth
+        self._within = 0
+        self._parts = parts
+        self._next_part = 0
+
+    def value(self, body: memoryview) -> Any:
+        """The value. Raises MalformedMessageError, ValueError and what msgspec raises."""
+        value = self._shallow(body)
+        if self._next_part != len(self._parts):
+            raise MalformedMessageError(
+                f"{len(self._parts)} parts after the first; {self._next_part} are referred to"
+            )
+        return value
 
     def _shallow(self, body: memoryview) -> Any:
         """Decode, and refuse what nests deeper than the limit; counting the bytes that could open a container
         first spares small messages the walk."""
-        value = self._unpack(body)
+        value = _unpack(body, ext_hook=self._extension)
         openers = len(body) - len(bytes(body).translate(None, _CONTAINER_BYTES)) if len(body) < 4096 else 4096
-        if openers + self._depth > self._limits.depth:
+        if openers + self._within > self._depth:
             level = [value]
-            for _ in range(self._limits.depth):
+            for _ in range(self._depth):
                 level = [
                     item for container in level for item in _items(container) if type(item) in _CONTAINERS
                 ]
                 if not level:
                     return value
-            raise MalformedMessageError(f"nested deeper than {self._limits.depth}")
+            raise MalformedMessageError(f"nested deeper than {self._depth}")
         return value
 
     def _extension(self, code: int, data: memoryview) -> Any:
-        self._depth += 1
-        if self._depth > self._limits.depth and code in (extensions.TUPLE, extensions.RECORD):
-            raise MalformedMessageError(f"nested deeper than {self._limits.depth}")
+        self._within += 1
+        if self._within > self._depth and code in (extensions.TUPLE, extensions.RECORD):
+            raise MalformedMessageError(f"nested deeper than {self._depth}")
         try:
-            return self._value(code, data)
+            return self._of_extension(code, data)
         finally:
-            self._depth -= 1
+            self._within -= 1
 
-    def _value(self, code: int, data: memoryview) -> Any:
+    def _of_extension(self, code: int, data: memoryview) -> Any:
         if code == extensions.ARRAY:
             layout, start = self._layout(data)
             return _array_of(bytearray(data[start:]), layout)

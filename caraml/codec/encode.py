@@ -52,15 +52,13 @@ _UNKNOWN = _ArraysPlan({})
 
 
 class Encoder:
-    """Encodes one value at a time; not for two threads at once."""
+    """Encodes values; any thread may call it: a socket encodes before it takes its turn."""
 
-    __slots__ = ("_limits", "_parts", "_plans", "_wide_integers")
+    __slots__ = ("_limits", "_plans")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._parts: list[Buffer] = []
         self._plans: dict[object, _ArraysPlan | None] = {}
-        self._wide_integers = False
 
     def encode(self, value: object) -> bytes | Parts:
         """One frame, or Parts. Raises EncodeError, MessageTooLargeError."""
@@ -104,19 +102,18 @@ class Encoder:
         return Parts((head, *[flat_bytes(value[name]) for name in plan.out_of_band]))
 
     def _tree(self, value: object) -> bytes | Parts:
-        self._parts = []
+        walk = _Tree(self._limits, False)
         try:
             try:
-                body = _pack(self._node(value, 0))
+                body = _pack(walk.node(value, 0))
             except OverflowError:
-                self._parts, self._wide_integers = [], True
-                body = _pack(self._node(value, 0))
+                walk = _Tree(self._limits, True)
+                body = _pack(walk.node(value, 0))
         except EncodeError as error:
             raise type(error)(f"{_where(value, self._limits)}: {error}") from None
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
-        finally:
-            parts, self._parts, self._wide_integers = self._parts, [], False
+        parts = walk.parts
         if len(body) > self._limits.header_bytes:
             raise MessageTooLargeError(
                 f"a structure of {len(body)} bytes, over the limit of {self._limits.header_bytes}; "
@@ -132,20 +129,32 @@ class Encoder:
         if parts > self._limits.parts:
             raise MessageTooLargeError(f"{parts} parts, over Limits.parts of {self._limits.parts}")
 
-    def _node(self, value: Any, depth: int) -> object:
+
+class _Tree:
+    """One message of the other form in the making: what became of its arrays belongs to this call alone."""
+
+    __slots__ = ("_depth", "_wide_integers", "parts")
+
+    def __init__(self, limits: Limits, wide_integers: bool) -> None:
+        self._depth = limits.depth
+        self._wide_integers = wide_integers
+        self.parts: list[Buffer] = []
+
+    def node(self, value: Any, depth: int) -> object:
+        """What msgspec packs for a value. Raises EncodeError."""
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
-        if depth >= self._limits.depth:
-            raise EncodeError(f"nested deeper than {self._limits.depth}")
+        if depth >= self._depth:
+            raise EncodeError(f"nested deeper than {self._depth}")
         if kind is dict:
-            return {self._key(key): self._node(item, depth + 1) for key, item in value.items()}
+            return {self._key(key): self.node(item, depth + 1) for key, item in value.items()}
         if kind is list:
             if not self._wide_integers and _ATOMS.issuperset(map(type, value)):
                 return value
-            return [self._node(item, depth + 1) for item in value]
+            return [self.node(item, depth + 1) for item in value]
         if kind is tuple:
-            return Ext(extensions.TUPLE, _pack([self._node(item, depth + 1) for item in value]))
+            return Ext(extensions.TUPLE, _pack([self.node(item, depth + 1) for item in value]))
         return self._leaf(value, depth)
 
     def _leaf(self, value: Any, depth: int) -> object:
@@ -163,12 +172,12 @@ class Encoder:
             raise EncodeError("an Enum cannot be sent; send its .value")
         fields = records.fields_of(value)
         if fields is not None:
-            packed = {name: self._node(item, depth + 1) for name, item in fields.items()}
+            packed = {name: self.node(item, depth + 1) for name, item in fields.items()}
             return Ext(extensions.RECORD, _pack([records.record_name(kind), packed]))
         bases: tuple[Any, ...] = (dict, list, tuple, str, int, float)
         for base in bases:
             if isinstance(value, base):
-                return self._node(base(value), depth)
+                return self.node(base(value), depth)
         raise EncodeError(f"{kind.__name__} cannot be sent; the caraml.codec docstring lists what can")
 
     def _array(self, array: Array) -> object:
@@ -178,13 +187,13 @@ class Encoder:
         if type(array) is not np.ndarray:
             array = np.asarray(array)
         head = _describe(array)
-        self._parts.append(flat_bytes(array))
+        self.parts.append(flat_bytes(array))
         return Ext(extensions.ARRAY_PART, head)
 
     def _bytes(self, value: bytes | bytearray | memoryview) -> object:
         if size(value) < OUT_OF_BAND:
             return bytes(value)
-        self._parts.append(value if isinstance(value, bytes) else memoryview(bytes(value)))
+        self.parts.append(value if isinstance(value, bytes) else memoryview(bytes(value)))
         return Ext(extensions.BYTES_PART, b"")
 
     def _key(self, key: Any) -> object:
@@ -223,10 +232,10 @@ def _where(value: Any, limits: Limits = DEFAULT_LIMITS, path: str = "value") -> 
         children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     elif (fields := records.fields_of(value)) is not None:
         children = [(f"{path}.{name}", item) for name, item in fields.items()]
-    encoder = Encoder(limits)
+    tree = _Tree(limits, False)
     for child_path, child in children:
         try:
-            encoder._node(child, 1)  # pyright: ignore[reportPrivateUsage]
+            tree.node(child, 1)
         except EncodeError:
             return _where(child, limits, child_path)
         except (OverflowError, UnicodeEncodeError, ValueError, TypeError, RecursionError):
