@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from caraml.codec.parts import MAGIC, Buffer, size, view
 from caraml.errors import MalformedMessageError
+from caraml.limits import DEFAULT_LIMITS
 
 JOINED = bytes((MAGIC, 6))
 _ALIGNMENT = 64
@@ -25,15 +26,15 @@ def join(parts: Sequence[Buffer]) -> bytes:
     return b"".join(pieces)
 
 
-def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
-    """The parts, as views. Raises MalformedMessageError."""
+def split(joined: bytes | bytearray | memoryview, most: int = DEFAULT_LIMITS.parts) -> list[memoryview]:
+    """The parts, as views: one, and up to `most`. Raises MalformedMessageError."""
     whole = memoryview(joined)
     try:
         if bytes(whole[:2]) != JOINED:
             raise MalformedMessageError("not a joined message")
         (count,) = struct.unpack_from("<I", whole, 2)
-        if count > len(whole) // 8:
-            raise MalformedMessageError(f"{count} parts in {len(whole)} bytes")
+        if not 0 < count <= most:
+            raise MalformedMessageError(f"a joined message of {count} parts, not 1 to {most}")
         lengths = struct.unpack_from(f"<{count}Q", whole, 6)
     except struct.error as error:
         raise MalformedMessageError(f"not a joined message: {error}") from None

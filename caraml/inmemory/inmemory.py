@@ -16,16 +16,7 @@ from caraml.inmemory.pool import Shared, SharedPool, get
 from caraml.utils.serializer import pa_deserialize
 
 _RAW = b"\xca\x08"
-
-
-class _State:
-    pool: SharedPool | None = None
-
-
-def _pool() -> SharedPool:
-    if _State.pool is None:
-        _State.pool = SharedPool()
-    return _State.pool
+_pool = SharedPool()
 
 
 def inmem_dump(data: Any, name: object = None) -> bytes:
@@ -33,12 +24,12 @@ def inmem_dump(data: Any, name: object = None) -> bytes:
 
     `name` is accepted and ignored: names are made here.
     """
-    return _pool().put_parts(Parts((_RAW, bytes(data))))
+    return _pool.put_parts(Parts((_RAW, bytes(data))))
 
 
 def inmem_serialize(data: object, name: object = None) -> bytes:
     """Share a value (see caraml.codec for which); returns its name. `name` is accepted and ignored."""
-    return _pool().put(data)
+    return _pool.put(data)
 
 
 def inmem_deserialize(name_bin: bytes) -> Shared:

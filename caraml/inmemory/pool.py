@@ -16,11 +16,12 @@ In place, nothing is copied at all: write into the buffer, then put it.
 ...     float(array.sum())
 262144.0
 
-**Promise.** A name (bytes, for any socket) is for one `get`. Its memory is reused when the last array made
-  from it is
-gone, or when its reader died. Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory),
-are inside the name itself: the same to the reader, only slower. The owner's memory goes with its process;
-nothing is ever left. Names open only memory of this user's own processes that a pool made.
+**Promise.** A name (bytes, for any socket) is for one `get`: the first one; every other raises, also when the
+memory is in use again. Its memory is reused when the last array made from it is gone in the process that got
+it, or when that process died. The memory of a name that nobody gets waits for ever: `forget` gives it back.
+Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside the name itself: the
+same to the reader, only slower. The owner's memory goes with its process; nothing is ever left. Names open
+only memory of this user's own processes that a pool made. Any thread may use a pool.
 """
 
 import os
@@ -28,17 +29,18 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
 
+from caraml import process
 from caraml.codec import Decoder, Encoder
 from caraml.codec.arrays import OUT_OF_BAND
 from caraml.codec.joined import JOINED, join, split
 from caraml.codec.parts import Buffer, Parts, size, view
 from caraml.errors import MalformedMessageError, SharedMemoryError
-from caraml.inmemory.segment import FREE, FULL, TAKEN, Segment, lease, open_segment
+from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
 from caraml.limits import Limits
 
 MAX_BYTES = 1 << 30
@@ -59,16 +61,18 @@ class _Name(msgspec.Struct, array_like=True):
     cookie: bytes
     generation: int
     head: bytes
-    parts: list[tuple[int, int]]
+    parts: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=_LIMITS.parts)]
 
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Name).decode
 
 
+_pools: "weakref.WeakSet[SharedPool]" = weakref.WeakSet()
+
+
 class SharedPool:
-    """Segments of this process, each free, being filled, or waiting for its reader. Not for two threads at
-    once.
+    """Segments of this process, each free, being filled, or waiting for its reader; for any thread.
 
     `max_bytes` bounds all segments together. `inline` counts the values that found no room.
     """
@@ -76,11 +80,16 @@ class SharedPool:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.inline = 0
+        self._encoder = Encoder(_LIMITS)
+        self._start_empty()
+        _pools.add(self)
+
+    def _start_empty(self) -> None:
+        """At first, and after a fork, where the segments are the parent's."""
+        self._taking = threading.Lock()
         self._segments: list[Segment] = []
         self._held: set[int] = set()
         self._buffers: dict[int, tuple[Segment, int]] = {}
-        self._encoder = Encoder(_LIMITS)
-        self._pid = os.getpid()
 
     @property
     def nbytes(self) -> int:
@@ -105,13 +114,23 @@ class SharedPool:
         if segment is None:
             self.inline += 1
             return join(parts)
-        self._held.discard(id(segment))
-        segment.generation += 1
-        segment.set_state(FULL)
         name = _Name(
-            segment.owner, segment.descriptor, segment.cookie, segment.generation, bytes(view(head)), where
+            segment.owner, segment.descriptor, segment.cookie, segment.fill(), bytes(view(head)), where
         )
+        self._held.discard(id(segment))
         return _SHARED + _pack(name)
+
+    def forget(self, name: bytes) -> bool:
+        """Give back the memory of a name of this pool that nobody will get; False when it was got, or needs
+        none. Raises MalformedMessageError.
+        """
+        if name[:2] == JOINED:
+            return False
+        said = _said(name)
+        return any(
+            segment.cookie == said.cookie and segment.take(said.generation, FREE)
+            for segment in list(self._segments)
+        )
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """An array in shared memory to be filled and then `put` once, without a copy; not to be touched after
@@ -130,14 +149,17 @@ class SharedPool:
         root = lease(segment, 0, nbytes)
         array: Array = np.ndarray(sizes, plain_dtype, root)
         address = array.ctypes.data
-        self._buffers[address] = segment, nbytes
-        weakref.finalize(root, self._buffer_gone, address, segment)
+        buffer = self._buffers[address] = segment, nbytes
+        weakref.finalize(root, self._buffer_gone, address, buffer)
         return array
 
-    def _buffer_gone(self, address: int, segment: Segment) -> None:
-        """A buffer that was never put frees its segment."""
-        if self._buffers.pop(address, None) is not None:
-            self._held.discard(id(segment))
+    def _buffer_gone(self, address: int, buffer: tuple[Segment, int]) -> None:
+        """A buffer that was never put frees its segment; one that was put, and only now let go, does not free
+        that of the next buffer at the same address.
+        """
+        if self._buffers.get(address) is buffer:
+            del self._buffers[address]
+            self._held.discard(id(buffer[0]))
 
     def _in_place(self, parts: Sequence[Buffer]) -> Segment | None:
         if len(parts) != 1 or not isinstance(parts[0], np.ndarray):
@@ -146,8 +168,7 @@ class SharedPool:
         segment, nbytes = self._buffers.get(address, (None, 0))
         if segment is None or nbytes != parts[0].nbytes:
             return None
-        del self._buffers[address]
-        return segment
+        return segment if self._buffers.pop(address, None) else None
 
     def _copy(self, parts: Sequence[Buffer]) -> tuple[Segment | None, list[tuple[int, int]]]:
         where: list[tuple[int, int]] = []
@@ -164,17 +185,18 @@ class SharedPool:
 
     def _take(self, nbytes: int) -> Segment | None:
         """The smallest free segment that is large enough but not wastefully so, else a new one, else None."""
-        if self._pid != os.getpid():  # after a fork these are the parent's
-            self._segments, self._held, self._buffers, self._pid = [], set(), {}, os.getpid()
         wanted = max(_SMALLEST, nbytes)
-        free = [segment for segment in self._segments if id(segment) not in self._held and _is_free(segment)]
-        fitting = [segment for segment in free if wanted <= segment.capacity <= 4 * wanted]
-        segment = min(fitting, key=_capacity, default=None)
-        if segment is None:
-            segment = self._create(wanted, free)
-        if segment is not None:
-            self._held.add(id(segment))
-        return segment
+        with self._taking:
+            free = [
+                segment for segment in self._segments if id(segment) not in self._held and _is_free(segment)
+            ]
+            fitting = [segment for segment in free if wanted <= segment.capacity <= 4 * wanted]
+            segment = min(fitting, key=_capacity, default=None)
+            if segment is None:
+                segment = self._create(wanted, free)
+            if segment is not None:
+                self._held.add(id(segment))
+            return segment
 
     def _create(self, nbytes: int, free: list[Segment]) -> Segment | None:
         for spare in free:
@@ -224,26 +246,29 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     if name[:2] == JOINED:
         first, *others = split(name)
         return _decoded(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
-    if name[:2] != _SHARED:
-        raise MalformedMessageError("not a name of shared memory")
-    try:
-        said = _unpack(memoryview(name)[2:])
-    except msgspec.MsgspecError as error:
-        raise MalformedMessageError(f"not a name of shared memory: {error}") from None
+    said = _said(name)
     segment = open_segment(said.owner, said.descriptor, said.cookie)
-    if segment.state()[0] != FULL:
+    if any(start < 0 or nbytes < 0 or start + nbytes > segment.capacity for start, nbytes in said.parts):
+        raise MalformedMessageError("a name beyond the end of its memory")
+    if not segment.take(said.generation):
         raise SharedMemoryError(
             "the name was used already: its memory belongs to another value, or to its reader"
         )
-    if any(start < 0 or nbytes < 0 or start + nbytes > segment.capacity for start, nbytes in said.parts):
-        raise MalformedMessageError("a name beyond the end of its memory")
-    segment.set_state(TAKEN, os.getpid())
     end = max((start + nbytes for start, nbytes in said.parts), default=1)
     root = lease(segment, 0, max(1, end))
-    weakref.finalize(root, segment.set_state, FREE)
+    weakref.finalize(root, segment.release, os.getpid(), said.generation)
     whole = memoryview(root).cast("B")
     parts = [whole[start : start + nbytes] for start, nbytes in said.parts]
     return _decoded(said.head, parts, raw)
+
+
+def _said(name: bytes) -> _Name:
+    if name[:2] != _SHARED:
+        raise MalformedMessageError("not a name of shared memory")
+    try:
+        return _unpack(memoryview(name)[2:])
+    except msgspec.MsgspecError as error:
+        raise MalformedMessageError(f"not a name of shared memory: {error}") from None
 
 
 def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
@@ -265,9 +290,9 @@ def _capacity(segment: Segment) -> int:
 
 
 def _is_free(segment: Segment) -> bool:
-    state, reader = segment.state()
+    state, reader, _ = segment.state()
     if state == TAKEN and not _alive(reader):
-        segment.set_state(FREE)
+        segment.reclaim()
         return True
     return state == FREE
 
@@ -284,3 +309,11 @@ def _alive(pid: int) -> bool:
         return status.rpartition(b")")[2].split()[0] != b"Z"  # a zombie reads no more
     except OSError:
         return False
+
+
+def _after_fork() -> None:
+    for pool in list(_pools):
+        pool._start_empty()  # pyright: ignore[reportPrivateUsage]
+
+
+process.after_fork(_after_fork)

@@ -2,21 +2,24 @@
 map them.
 
 It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the
-size of /dev/shm does not matter. Its first bytes say whether it is free, so that a reader gives it back
-without a message.
+size of /dev/shm does not matter. Its first bytes say whether it is free and which filling it holds, so that a
+reader gives it back without a message, and the name of an earlier filling opens nothing.
 """
 
 import ctypes
+import fcntl
 import mmap
 import os
 import secrets
 import struct
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from caraml import process
 from caraml.errors import SharedMemoryError
 
 FREE, FULL, TAKEN = range(3)
@@ -24,7 +27,7 @@ DATA_START = 4096
 _PREFIX = "caraml-"
 _COOKIE_BYTES = 16
 _header = struct.Struct("<IIQ16s")  # state, reader's pid, generation, cookie
-_state = struct.Struct("<II")
+_state = struct.Struct("<IIQ")
 _MOST_MAPPED = 64
 
 
@@ -40,6 +43,7 @@ class Segment:
         self.owner = owner
         self.generation = 0
         self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
 
     @classmethod
     def create(cls, capacity: int) -> "Segment":
@@ -54,23 +58,48 @@ class Segment:
             os.close(descriptor)
             raise
         memory[: _header.size] = _header.pack(FREE, 0, 0, cookie)
-        segment = cls(memory, descriptor, os.getpid(), cookie)
-        weakref.finalize(segment, os.close, descriptor)
-        return segment
+        return cls(memory, descriptor, os.getpid(), cookie)
 
     @property
     def descriptor(self) -> int:
         """The owner's file descriptor, part of the name."""
         return self._descriptor
 
-    def state(self) -> tuple[int, int]:
-        """FREE, FULL or TAKEN, and the reader's process id."""
-        state, reader = _state.unpack_from(self.map)
-        return state, reader
+    def state(self) -> tuple[int, int, int]:
+        """FREE, FULL or TAKEN, the reader's process id, and the filling's number."""
+        state, reader, generation = _state.unpack_from(self.map)
+        return state, reader, generation
 
-    def set_state(self, state: int, reader: int = 0) -> None:
-        """Change the state."""
-        _state.pack_into(self.map, 0, state, reader)
+    def fill(self) -> int:
+        """The owner filled it: ready for the reader of this filling's name; returns the number."""
+        self.generation += 1
+        _state.pack_into(self.map, 0, FREE, 0, self.generation)
+        _state.pack_into(self.map, 0, FULL, 0, self.generation)
+        return self.generation
+
+    def take(self, generation: int, state: int = TAKEN) -> bool:
+        """Make this filling's memory this process's, or FREE; False unless it still waits for its reader.
+
+        Of several at once, in whichever processes and threads, one is told True.
+        """
+        with _Mapped.taking:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            try:
+                if self.state() != (FULL, 0, generation):
+                    return False
+                _state.pack_into(self.map, 0, state, 0 if state == FREE else os.getpid(), generation)
+                return True
+            finally:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def release(self, reader: int, generation: int) -> None:
+        """The reader's last array is gone; a fork of the reader, which is not the reader, frees nothing."""
+        if reader == os.getpid() and self.state() == (TAKEN, reader, generation):
+            _state.pack_into(self.map, 0, FREE, 0, generation)
+
+    def reclaim(self) -> None:
+        """The reader is dead: free again."""
+        _state.pack_into(self.map, 0, FREE, 0, self.generation)
 
     def bytes_from(self, start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """A view of some of the data."""
@@ -81,6 +110,16 @@ class _Mapped:
     """The segments of other processes this one has open; the pages stay warm between messages."""
 
     segments: dict[tuple[int, int, bytes], Segment] = {}
+    taking = threading.Lock()
+
+
+def _forget() -> None:
+    """In a forked child: locks on a file are shared with the parent that opened it, so open it anew."""
+    _Mapped.segments = {}
+    _Mapped.taking = threading.Lock()
+
+
+process.after_fork(_forget)
 
 
 def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
@@ -100,15 +139,16 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         if not str(Path(path).readlink()).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
             raise SharedMemoryError(f"{path} is not the shared memory of that name")
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            memory = mmap.mmap(file, os.fstat(file).st_size)
-        finally:
-            os.close(file)
     except OSError as error:
         raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
-    if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
-        raise SharedMemoryError("not the shared memory of that name")
-    return Segment(memory, -1, owner, cookie)
+    try:
+        memory = mmap.mmap(file, os.fstat(file).st_size)
+        if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
+            raise SharedMemoryError("not the shared memory of that name")
+    except (OSError, ValueError) as error:
+        os.close(file)
+        raise SharedMemoryError(f"{path} cannot be mapped: {error}") from None
+    return Segment(memory, file, owner, cookie)
 
 
 def lease(segment: Segment, start: int, nbytes: int) -> Any:

@@ -15,10 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 class Program:
     """A Python program in a process of its own; `line()` waits for its next line of output."""
 
-    def __init__(self, source: str, arguments: tuple[object, ...]) -> None:
+    def __init__(self, source: str, arguments: tuple[object, ...], stdin: bool = False) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)],
+            stdin=subprocess.PIPE if stdin else None,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -37,6 +38,11 @@ class Program:
             raise AssertionError(f"the program ended with {self.process.returncode}: {errors}")
         return line
 
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
     def kill(self, signal: int = 9) -> None:
         self.process.send_signal(signal)
         if signal == 9:
@@ -51,8 +57,8 @@ class Program:
 def spawn() -> Iterator[Callable[..., Program]]:
     programs: list[Program] = []
 
-    def start(source: str, *arguments: object) -> Program:
-        programs.append(Program(source, arguments))
+    def start(source: str, *arguments: object, stdin: bool = False) -> Program:
+        programs.append(Program(source, arguments, stdin))
         return programs[-1]
 
     yield start
@@ -61,6 +67,6 @@ def spawn() -> Iterator[Callable[..., Program]]:
             program.process.send_signal(18)
             program.process.kill()
         program.process.wait(10)
-        for pipe in (program.process.stdout, program.process.stderr):
+        for pipe in (program.process.stdin, program.process.stdout, program.process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -1,0 +1,149 @@
+"""The shared-memory pool: a name opens one filling of its memory, once; what a name says is not trusted."""
+
+import os
+
+import msgspec
+import numpy as np
+import pytest
+
+from caraml.codec.joined import join
+from caraml.errors import MalformedMessageError, SharedMemoryError
+from caraml.inmemory import SharedPool, get
+
+
+def large(value):
+    return np.full(20_000, value, "f8")
+
+
+def test_an_old_name_is_refused_and_the_new_value_reaches_its_reader():
+    pool = SharedPool()
+    old = pool.put(large(1))
+    get(old).delete()
+    new = pool.put(large(2))
+    assert pool.nbytes < 2 * large(1).nbytes  # the same memory
+    with pytest.raises(SharedMemoryError, match="used already"):
+        get(old)
+    with get(new) as value:
+        assert value[0] == 2
+        with pytest.raises(SharedMemoryError, match="used already"):
+            get(new)
+
+
+@pytest.mark.timeout(30)
+def test_of_several_processes_one_gets_the_value(spawn):
+    pool = SharedPool()
+    names = [pool.put(large(n)) for n in range(50)]
+    program = """
+        import sys
+        from caraml.errors import SharedMemoryError
+        from caraml.inmemory import get
+        print("ready")
+        sys.stdin.readline()
+        kept = []
+        for name in sys.argv[1:]:
+            try:
+                kept.append(get(bytes.fromhex(name)))
+            except SharedMemoryError:
+                pass
+        print(len(kept))
+        sys.stdin.readline()
+    """
+    readers = [spawn(program, *(name.hex() for name in names), stdin=True) for _ in range(2)]
+    for reader in readers:
+        assert reader.line() == "ready"
+    for reader in readers:
+        reader.tell("go")
+    assert sum(int(reader.line()) for reader in readers) == 50
+
+
+def test_the_memory_of_a_name_nobody_gets_can_be_had_back():
+    pool = SharedPool(max_bytes=1 << 18)
+    name = pool.put(large(1))
+    assert pool.forget(name)
+    assert not pool.forget(name)
+    with pytest.raises(SharedMemoryError):
+        get(name)
+    with get(pool.put(large(2))) as value:
+        assert value[0] == 2
+    assert pool.inline == 0
+    assert not pool.forget(pool.put(1))
+    kept = pool.put(large(3))
+    held = get(kept)
+    assert not pool.forget(kept)  # its reader has it
+    assert held.data[0] == 3
+
+
+def test_a_buffer_let_go_late_leaves_the_next_one_in_place():
+    pool = SharedPool()
+    buffer = pool.empty(20_000, "f8")
+    where = buffer.ctypes.data
+    get(pool.put(buffer)).delete()
+    buffer = pool.empty(20_000, "f8")  # the old one dies after the new one is made
+    assert buffer.ctypes.data == where
+    buffer[:] = 5
+    other = pool.empty(20_000, "f8")
+    assert other.ctypes.data != where
+    with get(pool.put(buffer)) as value:
+        assert value[0] == 5
+
+
+def test_a_fork_of_the_reader_frees_nothing():
+    pool = SharedPool()
+    shared = get(pool.put(large(1)))
+    array = shared.data
+    child = os.fork()
+    if child == 0:
+        shared.delete()
+        del array
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with get(pool.put(large(2))) as other:
+        assert other[0] == 2
+        assert array[0] == 1
+
+
+def test_a_child_makes_memory_of_its_own():
+    pool = SharedPool()
+    name = pool.put(large(1))
+    child = os.fork()
+    if child == 0:
+        with get(pool.put(large(2))) as value:
+            os._exit(0 if value[0] == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    with get(name) as value:
+        assert value[0] == 1
+
+
+def test_names_that_say_what_is_not_so():
+    pool = SharedPool()
+    name = pool.put(large(1))
+    owner, descriptor, cookie, generation, head, parts = msgspec.msgpack.decode(name[2:])
+
+    def said(**changes):
+        fields = {"owner": owner, "descriptor": descriptor, "cookie": cookie, "generation": generation}
+        fields |= {"head": head, "parts": parts, **changes}
+        return name[:2] + msgspec.msgpack.encode(list(fields.values()))
+
+    for wrong in (
+        b"",
+        b"name",
+        join([b"x"])[:2] + bytes(4),  # joined, of no parts
+        join([b"x"])[:2] + b"\xff\xff\0\0" + bytes(8 << 16),
+        said(parts=[[0, 1 << 40]]),
+        said(parts=[[-8, 8]]),
+        said(parts=[[0, 0]] * 5000),
+    ):
+        with pytest.raises(MalformedMessageError):
+            get(wrong)
+    for gone in (
+        said(cookie=b""),
+        said(cookie=b"x" * 16),
+        said(descriptor=0),
+        said(owner=-1),
+        said(owner=1 << 40),
+        said(generation=generation + 1),
+    ):
+        with pytest.raises(SharedMemoryError):
+            get(gone)
+    with get(name) as value:
+        assert value[0] == 1
