@@ -9,6 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from symphony.classic import AddressBook as AddressBook
+    from symphony.classic import Cluster as Cluster
+    from symphony.classic import KubeCluster as KubeCluster
+    from symphony.classic import SymphonyConfig as SymphonyConfig
+    from symphony.classic import SymphonyParser as SymphonyParser
+    from symphony.classic import TmuxCluster as TmuxCluster
     from symphony.components.dispatch import run_program as run_program
     from symphony.components.experiment import Experiment as Experiment
     from symphony.components.process import Process as Process
@@ -25,17 +31,23 @@ _HOMES = {
     "run_program": "symphony.components.dispatch",
     "SymphonyError": "symphony.errors",
     "UserError": "symphony.errors",
-    "Cluster": "symphony.classic.cluster",
-    "TmuxCluster": "symphony.classic.cluster",
-    "SymphonyConfig": "symphony.classic.config",
+    **dict.fromkeys(
+        ("AddressBook", "Cluster", "KubeCluster", "SymphonyConfig", "SymphonyParser", "TmuxCluster"),
+        "symphony.classic",
+    ),
 }
+# Names of the original that are not there yet: symphony.classic says so.
+_NOT_YET: dict[str, str] = dict.fromkeys(
+    ("DockerBuilder", "GKEDispatcher", "clean_images"), "symphony.classic"
+)
 __all__ = ["Experiment", "Process", "ProcessGroup", "SymphonyError", "UserError", "run_program"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = _HOMES.get(name) or _NOT_YET.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

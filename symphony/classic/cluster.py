@@ -8,7 +8,7 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from symphony.backends.inside import Streams
 from symphony.backends.interface import LogLine, ProcessStatus
@@ -30,6 +30,7 @@ from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
 from symphony.paths import PLAN_FILE_VARIABLE
 from symphony.plan.worlds import DEFAULT, FETCHING, world_named
+from symphony.spec.location import caller
 
 
 class Cluster:
@@ -44,42 +45,69 @@ class Cluster:
     """
 
     world = DEFAULT
+    own_options: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, *, server_name: str | None = None, preamble_cmds: Any = None, start_dir: str | None = None
-    ) -> None:
+    def __init__(self, *, preamble_cmds: Any = None, start_dir: Any = None, **unknown: Any) -> None:
         uncaught.show_in_full()
-        self._server = server_name
+        for option in unknown:
+            raise _mistake(
+                f'a {self.world} cluster has no option "{option}"',
+                f"The options are: {', '.join(('preamble_cmds', 'start_dir', *self.own_options))}",
+            )
         self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
+        self._server: str | None = None
 
     @staticmethod
     def new(backend: str = DEFAULT, **options: Any) -> Cluster:
-        """A cluster of a backend: tmux, kubernetes. UserError: no such backend, with those there are."""
-        cluster = Cluster(**options)
-        cluster.world = world_named(backend)
+        """A cluster of a backend: a TmuxCluster, a KubeCluster.
+
+        UserError: no such backend, or it has no such option, with those there are.
+        """
+        uncaught.show_in_full()
+        world = world_named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
+        kind = next((each for each in (TmuxCluster, KubeCluster) if each.world == world), Cluster)
+        cluster = kind(**options)
+        cluster.world = world
         return cluster
 
-    def new_experiment(self, name: str, **settings: Any) -> Experiment:
-        """Declare an experiment; it takes what Experiment takes."""
-        given = {key: value for key, value in self._defaults.items() if value is not None}
-        return Experiment(SymphonyConfig().prefixed(name), **{**given, **settings})
+    def new_experiment(
+        self,
+        name: str,
+        port_range: Any = None,
+        secrets: Any = None,
+        preamble_cmds: Any = None,
+        start_dir: Any = None,
+        **settings: Any,
+    ) -> Experiment:
+        """Declare an experiment; it takes what Experiment takes. What it is not told, this cluster says."""
+        said = {
+            "port_range": port_range,
+            "secrets": secrets,
+            "preamble_cmds": preamble_cmds,
+            "start_dir": start_dir,
+        }
+        given = {key: value for key, value in said.items() if value is not None}
+        defaults = {key: value for key, value in self._defaults.items() if value is not None}
+        return Experiment(SymphonyConfig().prefixed(name), **{**defaults, **given, **settings})
 
-    def launch(self, experiment: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned:
-        """Start it; with dry_run only say what would start.
+    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned:
+        """Start it; with dry_run only return the plan, for the caller to print: nothing here prints.
 
         UserError: one of that name exists (force=True changes it to this one), or it cannot run (PlanError).
         """
-        target = self._target(experiment.name)
+        if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _mistake(f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns")
+        target = self._target(exp.name)
         folder = self._refuse_second(target, force)
         with _own_environment():
             if dry_run:
-                return planned_from(target, lambda t, box: self._run("preview", t, box, experiment))
-            *_, ended = up(target, lambda t, box: self._run("up", t, box, experiment))
+                return planned_from(target, lambda t, box: self._run("preview", t, box, exp))
+            *_, ended = up(target, lambda t, box: self._run("up", t, box, exp))
         if not isinstance(ended, Ended):
-            raise SymphonyError(f"{experiment.name} did not come up")
+            raise SymphonyError(f"{exp.name} did not come up")
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            experiment.dump_yaml(folder / "experiment.yaml")
+            exp.dump_yaml(folder / "experiment.yaml")
         return ended
 
     def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
@@ -122,44 +150,51 @@ class Cluster:
 
     def get_log(
         self,
-        name: str,
+        exp: str,
         process: str,
         process_group: str | None = None,
         follow: bool = False,
-        since: str | None = None,
+        since: str | float | None = None,
         tail: int | None = None,
     ) -> Iterator[str]:
-        """The lines a process prints; with follow, those to come as well."""
+        """The lines a process prints; with follow, those to come as well.
+
+        since: the last so many seconds, or "5m", "1h30m"; 0 means all. tail: only so many of the last lines.
+        """
         lines: Iterator[LogLine] = output.logs(
-            self._stack(name), [_path(process, process_group)], follow=follow, since=since, tail=tail
+            self._stack(exp),
+            [_path(process, process_group)],
+            follow=follow,
+            since=_duration(since),
+            tail=_count(tail),
         )
         return (line.text for line in lines)
 
     def exec_command(
-        self, name: str, process: str, command: Sequence[str] | str, process_group: str | None = None
+        self, exp: str, process: str, command: Sequence[str] | str, process_group: str | None = None
     ) -> int:
         """Run a command in a process, on the terminal or the pipes of this program; its exit code.
 
         A command that is one string is split at its blanks as a shell would; no shell runs it.
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
-        return execute(self._stack(name), _path(process, process_group), words, _streams())
+        return execute(self._stack(exp), _path(process, process_group), words, _streams())
 
-    def login(self, name: str, process: str, process_group: str | None = None) -> int:
+    def login(self, exp: str, process: str, process_group: str | None = None) -> int:
         """Let the person at the terminal work in a process until they leave."""
-        return ssh.login(self._stack(name), _path(process, process_group), _streams())
+        return ssh.login(self._stack(exp), _path(process, process_group), _streams())
 
-    def transfer_file(self, name: str, source: str | Path, target: str | Path) -> None:
+    def transfer_file(self, exp: str, source: str | Path, target: str | Path) -> None:
         """Copy a file or folder; one of the two is `process:path`. UserError: no such file or process."""
-        for _ in scp.copy(self._stack(name), scp.sides(str(source), str(target))):
+        for _ in scp.copy(self._stack(exp), scp.sides(str(source), str(target))):
             pass
 
-    def external_url(self, name: str, service: str) -> str:
+    def external_url(self, exp: str, service: str) -> str:
         """Where a service can be reached from outside, as host:port.
 
         UserError: no such service, or it can only be reached through a forwarded port.
         """
-        return external_address(self._stack(name), service)
+        return external_address(self._stack(exp), service)
 
     def current_experiment(self) -> str | None:
         """The name of the experiment that is meant where none is named; None when there is no such one."""
@@ -182,6 +217,8 @@ class Cluster:
         return matching.match(process, recorded.processes if recorded else (), "process")
 
     def _stack(self, name: str) -> stacks.Stack:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _mistake(f"a {type(name).__name__} is no name of an experiment", "Give its name")
         prefixed = SymphonyConfig().prefixed(name)
         known = {stack.stack for stack in store.names()}
         return stacks.one(prefixed if prefixed in known else name)
@@ -231,7 +268,20 @@ class Cluster:
 
 
 class TmuxCluster(Cluster):
-    """A Cluster of tmux, under the name the original gave it."""
+    """A Cluster of tmux; server_name tells several tmux servers of yours apart."""
+
+    world = "tmux"
+    own_options = ("server_name",)
+
+    def __init__(self, server_name: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._server = server_name
+
+
+class KubeCluster(Cluster):
+    """A Cluster of Kubernetes: the one that the current context of your kubeconfig names."""
+
+    world = "kubernetes"
 
 
 @contextmanager
@@ -246,6 +296,25 @@ def _own_environment() -> Generator[None]:
 def _streams() -> Streams:
     sys.stdout.flush()
     return Streams(terminal=os.isatty(0) and os.isatty(1))
+
+
+def _mistake(what: str, remedy: str) -> UserError:
+    return UserError(what, where=str(caller()), remedy=remedy)
+
+
+def _duration(said: object) -> str | None:
+    """How the logs are told since when; kubectl and the original say 0 for all of them."""
+    if said is None or (isinstance(said, (int, float)) and not isinstance(said, bool)):
+        return f"{said:.3f}" if said else None
+    if isinstance(said, str):
+        return None if said == "0" else said
+    raise _mistake(f"since={said!r} is no length of time", "Say seconds, or 90s, 5m, 1h30m, 2d")
+
+
+def _count(said: object) -> int | None:
+    if said is None or (isinstance(said, int) and not isinstance(said, bool) and said >= 0):
+        return said
+    raise _mistake(f"tail={said!r} is no number of lines", "Say 0 or more, or leave it out for all lines")
 
 
 def _path(process: str, group: str | None) -> str:

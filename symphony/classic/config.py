@@ -36,24 +36,33 @@ class SymphonyConfig:
 
     def set_username(self, name: str) -> None:
         """Put this name before the names of experiments."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"username: {name!r} is no name", remedy="Give a text")
         self.username = name
 
     def set_experiment_folder(self, folder: str | Path) -> None:
         """Save each launched experiment below this folder."""
+        if not isinstance(folder, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"experiment_folder: {folder!r} is no folder", remedy="Give its path")
         self.experiment_folder = Path(folder).expanduser()
 
     def register_handler(self, field: str, handler: Handler) -> None:
         """Let update() pass a field of the user's own to a function."""
+        if not callable(handler):
+            raise UserError(
+                f'the handler of "{field}" is a {type(handler).__name__}', remedy="Give a function"
+            )
         self._handlers[field] = handler
 
     def update(self, settings: Mapping[str, Any]) -> None:
-        """Make several settings. UserError: a field that nobody handles."""
-        for field, value in settings.items():
+        """Make several settings. UserError: a field that nobody handles; then none is made."""
+        for field in settings:
             if field not in self._handlers:
                 raise UserError(
                     f'SymphonyConfig has no field "{field}"',
                     remedy=f"The fields are: {', '.join(self._handlers)}",
                 )
+        for field, value in settings.items():
             self._handlers[field](value)
 
     def load_config_file(self, path: str | Path) -> None:
@@ -72,4 +81,7 @@ class SymphonyConfig:
     def prefixed(self, name: str) -> str:
         """The name of an experiment with the user's name before it, once."""
         prefix = f"{self.username}-" if self.username else ""
-        return name if name.startswith(prefix) else f"{prefix}{name}"
+        # What is no text is for the plan to refuse.
+        if not isinstance(name, str) or name.startswith(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return name
+        return f"{prefix}{name}"

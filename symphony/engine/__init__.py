@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_CLASSIC = ("Cluster", "SymphonyConfig")
+_CLASSIC = ("AddressBook", "Cluster", "SymphonyConfig")
 
 
 def __getattr__(name: str) -> Any:

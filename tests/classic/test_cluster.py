@@ -46,6 +46,27 @@ def test_launched(desk: Desk) -> None:
     assert (desk.home.parent / "saved" / "ada-rand").is_dir()
 
 
+def test_dry_run_returns_the_plan_and_prints_nothing(desk: Desk) -> None:
+    said = script(desk, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
+    head, *rows = said.splitlines()
+    assert head == "> ada-rand on tmux"
+    assert sorted(row.split(":")[0].strip() for row in rows) == ["alice", "group/bob"]
+    assert "launched" not in script(desk, "cluster.launch(exp, force=True, dry_run=True)")
+
+
+def test_settings_of_an_experiment_by_place(desk: Desk) -> None:
+    """What the experiment says goes before what its cluster says."""
+    script(
+        desk,
+        "spec = cluster.new_experiment('more', range(7000, 7100), ['key.txt'], ['true'], 'there').spec\n"
+        "assert spec.port_range == (7000, 7099) and spec.secrets == ('key.txt',), spec\n"
+        "assert spec.preamble_cmds == ('true',) and spec.start_dir == 'there', spec\n"
+        "spec = cluster.new_experiment('ada-more', env={'A': 1}).spec\n"
+        "assert spec.name == 'ada-more' and spec.preamble_cmds == ('export FROM_CLUSTER=yes',), spec\n"
+        "assert isinstance(cluster, TmuxCluster) and not isinstance(Cluster.new('kube'), TmuxCluster)",
+    )
+
+
 def test_described(desk: Desk) -> None:
     said = script(
         desk,
@@ -84,7 +105,10 @@ def test_logs(desk: Desk) -> None:
     said = script(
         desk,
         "print(list(cluster.get_log('rand', 'alice')))\n"
-        "print(list(cluster.get_log('rand', 'bob', 'group', tail=1)))",
+        "print(list(cluster.get_log('rand', 'bob', 'group', tail=1)))\n"
+        "assert list(cluster.get_log(exp='rand', process='alice', since=3600, tail=5)) == ['yes hello']\n"
+        "assert list(cluster.get_log('rand', 'alice', since=0)) == ['yes hello']\n"
+        "assert list(cluster.get_log('rand', 'alice', since=0.01)) == []",
     )
     assert "['yes hello']" in said
     assert "at 127.0.0.1:" in said
@@ -104,11 +128,21 @@ def test_logs(desk: Desk) -> None:
         ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
         ("cluster.login('rand', 'alice')", "no terminal"),
         ("cluster.set_experiment('nobody')", "no experiment"),
+        ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
+        ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
+        ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
+        ("Cluster.new(['tmux'])", "tmux, kubernetes"),
+        ("cluster.launch('rand')", "a str is no experiment"),
+        ("cluster.delete(exp)", "a Experiment is no name"),
+        ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
+        ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
+        ("cluster.get_log('rand', 'alice', tail=-1)", "tail=-1 is no number of lines"),
         ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
     ],
     ids=[
         *("exists", "backend", "delete", "process", "service", "exec", "no command", "nul", "scp", "login"),
-        *("switch", "plan"),
+        *("switch", "option", "class option", "kube option", "kind of backend", "no experiment", "no name"),
+        *("since list", "since word", "tail", "plan"),
     ],
 )
 def test_mistakes_are_errors_of_ours(desk: Desk, call: str, said: str) -> None:

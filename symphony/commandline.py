@@ -1,0 +1,3 @@
+"""The old home of SymphonyParser: programs for the original Symphony import it from here."""
+
+from symphony.classic.parser import SymphonyParser as SymphonyParser

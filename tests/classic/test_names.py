@@ -1,0 +1,82 @@
+"""The names of the original and their old homes: what is there loads little, what is not says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HOMES = {
+    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook",
+    "symphony.engine": "Cluster SymphonyConfig AddressBook",
+    "symphony.kube": "KubeCluster",
+    "symphony.tmux": "TmuxCluster",
+    "symphony.commandline": "SymphonyParser",
+}
+NOT_YET = {
+    "symphony": "GKEDispatcher DockerBuilder clean_images",
+    "symphony.kube": "GKEDispatcher",
+    "symphony.addons": "DockerBuilder clean_images",
+}
+HEAVY = "kubernetes pulumi_kubernetes pulumi_gcp docker libtmux textual"
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_name_is_found_where_it_was(home: str) -> None:
+    names = HOMES[home].split()
+    said = python(
+        f"from {home} import {', '.join(names)}\nimport sys\n"
+        f"print([each.__name__ for each in ({', '.join(names)},)])\n"
+        f"print([each for each in {HEAVY.split()} if each in sys.modules])"
+    )
+    assert said == f"{names}\n[]\n"
+
+
+@pytest.mark.parametrize(
+    ("home", "name"), [(home, name) for home in NOT_YET for name in NOT_YET[home].split()]
+)
+def test_what_is_not_there_yet_says_so(home: str, name: str) -> None:
+    said = python(f"from {home} import {name}")
+    assert said.splitlines()[-1] == (
+        f"ImportError: this version of symphony has no {name} yet: leave out what uses it"
+    )
+
+
+def test_what_never_was_is_pythons_own_error() -> None:
+    for home in ("symphony", "symphony.classic", "symphony.kube", "symphony.addons"):
+        assert "cannot import name 'Nix'" in python(f"from {home} import Nix")
+
+
+def test_import_symphony_loads_none_of_them() -> None:
+    assert (
+        python("import sys, symphony; print([m for m in sys.modules if m.startswith('symphony.')])") == "[]\n"
+    )
+
+
+def test_everything_that_dir_lists_is_there() -> None:
+    assert python("import symphony\nfor name in dir(symphony): getattr(symphony, name)") == ""
+
+
+def test_an_address_book_names_the_variables() -> None:
+    from symphony import AddressBook
+
+    book = AddressBook()
+    book.add_entry("replay-server", "10.0.0.7", 7001)
+    book.add_entry("ps", "::1", 1)
+    book.add_entry("ps", "::1", 2)
+    assert book.dump() == {
+        "SYMPH_REPLAY_SERVER_HOST": "10.0.0.7",
+        "SYMPH_REPLAY_SERVER_PORT": "7001",
+        "SYMPH_REPLAY_SERVER_ADDR": "10.0.0.7:7001",
+        "SYMPH_PS_HOST": "::1",
+        "SYMPH_PS_PORT": "2",
+        "SYMPH_PS_ADDR": "[::1]:2",
+    }

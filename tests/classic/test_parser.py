@@ -1,0 +1,111 @@
+"""SymphonyParser: a command line of the user's own, run as a program through the real engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.desk import Desk, Ran, desk_in
+
+PROGRAM = """
+from symphony import Cluster, SymphonyParser, UserError
+
+class MyParser(SymphonyParser):
+    def create_cluster(self):
+        return Cluster.new("tmux")
+
+    def setup(self):
+        super().setup()
+        parser = self.add_subparser("create-one", aliases=["c"])
+        parser.add_argument("name")
+        parser.add_argument("--count", type=int, default=1)
+        self.add_subparser("doctor")
+        self.add_subparser("fail")
+
+    def action_create_one(self, args):
+        '''Start processes that sleep.
+
+        As many as are counted.
+        '''
+        experiment = self.cluster.new_experiment(args.name)
+        for number in range(args.count):
+            experiment.new_process(f"p{number}", cmds=[f"echo this is {number}", "sleep 600"])
+        print(self.cluster.launch(experiment))
+
+    def action_doctor(self, args):
+        print("all is well")
+
+    def action_fail(self, args):
+        raise UserError("this cannot be", remedy="Do something else")
+
+MyParser().main()
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with desk_in(tmp_path_factory.mktemp("parser")) as made:
+        (made.folder / "Pulumi.yaml").unlink()
+        (made.folder / "mine.py").write_text(PROGRAM)
+        yield made
+
+
+def mine(desk: Desk, *words: str, code: int = 0) -> Ran:
+    return desk.run([sys.executable, "mine.py", *words], code=code)
+
+
+def test_its_own_commands_and_those_of_symphony(desk: Desk) -> None:
+    assert "rl is up: 2 of 2 running" in mine(desk, "c", "rl", "--count", "2").out
+    assert "running" in mine(desk, "p", "rl").out
+    assert mine(desk, "l", "rl", "p1").out == "this is 1\n"
+    assert "rl" in mine(desk, "lse").out
+    # What stands behind `--` is the command's own.
+    assert mine(desk, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
+    mine(desk, "d", "rl", "-y")
+    assert desk.trees() == {}
+
+
+def test_one_of_its_own_hides_one_of_symphony(desk: Desk) -> None:
+    assert mine(desk, "doctor").out == "all is well\n"
+
+
+def test_help_shows_both(desk: Desk) -> None:
+    said = mine(desk, "--help").out
+    assert "delete-batch, db" in said
+    assert "Commands of mine.py:\n  create-one, c  Start processes that sleep.\n" in said
+    assert "As many as are counted." in mine(desk, "c", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fail",), "symphony: this cannot be. Do something else."),
+        (("creat",), "there is no command 'creat'"),
+        (("c", "rl", "--count", "x"), "invalid int value: 'x'"),
+        (("c", "No Name"), "No Name"),
+    ],
+    ids=["own error", "unknown", "argument", "plan"],
+)
+def test_a_mistake_is_exit_code_2(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    assert said in mine(desk, *words, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def setup(self): self.add_subparser('go')", "Define action_go(self, args) in it"),
+        (
+            "def setup(self): self.add_subparser('go')\n    def action_go(self, args): self.cluster",
+            "Define create_cluster(self) in it",
+        ),
+    ],
+    ids=["no action", "no cluster"],
+)
+def test_a_parser_that_lacks_something(desk: Desk, body: str, said: str) -> None:
+    head = "from symphony.commandline import SymphonyParser\nclass Half(SymphonyParser):"
+    (desk.folder / "half.py").write_text(f"{head}\n    {body}\nHalf().main()\n")
+    ran = desk.run([sys.executable, "half.py", "go"], code=2)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
