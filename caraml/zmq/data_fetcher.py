@@ -18,6 +18,7 @@ what it was fetching is fetched again (so the server may serve a request twice).
 shared memory comes through the socket.
 """
 
+import contextlib
 import logging
 import multiprocessing
 import secrets
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from caraml import process, serializers
+from caraml.address import resolve
 from caraml.errors import CaramlError, ClosedError, MalformedMessageError, SharedMemoryError, ZmqTimeoutError
 from caraml.inmemory.pool import MAX_BYTES, Shared, get
 from caraml.pickled import pickle_codec
@@ -38,6 +40,7 @@ log = logging.getLogger("caraml")
 
 _TICK = 0.1
 _ATTEMPTS = 3
+_STILLBORN = 3
 _END_WAIT = 2.0
 _forking = multiprocessing.get_context("fork")
 
@@ -50,7 +53,7 @@ class DataFetcher(threading.Thread):
     is at `remote_host` and `remote_port`, or is the service `remote_service`. `worker_comm_port` is this
     machine's port for the workers, None for a free one. `worker_handler(reply)` runs in the worker, on every
     reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
-    `failures`, and `join` raises for it.
+    `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait.
     """
 
     def __init__(
@@ -72,23 +75,25 @@ class DataFetcher(threading.Thread):
         pool_bytes: int = MAX_BYTES,
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
+        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service)
+        resolve(bind=False, **remote)  # raises here rather than in every worker
         self.handler = handler
         self.failures: list[tuple[Any, str]] = []
         self.refetched = 0
         self._requests: Iterator[Any] = iter(requests)
         self._n_workers = n_workers
         self._again: deque[tuple[int, Any]] = deque()
-        self._fetching: dict[int, tuple[int, Any]] = {}
+        self._fetching: dict[int, tuple[tuple[int, int], Any]] = {}  # by whom: worker and thread
         self._attempts: dict[int, int] = {}
         self._tasks = 0
         self._worker_count = 0
+        self._stillborn = 0
         self._workers: dict[int, Any] = {}
         self._stopped = False
         self._error: BaseException | None = None
         key = secrets.token_bytes(32)
         self._encode, self._decode = pickle_codec("fetcher", False, key)
         self._server = ZmqServer(host="127.0.0.1", port=worker_comm_port or 0, serializer=self._encode)
-        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service)
         deserializer = remote_deserialzer if remote_deserializer is None else remote_deserializer
         self._plan = FetchPlan(
             self._server.address,
@@ -152,11 +157,14 @@ class DataFetcher(threading.Thread):
         except MalformedMessageError as error:
             self._server.send_error(str(error))
             return
+        self._stillborn = 0
+        done = details[0] if details else None
+        self._lost(task for task, (by, _) in self._fetching.items() if by == worker and task != done)
         self._server.send(self._next_task(worker))
         if kind != "ready":
             self._finished(kind, *details)
 
-    def _next_task(self, worker: int) -> tuple[Any, ...]:
+    def _next_task(self, worker: tuple[int, int]) -> tuple[Any, ...]:
         if self._again:
             task, request = self._again.popleft()
         else:
@@ -181,8 +189,11 @@ class DataFetcher(threading.Thread):
         return True
 
     def _finished(self, kind: str, task: int, result: Any) -> None:
-        if task not in self._fetching:
-            return  # a worker that was given up for dead after all
+        if task not in self._fetching:  # of a worker that was given up for dead after all
+            if kind == "done":
+                with contextlib.suppress(SharedMemoryError):
+                    get(result).delete()
+            return
         _, request = self._fetching.pop(task)
         if kind == "failed":
             self._attempts[task] = self._attempts.get(task, 0) + 1
@@ -198,6 +209,12 @@ class DataFetcher(threading.Thread):
             self._fetch_again(task, request)
             return
         self.handler(request, shared)
+
+    def _lost(self, tasks: Iterable[int]) -> None:
+        """Who was fetching these fetches no more."""
+        for task in list(tasks):
+            _, request = self._fetching.pop(task)
+            self._fetch_again(task, request)
 
     def _fetch_again(self, task: int, request: Any) -> None:
         self.refetched += 1
@@ -216,11 +233,14 @@ class DataFetcher(threading.Thread):
         for number, worker in list(self._workers.items()):
             if worker.is_alive() or worker.exitcode is None:
                 continue
-            lost = [(task, request) for task, (by, request) in self._fetching.items() if by == number]
-            for task, request in lost:
-                del self._fetching[task]
-                self._fetch_again(task, request)
+            self._lost(task for task, (by, _) in self._fetching.items() if by[0] == number)
             del self._workers[number]
+            self._stillborn += 1
+            if self._stillborn > _STILLBORN * self._n_workers:
+                raise CaramlError(
+                    f"{self._stillborn} worker processes ended, one after the other, before they asked for "
+                    f"work; the last with exit code {worker.exitcode} (the log says why)"
+                )
             self._start_worker()
 
     def _dismiss_workers(self) -> None:

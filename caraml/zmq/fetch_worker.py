@@ -2,20 +2,22 @@
 reply.
 """
 
+import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from caraml import process, serializers
-from caraml.errors import CaramlError
 from caraml.inmemory.pool import SharedPool
 from caraml.pickled import pickle_codec
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.request_reply import ZmqClient
 
+log = logging.getLogger("caraml")
+
 WAIT = 0.05
-_MASTER_TIMEOUT = 5.0
 
 
 class FetchPlan(NamedTuple):
@@ -38,7 +40,8 @@ def work(plan: FetchPlan, worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     process.end_with_parent()
     threads = [
-        threading.Thread(target=_fetch_all, args=(plan, worker), daemon=True) for _ in range(plan.threads)
+        threading.Thread(target=_fetch_all, args=(plan, (worker, number)), daemon=True)
+        for number in range(plan.threads)
     ]
     for thread in threads:
         thread.start()
@@ -46,14 +49,25 @@ def work(plan: FetchPlan, worker: int) -> None:
         thread.join()
 
 
-def _fetch_all(plan: FetchPlan, worker: int) -> None:
-    """Until told that there is nothing more, or the master is gone."""
+def _fetch_all(plan: FetchPlan, worker: tuple[int, int]) -> None:
+    """Until told that there is nothing more. A thread that cannot go on ends the process: the master sees
+    that, and gives what it was fetching to another. There is no deadline: the master answers when its handler
+    has time, and `end_with_parent` knows when it never will.
+    """
+    try:
+        _ask_and_fetch(plan, worker)
+    except BaseException:
+        log.exception("a fetcher's worker ends")
+        os._exit(1)
+
+
+def _ask_and_fetch(plan: FetchPlan, worker: tuple[int, int]) -> None:
     encode, decode = pickle_codec(plan.master, False, plan.key)
     pool = SharedPool(plan.pool_bytes)
     remote = ZmqClient(
         serializer=plan.serializer, deserializer=plan.deserializer, timeout=plan.timeout, **plan.remote
     )
-    master = ZmqClient(address=plan.master, timeout=_MASTER_TIMEOUT, serializer=encode)
+    master = ZmqClient(address=plan.master, serializer=encode)
     try:
         report: tuple[Any, ...] = ("ready", worker)
         while True:
@@ -65,8 +79,6 @@ def _fetch_all(plan: FetchPlan, worker: int) -> None:
                 report = _fetch(remote, pool, plan.handler, worker, *answer[1:])
             else:
                 threading.Event().wait(WAIT)
-    except CaramlError:
-        return  # the master sees the process end, and gives the request to another
     finally:
         remote.close(0)
         master.close(0)
@@ -76,7 +88,7 @@ def _fetch(
     remote: ZmqClient,
     pool: SharedPool,
     handler: Callable[[Any], Any] | None,
-    worker: int,
+    worker: tuple[int, int],
     task: int,
     request: Any,
 ) -> tuple[Any, ...]:
