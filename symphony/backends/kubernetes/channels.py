@@ -14,19 +14,20 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from symphony.backends.kubernetes.client import ANSWER_DEADLINE, Client, Unreachable, judged
+from symphony.backends.kubernetes.client import ANSWER_DEADLINE, Client, Refused, Unreachable, judged
 from symphony.errors import SymphonyError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 # What one message holds at most.
 MESSAGE = 32 * 1024
-_PING = 10.0
-_SILENCE = 60.0
+# A server that falls silent is an error within 30 s: the other end answers every ping.
+_PING = 5.0
+_SILENCE = 15.0
 _DATA, _CLOSED = (1, 2), 8
 _T = TypeVar("_T")
 
@@ -46,6 +47,22 @@ class Channels:
         self._trouble: tuple[type[Exception], ...] = (OSError, websocket.WebSocketException)
         self._silent: type[Exception] = websocket.WebSocketTimeoutException
         self._socket: Any = websocket.WebSocket(skip_utf8_validation=True)
+        target = client.target(f"{path}?{urlencode(query)}")
+        headers = client.headers
+        try:
+            self._connect(client, target, protocols, headers)
+        except Refused as refused:
+            if refused.status != 401 or not client.renewed(headers):
+                raise
+            self._socket = websocket.WebSocket(skip_utf8_validation=True)
+            self._connect(client, target, protocols, client.headers)
+        # From version 5 on.
+        self.can_end = str(self._socket.subprotocol).startswith("v5")
+        self._socket.settimeout(_PING)
+
+    def _connect(
+        self, client: Client, target: str, protocols: Sequence[str], headers: Mapping[str, str]
+    ) -> None:
         scheme, host = ("wss" if client.access.trust else "ws"), urlsplit(client.access.server).netloc
         try:
             self._line = _Line(client.connected(ANSWER_DEADLINE).sock)
@@ -53,23 +70,20 @@ class Channels:
             raise client.unreachable(error) from error
         try:
             self._socket.connect(
-                f"{scheme}://{host}{path}?{urlencode(query)}",
+                f"{scheme}://{host}{target}",
                 socket=self._line,
                 host=host,
-                header=[f"{name}: {value}" for name, value in client.access.headers.items()],
+                header=[f"{name}: {value}" for name, value in headers.items()],
                 subprotocols=list(protocols),
                 suppress_origin=True,
                 redirect_limit=0,
             )
         except self._trouble as error:
             self.close()
-            if isinstance(error, websocket.WebSocketBadStatusException):
+            if isinstance(error, _library().WebSocketBadStatusException):
                 refused: Any = error
                 judged(int(refused.status_code), refused.resp_body or b"")
             raise client.unreachable(error) from error
-        # From version 5 on.
-        self.can_end = str(self._socket.subprotocol).startswith("v5")
-        self._socket.settimeout(_PING)
 
     def send(self, channel: int, data: bytes) -> None:
         """Send to one stream. OSError: nobody takes it any more."""
@@ -147,12 +161,12 @@ class _Line:
     def recv(self, size: int) -> bytes:
         """Some bytes, none at the end."""
         if not self._read:
-            self._read = self._in_turn(lambda: self._socket.recv(1 << 16), select.POLLIN)
+            self._read = self._in_turn(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
         taken, self._read = self._read[:size], self._read[size:]
         return taken
 
     def send(self, data: bytes) -> int:
-        return self._in_turn(lambda: self._socket.send(data), select.POLLOUT)
+        return self._in_turn(lambda: self._socket.send(data), select.POLLOUT, ANSWER_DEADLINE)
 
     def gettimeout(self) -> float | None:
         return self._timeout
@@ -169,8 +183,8 @@ class _Line:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()
 
-    def _in_turn(self, call: Callable[[], _T], wanted: int) -> _T:
-        until = None if self._timeout is None else time.monotonic() + self._timeout
+    def _in_turn(self, call: Callable[[], _T], wanted: int, seconds: float | None) -> _T:
+        until = None if seconds is None else time.monotonic() + seconds
         while True:
             try:
                 with self._turn:

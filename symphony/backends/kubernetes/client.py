@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from symphony.backends.kubernetes import kubeconfig
+from symphony.backends.kubernetes import kubeconfig, proxies
 from symphony.backends.kubernetes.kubeconfig import Access
 from symphony.errors import SymphonyError
 
@@ -39,12 +39,35 @@ class Refused(SymphonyError):
         self.reason = reason
 
 
+class Forbidden(Refused):
+    """We may not do this: who is no administrator may not look at everything."""
+
+
 class Client:
     """One cluster as one user; threads may share it."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self._own = threading.local()
+        self._headers = access.headers
+        self._renewing = threading.Lock()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Who we are, as every request says it."""
+        return self._headers
+
+    def renewed(self, refused: Mapping[str, str]) -> bool:
+        """Whether there are other credentials than those just refused: a token ends while we work."""
+        with self._renewing:
+            if self._headers is refused and self.access.renew is not None:
+                self._headers = self.access.renew()
+        return self._headers != refused
+
+    def target(self, path: str, query: Mapping[str, str | int] | None = None) -> str:
+        """The path to ask for: some servers, such as Rancher's, keep a cluster under a path of their own."""
+        whole = urlsplit(self.access.server).path.rstrip("/") + path
+        return f"{whole}?{urlencode(query)}" if query else whole
 
     def get(self, path: str, **query: str | int) -> Body:
         """One object or one list. Refused: the server says no; Unreachable: it does not answer."""
@@ -81,10 +104,12 @@ class Client:
         self, verb: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
     ) -> Body:
         """The answer as plain values; a server that is away for a moment is asked again."""
-        deadline, pause = time.monotonic() + PATIENCE, 0.2
+        deadline, pause, headers = time.monotonic() + PATIENCE, 0.2, self._headers
         while True:
             try:
-                status, raw = self._once(verb, _target(path, query), body)
+                status, raw = self._once(verb, self.target(path, query), body, headers)
+                if status == 401 and self.renewed(headers):
+                    status, raw = self._once(verb, self.target(path, query), body, self._headers)
             except ssl.SSLCertVerificationError as error:
                 raise Unreachable(
                     f"{self.access.server} is not to be trusted: {error.verify_message}"
@@ -104,24 +129,34 @@ class Client:
 
         TimeoutError, raised by the iterator: nothing came for so many seconds.
         """
-        connection: http.client.HTTPConnection | None = None
-        try:
-            try:
-                connection = self.connected(silence)
-                connection.request("GET", _target(path, query), headers=dict(self.access.headers))
-                answer = connection.getresponse()
-                refusal = answer.read() if answer.status >= 400 else b""
-            except (OSError, http.client.HTTPException) as error:
-                raise self.unreachable(error) from error
-            judged(answer.status, refusal or b"{}")
-            yield iter(answer)
-        finally:
-            if connection is not None:
-                connection.close()
+        target, headers = self.target(path, query), self._headers
+        with contextlib.ExitStack() as opened:
+            answer = self._streamed(opened, target, silence, headers)
+            if answer.status == 401 and self.renewed(headers):
+                answer = self._streamed(opened, target, silence, self._headers)
+            judged(answer.status, self._refusal(answer) if answer.status >= 400 else b"{}")
+            yield _lines(answer)
 
-    def _once(self, verb: str, target: str, body: Any) -> tuple[int, bytes]:
+    def _streamed(
+        self, opened: contextlib.ExitStack, target: str, silence: float, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        try:
+            connection = self.connected(silence)
+            opened.callback(connection.close)
+            connection.request("GET", target, headers=dict(headers))
+            return connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise self.unreachable(error) from error
+
+    def _refusal(self, answer: http.client.HTTPResponse) -> bytes:
+        try:
+            return answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self.unreachable(error) from error
+
+    def _once(self, verb: str, target: str, body: Any, credentials: Mapping[str, str]) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        headers = {**self.access.headers, "Accept": "application/json"}
+        headers = {**credentials, "Accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()
@@ -148,7 +183,8 @@ class Client:
             connection = _Https(host, timeout=CONNECT_DEADLINE, context=self.access.trust)
             connection.certified_as, connection.trust = self.access.server_name, self.access.trust
         if self.access.proxy:
-            connection.set_tunnel(server.hostname or "", server.port or (443 if self.access.trust else 80))
+            port = server.port or (443 if self.access.trust else 80)
+            connection.set_tunnel(server.hostname or "", port, proxies.credentials(self.access.proxy))
         connection.connect()
         connection.sock.settimeout(silence)
         return connection
@@ -194,8 +230,15 @@ def path_of(kind: str, namespace: str = "", name: str = "") -> str:
     return f"{place}/{quote(name, safe='')}" if name else place
 
 
-def _target(path: str, query: Mapping[str, str | int] | None) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
+def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The lines of an answer. OSError: it broke off."""
+    try:
+        yield from answer
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
+    # The library takes a connection that ends between two pieces for the end of the answer.
+    if isinstance(getattr(answer, "chunk_left", None), int) or answer.length:
+        raise ConnectionError("the connection ended before the answer did")
 
 
 def judged(status: int, raw: bytes) -> Body:
@@ -210,5 +253,6 @@ def judged(status: int, raw: bytes) -> Body:
     if status == 401:
         raise Refused(status, "Unauthorized", "the API server does not know who you are", "Log in again")
     if status == 403:
-        raise Refused(status, str(body.get("reason")), text, "Ask the cluster's administrator for a Role")
-    raise Refused(status, str(body.get("reason") or ""), text)
+        raise Forbidden(status, str(body.get("reason")), text, "Ask the cluster's administrator for a Role")
+    remedy = "Try again in a moment" if status in _AWAY or status >= 500 else ""
+    raise Refused(status, str(body.get("reason") or ""), text, remedy)

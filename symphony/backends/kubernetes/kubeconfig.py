@@ -11,13 +11,15 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
+from symphony.backends.kubernetes import proxies
 from symphony.backends.kubernetes.shapes import listing, mapping, text, texts
 from symphony.errors import SymphonyError, UserError
 
@@ -28,14 +30,18 @@ _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach one cluster as one user; context is the name under which the kubeconfig has it."""
+    """How to reach one cluster as one user; context is the name under which the kubeconfig has it.
+
+    renew: gets the headers again, where a token is fetched and comes to its end.
+    """
 
     server: str
     context: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     trust: ssl.SSLContext | None = field(default=None, repr=False)
     server_name: str = ""
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)
+    renew: Callable[[], Mapping[str, str]] | None = field(default=None, repr=False, compare=False)
 
 
 def access(kubeconfig: str = "", context: str = "") -> Access:
@@ -64,7 +70,8 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
         headers=_headers(user),
         trust=_trust(cluster, user) if server.startswith("https://") else None,
         server_name=str(cluster.get("tls-server-name") or ""),
-        proxy=str(cluster.get("proxy-url") or ""),
+        proxy=proxies.chosen(server, str(cluster.get("proxy-url") or "")),
+        renew=partial(_headers, user) if user.get("exec") or user.get("tokenFile") else None,
     )
 
 
@@ -99,9 +106,8 @@ def _content(said: str) -> dict[str, Any] | None:
     whole: dict[str, Any] = {}
     for each in found:
         for name, value in each.items():
-            whole[name] = (
-                [*whole.get(name, []), *value] if isinstance(value, list) else whole.get(name) or value
-            )
+            both = isinstance(value, list) and isinstance(whole.get(name), list)
+            whole[name] = [*whole[name], *value] if both else whole.get(name) or value
     return whole
 
 
@@ -148,10 +154,13 @@ def _in_cluster() -> Access:
         os.environ.get("KUBERNETES_SERVICE_HOST", ""),
         os.environ.get("KUBERNETES_SERVICE_PORT", "443"),
     )
-    token = (_IN_CLUSTER / "token").read_text().strip()
+    user = {"tokenFile": str(_IN_CLUSTER / "token")}
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return Access(
-        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        headers={"Authorization": f"Bearer {token}"},
+        server=server,
+        proxy=proxies.chosen(server, ""),
+        headers=_headers(user),
+        renew=partial(_headers, user),
         trust=ssl.create_default_context(cafile=str(_IN_CLUSTER / "ca.crt")),
     )
 
@@ -159,15 +168,23 @@ def _in_cluster() -> Access:
 def _headers(user: Mapping[str, Any]) -> dict[str, str]:
     token = user.get("token")
     if not token and user.get("tokenFile"):
-        token = _read(Path(str(user["tokenFile"]))).strip()
+        token = _read(Path(str(user["tokenFile"])))
     if not token and user.get("exec"):
-        token = _token_of(user["exec"])
+        token = _token_of(mapping(user, "exec"))
     if token:
-        return {"Authorization": f"Bearer {token}"}
+        return {"Authorization": f"Bearer {_clean(str(token))}"}
     if user.get("username"):
         pair = base64.b64encode(f"{user['username']}:{user.get('password', '')}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}
     return {}
+
+
+def _clean(token: str) -> str:
+    """The token without the line end of the file it came from; never to be quoted, whatever is wrong."""
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UserError("the kubeconfig's token holds characters that no token has", remedy="Log in again")
+    return token
 
 
 def _token_of(wanted: Mapping[str, Any]) -> str:
@@ -190,7 +207,13 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
             timeout=TOKEN_DEADLINE,
             check=True,
         )
-        return str(json.loads(done.stdout)["status"]["token"])
+        status = json.loads(done.stdout)["status"]
+        if not status.get("token") and status.get("clientCertificateData"):
+            raise SymphonyError(
+                f"{command} gives a client certificate and no token, which symphony does not support",
+                remedy="Have it give a token, or put the certificate into the kubeconfig",
+            )
+        return str(status["token"])
     except FileNotFoundError as error:
         hint = str(wanted.get("installHint") or "").strip().splitlines()
         remedy = hint[0].rstrip(".") if hint else f"Install {command}"
@@ -201,7 +224,7 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         raise SymphonyError(f"{command} gave no token: {why}", remedy="Log in again") from error
     except subprocess.TimeoutExpired as error:
         raise SymphonyError(f"{command} gave no token within {TOKEN_DEADLINE:.0f} s") from error
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise SymphonyError(f"{command} gave no token") from error
 
 

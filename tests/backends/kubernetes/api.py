@@ -1,0 +1,115 @@
+"""An API server that answers what a test tells it to; tests of the client ask."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from symphony.backends.kubernetes.client import Client
+from symphony.backends.kubernetes.kubeconfig import Access
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came."""
+
+    verb: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+
+
+Answer = tuple[int, Any]
+
+
+@dataclass
+class Api:
+    """Where it listens, what it was asked, and what it says: (status, body), a body of bytes as it is."""
+
+    url: str
+    answer: Callable[[Asked], Answer]
+    asked: list[Asked] = field(default_factory=list[Asked])
+
+    def client(self, path: str = "", **access: Any) -> Client:
+        return Client(Access(self.url + path, **access))
+
+    def kubeconfig(self, context: str = "c") -> str:
+        """The text of a kubeconfig that leads here."""
+        content = {
+            "clusters": [{"name": context, "cluster": {"server": self.url}}],
+            "contexts": [{"name": context, "context": {"cluster": context}}],
+            "current-context": context,
+        }
+        return yaml.safe_dump(content)
+
+    def paths(self, verb: str) -> list[str]:
+        return [each.path for each in self.asked if each.verb == verb]
+
+
+@contextlib.contextmanager
+def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
+    """An API server while the block runs."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _any(self) -> None:
+            size = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(size)) if size else None
+            asked = Asked(self.command, self.path, dict(self.headers.items()), body)
+            api.asked.append(asked)
+            status, said = api.answer(asked)
+            if isinstance(said, bytes):
+                # As it is, then the connection is gone.
+                self.close_connection = True
+                self.wfile.write(said)
+                return
+            content = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = do_CONNECT = _any
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        api = Api(f"http://127.0.0.1:{server.server_address[1]}", answer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield api
+        finally:
+            server.shutdown()
+
+
+def chunked(*pieces: bytes, end: bool = True) -> bytes:
+    """A whole answer that comes in pieces; without an end it breaks off."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    return head + body + (b"0\r\n\r\n" if end else b"")
+
+
+MISSING: Answer = (404, {"reason": "NotFound", "message": "nothing"})
+
+
+def namespace(name: str, uid: str = "u", owner: str = "") -> dict[str, Any]:
+    """A namespace, of a stack when there is an owner."""
+    return thing("Namespace", name, uid, owner)
+
+
+def thing(kind: str, name: str, uid: str = "u", owner: str = "", **more: Any) -> dict[str, Any]:
+    """An object, of a stack when there is an owner."""
+    ours = {
+        "labels": {"app.kubernetes.io/managed-by": "symphony"},
+        "annotations": {"symphony/owner": owner},
+    }
+    return {"kind": kind, "metadata": {"name": name, "uid": uid, **(ours if owner else {})}, **more}
