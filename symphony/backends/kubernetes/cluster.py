@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from symphony.backends.kubernetes import conditions, controllers, labels
-from symphony.backends.kubernetes.client import Body, Client, Refused, path_of
+from symphony.backends.kubernetes.client import Body, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.shapes import listing, texts
 from symphony.errors import SymphonyError, UserError
 
 GONE_DEADLINE = 60.0
+# So many things are named one by one.
+_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,13 @@ class Living:
 
 @cache
 def identifier(client: Client) -> str:
-    """What tells this cluster from every other: kubeconfigs and addresses of one cluster may change."""
+    """What tells this cluster from every other: kubeconfigs and addresses of one cluster may change.
+
+    Refused: it does not say now; another answer in its place would mean another cluster.
+    """
     try:
         system = client.find(path_of("namespaces", name="kube-system"))
-    except Refused:
+    except Forbidden:
         # An ordinary user may not look there.
         return client.access.server
     return str(system["metadata"]["uid"]) if system else client.access.server
@@ -44,8 +49,8 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
     """Why the experiment may not have this namespace; nothing when it may."""
     try:
         found = client.find(path_of("namespaces", name=namespace))
-    except Refused as refused:
-        if refused.status == 403 and not create:
+    except Forbidden:
+        if not create:
             return ""
         raise
     if found is None:
@@ -103,7 +108,7 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
 def refuse_others(
     client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """UserError: something of a name that we need is there, and another made it."""
+    """UserError: things of names that we need are there, and others made them; all of them at once."""
     there: list[tuple[str, Body]] = [
         ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
     ]
@@ -116,13 +121,21 @@ def refuse_others(
     for kind in ("configmaps", "secrets"):
         every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
         there += [(kind[:-1], found) for found in every if found is not None]
+    taken: dict[str, list[str]] = {}
     for kind, thing in there:
         if not labels.belongs_to(thing, owner):
             other = labels.annotation(thing, labels.OWNER).partition("#")[0] or "somebody else"
-            raise UserError(
-                f"the {kind} {thing['metadata']['name']} in namespace {namespace} belongs to {other}",
-                remedy="Rename yours, or use another namespace with symphony:namespace",
-            )
+            taken.setdefault(other, []).append(f"the {kind} {thing['metadata']['name']}")
+    if taken:
+        told = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
+        remedy = "Rename yours, or use another namespace with symphony:namespace"
+        raise UserError("; ".join(told), remedy=remedy)
+
+
+def _listed(names: Sequence[str], namespace: str) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    belong = "belongs to" if len(names) == 1 else "belong to"
+    return f"{', '.join(names[:_NAMED])}{more} in namespace {namespace} {belong}"
 
 
 def attempt(live: Living, owner: str, name: str, controller: str = controllers.POD) -> str:
@@ -175,7 +188,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
     place = path_of("namespaces", name=namespace)
     try:
         found = client.find(place)
-    except Refused:
+    except Forbidden:
         # An ordinary user may not look at namespaces, and then did not make one.
         found = None
     if found is not None and labels.belongs_to(found, owner):
@@ -183,9 +196,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         client.delete(place, str(found["metadata"]["uid"]))
         await_gone(client, place, str(found["metadata"]["uid"]))
         return
-    end_strays(
-        client, living(client, namespace), namespace, owner, {"pods": (), "services": (), "keepers": ()}
-    )
+    end_strays(client, living(client, namespace), namespace, owner, {})
 
 
 def await_gone(client: Client, path: str, uid: str) -> None:
@@ -194,24 +205,53 @@ def await_gone(client: Client, path: str, uid: str) -> None:
     while (thing := client.find(path)) and thing["metadata"]["uid"] == uid:
         if time.monotonic() > until:
             name = thing["metadata"]["name"]
-            raise SymphonyError(f"{name} is not gone after {GONE_DEADLINE:.0f} s{_held(thing)}")
+            raise SymphonyError(
+                f"{name} is not gone after {GONE_DEADLINE:.0f} s{_held(thing)}",
+                remedy="Let go of what holds it, and run the same command again",
+            )
         time.sleep(0.2)
+
+
+def stuck(client: Client, namespace: str) -> str:
+    """What a namespace that is being deleted waits for, in the cluster's words; nothing when it is silent."""
+    with contextlib.suppress(Forbidden):
+        found = client.find(path_of("namespaces", name=namespace))
+        if found is not None and _ends(found):
+            return _held(found).removeprefix(": ")
+    return ""
 
 
 def end_strays(
     client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """End what an interrupted run of this stack made and the program does not declare; return once gone."""
+    """End what an interrupted run of this stack made and the program does not declare; return once gone.
+
+    planned: the names of what it declares, by kind; of a kind that is left out it declares nothing.
+    """
+    every: dict[str, Mapping[str, Body]] = {
+        "keepers": live.keepers,
+        "pods": live.pods,
+        "services": live.services,
+        **{kind: dict(_files(client, namespace, kind)) for kind in labels.FILES},
+    }
     strays = [
         (_place(kind, thing, namespace, name), str(thing["metadata"]["uid"]))
-        for kind, things in (("keepers", live.keepers), ("pods", live.pods), ("services", live.services))
+        for kind, things in every.items()
         for name, thing in things.items()
-        if name not in planned[kind] and labels.belongs_to(thing, owner)
+        if name not in planned.get(kind, ()) and labels.belongs_to(thing, owner)
     ]
     for path, uid in strays:
         client.delete(path, uid)
     for path, uid in strays:
         await_gone(client, path, uid)
+
+
+def _files(client: Client, namespace: str, kind: str) -> Iterator[tuple[str, Body]]:
+    """What there is of the Secret and the ConfigMaps that an experiment has; who may not look made none."""
+    for name in labels.FILES[kind]:
+        with contextlib.suppress(Forbidden):
+            if (found := client.find(path_of(kind, namespace, name))) is not None:
+                yield name, found
 
 
 def _place(kind: str, thing: Body, namespace: str, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from symphony.backends.kubernetes import volumes
+from symphony.backends.kubernetes import labels, volumes
 from symphony.backends.kubernetes.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess
@@ -15,7 +15,6 @@ from symphony.spec.process import Resources
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
-SERVICES_MAP = "symphony-services"
 GPU = "nvidia.com/gpu"
 
 _CLONE = """
@@ -52,7 +51,7 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "command": [literal(word) for word in process.command],
         "args": [literal(word) for word in process.args],
         "env": _env({**process.env, **used_services(plan, process), **_folders(plan)}),
-        "envFrom": [{"configMapRef": {"name": SERVICES_MAP}}],
+        "envFrom": [{"configMapRef": {"name": labels.SERVICES_MAP}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
         "securityContext": security(settings),

@@ -10,8 +10,8 @@ from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import cluster, files, forward
 from symphony.backends.kubernetes import execute as running
 from symphony.backends.kubernetes.execute import Place
-from symphony.backends.kubernetes.observe import client_for
 from symphony.backends.kubernetes.shapes import text
+from symphony.backends.kubernetes.whereabouts import client_for
 
 # A login shell: the better one where the image has it.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")

@@ -25,6 +25,11 @@ ATTEMPT = "symphony/attempt"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.
 DIGEST = "symphony/digest"
 
+# The objects that hold an experiment's variables and files, of which each has one.
+SERVICES_MAP = "symphony-services"
+SECRETS = "symphony-secrets"
+CONFIGS = "symphony-configs"
+FILES = {"configmaps": (SERVICES_MAP, CONFIGS), "secrets": (SECRETS,)}
 
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the
 # engine's own wait for a pod may never end.

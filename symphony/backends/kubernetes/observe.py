@@ -18,11 +18,13 @@ from symphony.backends.kubernetes import (
     kubeconfig,
     labels,
     processes,
+    whereabouts,
 )
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, text
-from symphony.errors import SymphonyError, UserError
+from symphony.backends.kubernetes.whereabouts import client_for
+from symphony.errors import SymphonyError
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
@@ -38,13 +40,14 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     namespace = ""
     for resource in resources:
         if resource.type == PROVIDER_TYPE:
-            reach = {
+            reach |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
         elif resource.type == SERVICE_TYPE and (found_one := exposed.balanced(resource.inputs)):
             balanced.setdefault(found_one[0], []).append(found_one[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
+            reach[whereabouts.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             found.update(_processes(resource))
@@ -144,32 +147,20 @@ def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
-    try:
-        client_for(recorded)
-        if reach is None or reach.get("context"):
-            return
-        here = client_of(reach.get("kubeconfig", ""), "")
-        pinned, other = recorded.reach.get("clusterIdentifier"), cluster.identifier(here)
-    except Elsewhere:
-        raise
-    except SymphonyError:
-        if reach is not None:
-            raise
-        # What only looks says in its own words that the cluster does not answer.
-        return
-    if pinned and other != pinned:
-        context, current = recorded.reach.get("context"), here.access.context
-        raise UserError(
-            f"{name} runs in the cluster of context {context}, and your current context is {current}",
-            remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
-            " keeps it there",
-        )
+    whereabouts.refuse_elsewhere(recorded, name, reach)
 
 
 def hasten(recorded: Recorded) -> None:
     """The cluster begins with the contents of a namespace late, and then again after a pause."""
     with contextlib.suppress(SymphonyError):
         cluster.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
+
+
+def stuck(recorded: Recorded) -> str:
+    """What a deletion that did not come to its end waits for; nothing when the cluster does not say."""
+    with contextlib.suppress(SymphonyError):
+        return cluster.stuck(client_for(recorded), recorded.launched_as)
+    return ""
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
@@ -182,26 +173,6 @@ def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     cluster.end_all(client, launched_as, owner)
     kept.forget(owner, launched_as)
     return sum(len(listing(pod, "spec", "containers")) for pod in ours)
-
-
-class Elsewhere(UserError):
-    """The context that the state names means another cluster than it did."""
-
-
-def client_for(recorded: Recorded) -> Client:
-    """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
-    said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
-    # The text of a kubeconfig is encrypted in the state: then the user's own is asked for the same context.
-    client = client_of("" if said.startswith("{") else said, context)
-    pinned = recorded.reach.get("clusterIdentifier")
-    if pinned and cluster.identifier(client) != pinned:
-        stack = recorded.owner.partition("#")[0].rpartition("/")[2]
-        raise Elsewhere(
-            f"{stack} runs in another cluster than the one that context {context or '(current)'} now reaches",
-            remedy="Let the context mean that cluster again; if it is gone for good,"
-            f" `pulumi stack rm {stack} --force` forgets the experiment",
-        )
-    return client
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:

@@ -14,8 +14,6 @@ from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.pod import PodSettings, Toleration
 
-SECRETS = "symphony-secrets"
-CONFIGS = "symphony-configs"
 # Whoever the image runs as, its processes are in this group, which may read the secret files.
 SECRETS_GROUP = 2000
 
@@ -52,8 +50,8 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         "containers": [containers.container(plan, process, settings) for process in of.processes],
         "volumes": [
             *volumes.volumes(mounts),
-            *([volumes.secrets_volume(SECRETS)] if plan.secrets else []),
-            *([volumes.configs_volume(CONFIGS)] if plan.configs else []),
+            *([volumes.secrets_volume(labels.SECRETS)] if plan.secrets else []),
+            *([volumes.configs_volume(labels.CONFIGS)] if plan.configs else []),
         ],
         "securityContext": {
             "seccompProfile": {"type": "RuntimeDefault"},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes import containers, labels, pods, services
+from symphony.backends.kubernetes import labels, pods, services
 from symphony.backends.kubernetes.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan
@@ -55,13 +55,12 @@ def render(
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
-        variables=_object(plan, owner, "ConfigMap", containers.SERVICES_MAP)
-        | {"data": variables(plan.services)},
-        secrets=_object(plan, owner, "Secret", pods.SECRETS)
+        variables=_object(plan, owner, "ConfigMap", labels.SERVICES_MAP) | {"data": variables(plan.services)},
+        secrets=_object(plan, owner, "Secret", labels.SECRETS)
         | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
         if plan.secrets
         else None,
-        configs=_object(plan, owner, "ConfigMap", pods.CONFIGS)
+        configs=_object(plan, owner, "ConfigMap", labels.CONFIGS)
         | _texts_and_others({_name(file): contents[file] for file in plan.configs})
         if plan.configs
         else None,

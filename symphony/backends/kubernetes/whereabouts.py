@@ -1,0 +1,110 @@
+"""In which cluster an experiment is, and whether what bears its names there is its own; observe asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symphony.backends.interface import Recorded
+from symphony.backends.kubernetes import cluster, labels
+from symphony.backends.kubernetes.client import Client, Forbidden, Refused, client_of, path_of
+from symphony.backends.kubernetes.shapes import Values, text
+from symphony.errors import SymphonyError, UserError
+
+# What `reach` calls the uid of the namespace that the experiment made.
+NAMESPACE = "namespace"
+# By this key the engine marks the values that its state keeps encrypted.
+_ENCRYPTED = "4dabf18193072939515e22adb298388d"
+_OWN = (
+    "The stack's kubernetes:kubeconfig is a text, which its state keeps encrypted, so your own kubeconfig is"
+    " asked: add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
+)
+
+
+def client_for(recorded: Recorded) -> Client:
+    """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
+    said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
+    hidden = _ENCRYPTED in said
+    try:
+        client = client_of("" if hidden else said, context)
+    except UserError as error:
+        raise UserError(error.what, where=error.where, remedy=_OWN if hidden else error.remedy) from error
+    pinned = recorded.reach.get("clusterIdentifier")
+    if pinned and cluster.identifier(client) != pinned:
+        stack = recorded.owner.partition("#")[0].rpartition("/")[2]
+        again = _OWN if hidden else "Let the context mean that cluster again"
+        raise UserError(
+            f"{stack} runs in another cluster than the one that context {context or '(current)'}"
+            f"{' of your own kubeconfig' if hidden else ''} now reaches",
+            remedy=f"{again}; if it is gone for good, {_forget(stack)}",
+        )
+    return client
+
+
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> None:
+    """UserError: the experiment is in another cluster than would be asked now, or others have its names.
+
+    reach: where its next `up` would go; such an `up` judges names by itself.
+    """
+    try:
+        client = client_for(recorded)
+        if reach is None:
+            _refuse_others(client, recorded, name)
+        else:
+            _refuse_switched(recorded, name, reach)
+    except UserError:
+        raise
+    except SymphonyError as error:
+        # What only looks says in its own words that the cluster does not answer.
+        if reach is not None or (isinstance(error, Refused) and error.status == 401):
+            raise
+
+
+def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:
+    if reach.get("context"):
+        return
+    here = client_of(reach.get("kubeconfig", ""), "")
+    pinned = recorded.reach.get("clusterIdentifier")
+    if pinned and cluster.identifier(here) != pinned:
+        context, current = recorded.reach.get("context"), here.access.context
+        raise UserError(
+            f"{name} runs in the cluster of context {context}, and your current context is {current}",
+            remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
+            " keeps it there",
+        )
+
+
+def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
+    """UserError: the engine would delete by its name what another made."""
+    try:
+        what = _anothers(client, recorded)
+    except Forbidden:
+        return
+    if what:
+        raise UserError(
+            f"{what} is not the one that {name} made: somebody else made it when that was gone",
+            remedy=f"{_forget(name)} and leaves theirs alone",
+        )
+
+
+def _anothers(client: Client, recorded: Recorded) -> str:
+    """What another made under a name of ours; nothing when all that is there is ours."""
+    namespace, uid = recorded.launched_as, recorded.reach.get(NAMESPACE)
+    if uid is not None:
+        found = client.find(path_of("namespaces", name=namespace))
+        is_anothers = found is not None and _is_anothers(found, uid, recorded.owner)
+        return f"the namespace {namespace}" if is_anothers else ""
+    uids = {str(facts["pod_name"]): str(facts["uid"]) for facts in recorded.processes.values()}
+    for pod in client.items(path_of("pods", namespace)) if uids else ():
+        name = text(pod, "metadata", "name")
+        if name in uids and _is_anothers(pod, uids[name], recorded.owner):
+            return f"the pod {name} in namespace {namespace}"
+    return ""
+
+
+def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
+    """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it anew."""
+    return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
+
+
+def _forget(stack: str) -> str:
+    return f"`pulumi stack rm {stack} --force` forgets the experiment"

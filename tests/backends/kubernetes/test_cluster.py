@@ -1,0 +1,241 @@
+"""What is asked of a cluster before it is changed, with an API server that says what a test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from symphony.backends.interface import Recorded
+from symphony.backends.kubernetes import cluster, observe, whereabouts
+from symphony.backends.kubernetes.client import Refused
+from symphony.errors import SymphonyError, UserError
+from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, namespace, serving, thing
+
+OWNER = "symphony/rl#1"
+SPACE = "/api/v1/namespaces/rl"
+ENCRYPTED = "{'4dabf18193072939515e22adb298388d': '1b47', 'ciphertext': 'v1:x'}"
+
+
+class Cluster:
+    """Objects by the path at which they are; a list of them at the path before."""
+
+    def __init__(self, things: dict[str, dict[str, Any]] | None = None, status: int = 200) -> None:
+        self.things = things or {}
+        self.status = status
+        self.system = namespace("kube-system", "ours")
+
+    def __call__(self, asked: Asked) -> Answer:
+        path = asked.path.partition("?")[0]
+        if self.status != 200:
+            return self.status, {"message": "no"}
+        if asked.verb == "DELETE":
+            if asked.body is not None and "preconditions" in asked.body:
+                assert self.things.pop(path)["metadata"]["uid"] == asked.body["preconditions"]["uid"]
+            return 200, {}
+        if path.endswith("/namespaces/kube-system"):
+            return 200, self.system
+        if path in self.things:
+            return 200, self.things[path]
+        below = [each for place, each in self.things.items() if place.rpartition("/")[0] == path]
+        is_list = path.rpartition("/")[2] in ("pods", "services", "jobs", "jobsets")
+        return (200, {"items": below}) if below or is_list else MISSING
+
+
+def recorded(api: Api, **more: Any) -> Recorded:
+    reach = {"kubeconfig": api.kubeconfig(), "context": "c", "clusterIdentifier": "ours", **more}
+    return Recorded(OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, reach=reach)
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 503])
+def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    with serving(Cluster(status=status)) as api:
+        with pytest.raises(Refused):
+            cluster.identifier(api.client())
+        with pytest.raises(Refused) as error:
+            observe.reap(OWNER, "rl", recorded(api))
+        assert "another cluster" not in str(error.value)
+        assert "stack rm" not in str(error.value)
+        ((found,),) = observe.statuses([recorded(api)])
+        assert found.state == "unknown"
+
+
+def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
+    with serving(Cluster(status=403)) as api:
+        assert cluster.identifier(api.client()) == api.url
+
+
+def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
+    with serving(Cluster(status=401)) as api:
+        for reach in (None, {"context": "c"}):
+            with pytest.raises(Refused, match="does not know who you are") as error:
+                observe.refuse_elsewhere(recorded(api), "rl", reach)
+            assert error.value.remedy == "Log in again"
+
+
+def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    with serving(Cluster(status=503)) as api:
+        observe.refuse_elsewhere(recorded(api), "rl")
+        with pytest.raises(Refused):
+            observe.refuse_elsewhere(recorded(api), "rl", {})
+
+
+def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
+    theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
+    with serving(theirs) as api:
+        ours = recorded(api, **{whereabouts.NAMESPACE: "ours-that-was"})
+        with pytest.raises(UserError, match="the namespace rl is not the one that rl made") as error:
+            observe.refuse_elsewhere(ours, "rl")
+        assert "`pulumi stack rm rl --force`" in error.value.remedy
+        observe.hasten(ours)
+        observe.reap(OWNER, "rl", ours)
+        assert api.paths("DELETE") == []
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        namespace("rl", "ours-that-was"),
+        namespace("rl", "made anew by a killed up", OWNER),
+        namespace("rl", "ours-that-was", "another/rl#2"),
+    ],
+    ids=["its notes were taken off", "made anew", "its notes were changed"],
+)
+def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
+    with serving(Cluster({SPACE: live})) as api:
+        observe.refuse_elsewhere(recorded(api, **{whereabouts.NAMESPACE: "ours-that-was"}), "rl")
+
+
+def test_s29_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
+    words = "the pod a in namespace rl is not the one that rl made"
+    theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "theirs")}
+    with serving(Cluster(theirs)) as api, pytest.raises(UserError, match=words):
+        observe.refuse_elsewhere(recorded(api), "rl")
+    with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
+        observe.refuse_elsewhere(recorded(api), "rl")
+
+
+def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
+    mine = {
+        f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER),
+        f"{SPACE}/secrets/symphony-secrets": thing("Secret", "symphony-secrets", "2", OWNER),
+        f"{SPACE}/configmaps/symphony-configs": thing("ConfigMap", "symphony-configs", "3", OWNER),
+        f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "4", OWNER),
+    }
+    theirs = {
+        SPACE: namespace("rl"),
+        f"{SPACE}/pods/b": thing("Pod", "b", "5", "symphony/other#1"),
+        f"{SPACE}/secrets/mine": thing("Secret", "mine", "6"),
+    }
+    there = Cluster({**mine, **theirs})
+    with serving(there) as api:
+        cluster.end_all(api.client(), "rl", OWNER)
+        assert there.things == theirs
+    there = Cluster({**mine, **theirs})
+    planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
+    with serving(there) as api:
+        client = api.client()
+        cluster.end_strays(client, cluster.living(client, "rl"), "rl", OWNER, planned)
+    assert set(mine) & set(there.things) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
+
+
+def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
+    there = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
+
+    def answer(asked: Asked) -> Answer:
+        return (403, {}) if "/secrets/" in asked.path or asked.path == SPACE else there(asked)
+
+    with serving(answer) as api:
+        cluster.end_all(api.client(), "rl", OWNER)
+    assert there.things == {}
+
+
+def test_all_that_others_have_is_refused_at_once() -> None:
+    others: Callable[[str, str], dict[str, Any]] = lambda kind, name: thing(kind, name, "1", "x/other#1")  # noqa: E731
+    there = Cluster(
+        {
+            **{f"{SPACE}/pods/p{i}": thing("Pod", f"p{i}", "1") for i in range(12)},
+            f"{SPACE}/services/s": others("Service", "s"),
+            f"{SPACE}/secrets/symphony-secrets": others("Secret", "symphony-secrets"),
+        }
+    )
+    planned = {
+        "pods": [f"p{i}" for i in range(12)],
+        "services": ["s"],
+        "keepers": [],
+        "configmaps": ["symphony-services"],
+        "secrets": ["symphony-secrets"],
+    }
+    with serving(there) as api:
+        client = api.client()
+        live = cluster.living(client, "rl")
+        with pytest.raises(UserError) as error:
+            cluster.refuse_others(client, live, "rl", OWNER, planned)
+    pods, rest = error.value.what.split("; ")
+    assert pods.startswith("the pod p0, the pod p1, ")
+    assert pods.endswith("the pod p9 and 2 more in namespace rl belong to somebody else")
+    assert rest == "the Service s, the secret symphony-secrets in namespace rl belong to x/other"
+
+
+HELD = {
+    "phase": "Terminating",
+    "conditions": [
+        {"type": "NamespaceContentRemaining", "status": "True", "message": "configmaps. has 1 resource"},
+        {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "all is well"},
+    ],
+}
+
+
+def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    going = thing("Namespace", "rl", "1", OWNER, status=HELD)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    monkeypatch.setattr(cluster, "GONE_DEADLINE", 0.0)
+    with serving(lambda asked: Cluster({SPACE: dict(going)})(asked)) as api:
+        with pytest.raises(SymphonyError, match="rl is not gone after 0 s: configmaps") as error:
+            cluster.end_all(api.client(), "rl", OWNER)
+        assert error.value.remedy
+        assert observe.stuck(recorded(api)) == "configmaps. has 1 resource"
+    with serving(Cluster({SPACE: namespace("rl", "1", OWNER)})) as api:
+        assert observe.stuck(recorded(api)) == ""
+
+
+class TestTextOfAKubeconfig:
+    """Encrypted in the state, so that only `up` can read it."""
+
+    @pytest.fixture(autouse=True)
+    def own(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        file = tmp_path / "own"
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        whereabouts.client_of.cache_clear()
+        yield file
+        whereabouts.client_of.cache_clear()
+
+    def test_the_cause_is_told_when_the_users_own_has_no_such_context(self, own: Any) -> None:
+        with serving(Cluster()) as api:
+            own.write_text(api.kubeconfig("another"))
+            with pytest.raises(UserError, match='no context "c"') as error:
+                observe.refuse_elsewhere(recorded(api, kubeconfig=ENCRYPTED), "rl")
+            assert "keeps encrypted, so your own kubeconfig is asked" in error.value.remedy
+
+    def test_the_cause_is_told_when_it_means_another_cluster(self, own: Any) -> None:
+        with serving(Cluster()) as api:
+            own.write_text(api.kubeconfig())
+            observe.refuse_elsewhere(recorded(api, kubeconfig=ENCRYPTED), "rl")
+            other = recorded(api, kubeconfig=ENCRYPTED, clusterIdentifier="other")
+            with pytest.raises(UserError, match="context c of your own kubeconfig") as error:
+                observe.refuse_elsewhere(other, "rl")
+            assert "keeps encrypted" in error.value.remedy
+
+    def test_one_in_json_is_no_encrypted_one(self) -> None:
+        import json
+
+        import yaml
+
+        with serving(Cluster()) as api:
+            said = json.dumps(yaml.safe_load(api.kubeconfig()))
+            assert whereabouts.client_for(recorded(api, kubeconfig=said)).access.server == api.url
