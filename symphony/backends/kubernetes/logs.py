@@ -17,12 +17,12 @@ from symphony.backends.kubernetes import cluster, conditions, controllers, label
 from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, path_of, pods_path
 from symphony.backends.kubernetes.kept import Kept, Shelf
 from symphony.backends.kubernetes.shapes import text
-from symphony.errors import SymphonyError
 
 _AT_ONCE = 16
 _ROUND = 0.5
 # The API server sends nothing while a process is silent, so silence only means that it is worth a look.
-_SILENCE = 30.0
+# With one answer that does not come it makes less than the 30 s after which a silent server is an error.
+_SILENCE = 12.0
 # So long a process that is followed may be without a pod: an `up` is replacing it.
 _REPLACED_WITHIN = 5.0
 # A few last lines are there at once, or the node does not answer.
@@ -74,7 +74,7 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
 
 def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
     """What all of them say from now on; a thread waits for each: the API server sends one log at a time."""
-    told: queue.SimpleQueue[LogLine | SymphonyError | None] = queue.SimpleQueue()
+    told: queue.SimpleQueue[LogLine | Exception | None] = queue.SimpleQueue()
     ended = threading.Event()
 
     def pump(reader: _Reader) -> None:
@@ -82,7 +82,8 @@ def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
             for line in reader.news(ended):
                 told.put(line)
             told.put(None)
-        except SymphonyError as error:
+        except Exception as error:
+            # Whatever it is, it is raised where somebody sees it; without it we would wait for ever.
             told.put(error)
 
     threads = [threading.Thread(target=pump, args=(reader,), daemon=True) for reader in readers]
@@ -92,7 +93,7 @@ def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
         left = len(threads)
         while left:
             line = told.get()
-            if isinstance(line, SymphonyError):
+            if isinstance(line, Exception):
                 raise line
             if line is None:
                 left -= 1
@@ -134,7 +135,7 @@ class _Reader:
             lines += self._read(pod, query)
             lines += self._new_ends(pod)
         lines = sorted([*self._before(lines), *lines], key=lambda line: line.time or 0)
-        lines = [line for line in lines if (line.time or 0) >= (since or 0) or not line.ended]
+        lines = [line for line in lines if (line.time or 0) >= (since or 0)]
         return lines if tail is None else _last_of(lines, tail)
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
@@ -148,8 +149,7 @@ class _Reader:
                 yield from self._stream(pods[-1], ended)
                 if (now := self._pods()[-1:]) and self._is_over(now[0]):
                     yield from self._new_ends(now[0])
-                    since = {"sinceTime": self._last.partition("Z")[0] + "Z"} if self._last else {}
-                    yield from self._read(now[0], since)
+                    yield from self._read(now[0], self._since_last())
                     return
                 yield from (line for pod in now for line in self._new_ends(pod))
             elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
@@ -194,23 +194,23 @@ class _Reader:
                 for raw in stream:
                     lines += self._line(raw)
         except Refused as refused:
-            # A container that has not started yet has no log.
-            if refused.status not in (400, 404):
+            if not _has_no_log(refused):
                 raise
         except OSError as error:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
         return lines
 
     def _stream(self, pod: Body, ended: threading.Event) -> Iterator[LogLine]:
-        query = {"follow": "true"} | ({"sinceTime": self._last} if self._last else {})
+        query = {"follow": "true", **self._since_last()}
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
-                    if ended.is_set():
+                    # A line that was cut off comes again, whole.
+                    if ended.is_set() or not raw.endswith(b"\n"):
                         return
                     yield from self._line(raw)
         except Refused as refused:
-            if refused.status not in (400, 404):
+            if not _has_no_log(refused):
                 raise
         except OSError:
             # Silence, or a connection that broke: the loop above goes on where this ended.
@@ -219,15 +219,25 @@ class _Reader:
     def _query(self, more: dict[str, str]) -> dict[str, str | int]:
         return {"container": self.place.container, "timestamps": "true", **more}
 
+    def _since_last(self) -> dict[str, str]:
+        moment = conditions.epoch(self._last)
+        return {} if moment is None else {"sinceTime": _written(moment)}
+
     def _line(self, raw: bytes) -> list[LogLine]:
-        stamp, _, said = raw.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
-        if stamp < self._last or (stamp == self._last and said in self._told):
+        whole = raw.decode("utf-8", "replace").rstrip("\r\n")
+        stamp, _, said = whole.partition(" ")
+        moment = conditions.epoch(stamp)
+        if moment is None:
+            # A word of the node's own, such as why it has no log.
+            stamp, said, moment = self._last, whole, self._latest
+        if _order(stamp) < _order(self._last) or (stamp == self._last and said in self._told):
             return []
         if stamp != self._last:
             self._last, self._told = stamp, set()
         self._told.add(said)
-        self._latest = conditions.epoch(stamp) or self._latest
-        self._keep(Kept(self._uid, stamp, said))
+        self._latest = moment
+        if raw.endswith(b"\n"):
+            self._keep(Kept(self._uid, stamp, said))
         return [LogLine(self.place.path, said, self._latest)]
 
     def _new_ends(self, pod: Body) -> list[LogLine]:
@@ -249,6 +259,20 @@ class _Reader:
         if line not in self._known:
             self._known.add(line)
             self._shelf.add(line)
+
+
+def _has_no_log(refused: Refused) -> bool:
+    """Whether the container has not started yet, or has gone; anything else would be refused for ever."""
+    wrong = ("parsing time", "is not valid for pod")
+    return refused.status == 404 or (
+        refused.status == 400 and not any(each in refused.what for each in wrong)
+    )
+
+
+def _order(stamp: str) -> tuple[float, str]:
+    """The time of a line to compare by, to the nanosecond; a node writes it with its own offset from UTC."""
+    moment = conditions.epoch(stamp)
+    return (moment // 1, stamp.partition(".")[2][:9]) if moment is not None else (0.0, "")
 
 
 def _log_of(pod: Body) -> str:
