@@ -1,4 +1,4 @@
-"""DataFetcher: slow handlers, lost tasks, workers that cannot begin; R18 of test_reliability kills workers."""
+"""DataFetcher: slow handlers, lost tasks, workers that never begin; R18 of test_reliability kills workers."""
 
 import itertools
 import os
