@@ -1,0 +1,134 @@
+"""What the repository itself promises: contracts that bite, a whole wheel, locked packages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.desk import ROOT
+
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+
+def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("symphony/plan/names.py", "import symphony.classic.config", "Imports go downward only"),
+        ("symphony/operations/ls.py", "import symphony.kube", "Imports go downward only"),
+        ("symphony/newroom/__init__.py", "", "Imports go downward only"),
+        ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no world"),
+        ("caraml/limits.py", "import symphony", "caraml stands alone"),
+    ],
+    ids=["classic", "old home", "a room in no layer", "world", "caraml"],
+)
+def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
+    """One line of an import at the end of one file of a copy; `make check` sees the original kept."""
+    leave = shutil.ignore_patterns("__pycache__")
+    for package in ("symphony", "caraml"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=leave)
+    shutil.copytree(ROOT / "providers" / "symphony_tmux", tmp_path / "symphony_tmux", ignore=leave)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    with (tmp_path / file).open("a") as source:
+        source.write(f"\n{line}\n")
+    words = [str(LINT_IMPORTS), "--no-logo", "--no-cache"]
+    linted = run(*words, cwd=tmp_path, COLUMNS="200")
+    assert linted.returncode == 1, linted.stdout + linted.stderr
+    assert f"{contract} BROKEN" in linted.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built from the locked packages alone, unpacked."""
+    folder = tmp_path_factory.mktemp("wheel")
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    built = run(sys.executable, "-m", "pip", "wheel", *offline, "-w", str(folder), str(ROOT), cwd=folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (file,) = folder.glob("symphony_launch-*.whl")
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
+    """Every committed file of the packages, those that are no Python too."""
+    committed = git_files("symphony", "caraml", "providers/symphony_tmux")
+    assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/supervise.pl"} <= set(committed)
+    missing = [file for file in committed if not (wheel / file.removeprefix("providers/")).is_file()]
+    assert missing == []
+    assert {each.name for each in wheel.iterdir() if not each.name.endswith(".dist-info")} == {
+        "symphony",
+        "caraml",
+        "symphony_tmux",
+    }
+
+
+def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
+    """Imported from the wheel, not from this checkout, which the environment of the tests has on its path."""
+    code = (
+        "import symphony, symphony_tmux, caraml\n"
+        "from symphony import Cluster, Experiment\n"
+        "from symphony.cli.main import main\n"
+        "print(*(Path(each.__file__).parent for each in (symphony, symphony_tmux, caraml)), sep='\\n')\n"
+        "main(['--version'])"
+    )
+    words = [sys.executable, "-c", f"from pathlib import Path\n{code}"]
+    ran = run(*words, cwd=tmp_path, PYTHONPATH=str(wheel), PYTHONDONTWRITEBYTECODE="1")
+    *folders, version = ran.stdout.splitlines()
+    assert folders == [str(wheel / name) for name in ("symphony", "symphony_tmux", "caraml")], ran.stderr
+    assert version.startswith("symphony ")
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-bench.txt"])
+def test_every_locked_package_has_its_hashes(file: str) -> None:
+    """One `name==version` a package, followed by hashes; no address of a registry and no option."""
+    text = (ROOT / file).read_text()
+    lines = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M)).splitlines()
+    wrong = [
+        line for line in lines if not re.fullmatch(r"\S+==\S+( ;.*?)?(\s+--hash=sha256:[0-9a-f]{64})+", line)
+    ]
+    assert len(lines) > 5
+    assert wrong == []
+    assert "://" not in text
+
+
+def test_no_binary_is_committed() -> None:
+    """Programs are built or fetched on each machine: everything here is text."""
+    binaries = [file for file in git_files(".") if b"\0" in (ROOT / file).read_bytes()]
+    assert binaries == []
+
+
+def test_continuous_integration_runs_make_test(tmp_path: Path) -> None:
+    """.ci/run goes to the root and calls `make test`; a make of our own notes how it is called."""
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\necho "$PWD: make $*"\nexit 7\n')
+    make.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path)
+    assert (ran.returncode, ran.stdout) == (7, f"{ROOT}: make test\n")
+
+
+def git_files(*folders: str) -> list[str]:
+    """The committed files below some folders that are there."""
+    listed = run("git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", *folders, cwd=ROOT)
+    assert listed.returncode == 0, listed.stderr
+    return [file for file in listed.stdout.split("\0") if file and (ROOT / file).is_file()]
