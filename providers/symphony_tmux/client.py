@@ -20,6 +20,8 @@ from symphony_tmux import machine
 
 DEADLINE = 8.0
 OLDEST = (3, 2)
+NEWER = f"Install tmux {OLDEST[0]}.{OLDEST[1]} or newer, as your system's package or from source"
+AGAIN = "`tmux -V` must work; install tmux again if it does not"
 LOOKS = 40
 # Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
 FIELDS = (
@@ -123,7 +125,7 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
             remedy="It may be stopped or out of file descriptors; look at it, or end it",
         ) from None
     except OSError as error:
-        raise TmuxError(f"tmux cannot be run: {error}") from None
+        raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
     if done.returncode:
         raise _failure(server, done.stderr or done.stdout)
     return done.stdout.decode(errors="replace")
@@ -184,11 +186,16 @@ def tmux() -> str:
             [found, "-V"], capture_output=True, timeout=DEADLINE, check=False
         ).stdout.decode()
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TmuxError(f"tmux cannot be run: {error}", where=found) from None
-    version = re.search(r"(\d+)\.(\d+)", said)
-    if version and (int(version[1]), int(version[2])) < OLDEST:
-        raise TmuxError(f"{said.strip()} is too old: symphony needs {OLDEST[0]}.{OLDEST[1]}", where=found)
+        raise TmuxError(f"tmux cannot be run: {error}", where=found, remedy=AGAIN) from None
+    if not is_recent(said):
+        raise TmuxError(f"{said.strip()} is too old", where=found, remedy=NEWER)
     return found
+
+
+def is_recent(said: str) -> bool:
+    """Whether a version (tmux 3.3a, next-3.6, master) is one that symphony runs on."""
+    version = re.search(r"(\d+)\.(\d+)", said)
+    return version is None or (int(version[1]), int(version[2])) >= OLDEST
 
 
 def clean_environment() -> dict[str, str]:
@@ -200,7 +207,11 @@ def _failure(server: str, said: bytes) -> TmuxError:
     text = " ".join(said.decode(errors="replace").split())
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
-    return kind(f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)))
+    return kind(
+        f"tmux refused: {clean or 'no reason given'}",
+        where=str(paths.tmux_socket(server)),
+        remedy="The same command again goes on from here",
+    )
 
 
 def _row(parts: list[str]) -> dict[str, str]:

@@ -49,7 +49,11 @@ def _kill(known: set[Identity], spared: set[Identity], wanted: Wanted) -> None:
         late = time.monotonic() - start
         if late > KILL_DEADLINE:
             pids = ", ".join(str(one.pid) for one in list(found)[:5])
-            raise SymphonyError(f"{len(found)} processes cannot be killed", where=f"pids {pids}")
+            raise SymphonyError(
+                f"{len(found)} processes cannot be killed",
+                where=f"pids {pids}",
+                remedy="`ps -o pid,user,stat,args` shows them; try again once they are gone",
+            )
         only_spared = set(found) <= spared
         if not (only_spared and late < SUPERVISOR_DEADLINE):
             _send([one for key, one in found.items() if only_spared or key not in spared], signal.SIGKILL)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 
 from symphony.engine.work import Report, Unavailable, Work
 from symphony.errors import SymphonyError
-
-OLDEST = (3, 0)
+from symphony_tmux.client import NEWER
+from symphony_tmux.client import is_recent as is_recent
 
 
 def ensure(report: Report) -> str:
@@ -21,16 +20,8 @@ def ensure(report: Report) -> str:
         _install(report)
     found = version()
     if not is_recent(found):
-        raise SymphonyError(
-            f"tmux {found} is too old, {OLDEST[0]}.{OLDEST[1]} or newer is needed", remedy="Update tmux"
-        )
+        raise SymphonyError(f"tmux {found} is too old", remedy=NEWER)
     return found
-
-
-def is_recent(text: str) -> bool:
-    """Whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
-    match = re.search(r"(\d+)\.(\d+)", text)
-    return match is None or (int(match[1]), int(match[2])) >= OLDEST
 
 
 def command() -> str:

@@ -243,7 +243,8 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
 
 
 @pytest.mark.parametrize(
-    ("text", "recent"), [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.0", True), ("master", True)]
+    ("text", "recent"),
+    [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
 )
 def test_tmux_age(text: str, recent: bool) -> None:
     assert tmux.is_recent(text) is recent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -35,7 +36,9 @@ DEFAULT_GRACE = 5.0
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
-    return _target(spec, context, record=False)
+    server = context.setting("server") or DEFAULT_SERVER
+    crowded = facts.objections(spec, context.owner, server)
+    return replace(_target(spec, context, record=False), objections=crowded)
 
 
 def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from symphony.errors import SymphonyError
+from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony_tmux import client, room
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -42,6 +45,19 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
         if why := look(command[0], home, own_path):
             found[path_of(group, process)] = why
     return found
+
+
+def objections(spec: ExperimentSpec, owner: str, server: str) -> tuple[Problem, ...]:
+    """What the tmux server has too little of for so many processes."""
+    wanted = sum(1 for _ in spec.members())
+    try:
+        listing = client.list_panes(server)
+    except SymphonyError:
+        # Whoever starts something there will say it.
+        return ()
+    return tuple(
+        Problem(what, remedy, (spec.where,)) for what, remedy in room.shortages(owner, wanted, listing)
+    )
 
 
 def resolved(said: str, folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +60,16 @@ def test_a_command_of_the_programs_own_virtual_environment_is_found(desk: Desk) 
     said = desk.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
     assert 'a cannot start "ruff": no such command on PATH' in said
     desk.symphony("delete", "rl", "-y")
+
+
+def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
+    desk.write(
+        'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'
+    )
+    low = (256, 256)
+    said = desk.symphony(
+        "up", "rl", "-y", code=2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, low)
+    )
+    assert "the tmux server may open 256 files, enough for 112 of these 200 processes   line 2" in said.err
+    assert "raise that limit (ulimit -H -n)" in said.err
+    assert desk.trees() == {}

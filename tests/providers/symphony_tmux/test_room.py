@@ -1,0 +1,55 @@
+"""What does not fit into a tmux server is told before anything starts, with what to raise."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux import client, room
+
+
+def _said(owner: str, wanted: int) -> list[tuple[str, str]]:
+    return list(room.shortages(owner, wanted, client.list_panes("default")))
+
+
+def test_descriptors_of_the_running_server(rig: Any) -> None:
+    outputs = rig.session("a", "b")
+    rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
+    _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
+    limit = room.SPARE + 20
+    resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        assert _said(rig.owner, 10) == []
+        [(what, _)] = _said(rig.owner, 11)
+        assert what == f"the tmux server may open {limit} files, enough for 10 of these 11 processes"
+        # Two belong to another experiment now, and stay.
+        assert "enough for 8 of these 10" in _said("proj/other#1", 10)[0][0]
+    finally:
+        resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
+    names = [f"p{i}" for i in range(10)]
+    outputs = rig.session(*names)
+    for name in names:
+        rig.start(name, "sleep", "100")
+    used = len(list(Path(f"/proc/{outputs['server_pid']}/fd").iterdir()))
+    assert used <= room.SPARE + room.DESCRIPTORS * 10
+
+
+def test_terminals_of_the_machine(rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "TERMINALS", tmp_path)
+    assert _said(rig.owner, 3) == []
+    (tmp_path / "max").write_text("16\n")
+    (tmp_path / "nr").write_text("13\n")
+    assert _said(rig.owner, 3) == []
+    (tmp_path / "nr").write_text("14\n")
+    [(what, remedy)] = _said(rig.owner, 3)
+    assert what == "3 processes need a terminal each, and 14 of this machine's 16 are in use"
+    assert "kernel.pty.max=19" in remedy
+    rig.session("a", "b", "c")
+    rig.start("a", "sleep", "100")
+    assert _said(rig.owner, 3) == []
