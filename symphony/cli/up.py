@@ -27,10 +27,11 @@ def command(
         show_plan(stack)
         return 0
     target = targets.of(stack)
-    if not yes and not _agreed(stack):
+    previewed = None
+    if not yes and (previewed := _agreed(stack)) is None:
         return 1
     with Board() as board:
-        for event in up(target):
+        for event in up(target, previewed=previewed):
             match event:
                 case Planned(changes=changes):
                     board.expect([change.path for change in changes if change.kind != "keep"])
@@ -48,17 +49,16 @@ def command(
     return 1
 
 
-def _agreed(stack: str | None) -> bool:
+def _agreed(stack: str | None) -> Planned | None:
+    """The plan that a person said yes to, or that changes nothing."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
     planned = plan(stack)
     plan_table.show(planned)
-    if planned.changes_nothing:
-        return True
-    if choose.confirmed("Go on?"):
-        return True
+    if planned.changes_nothing or choose.confirmed("Go on?"):
+        return planned
     print("Nothing was changed.")
-    return False
+    return None
 
 
 def _ended(ended: Ended) -> int:

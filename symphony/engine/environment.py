@@ -49,7 +49,6 @@ def defaults() -> dict[str, str]:
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
     if url.startswith("file://"):
-        chosen["PULUMI_SKIP_CHECKPOINTS"] = "true"
         chosen["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
     return chosen | passphrase.variables(url)
 

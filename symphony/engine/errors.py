@@ -171,7 +171,9 @@ def _locked(text: str, stack: str) -> SymphonyError:
     if match is None:
         return SymphonyError(f"{stack} is being changed by someone else", remedy="Wait for it to end")
     since = datetime.fromisoformat(match[4]).timestamp()
-    return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
+    return locks.held(
+        stack, locks.Lock(Path(), store.StackName("", stack), int(match[3]), match[1], match[2], since)
+    )
 
 
 def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:

@@ -99,6 +99,9 @@ class InlineRun(Run):
             self._program_error = error
             raise RunError(str(error)) from error
 
+    def _runs_only_ours(self) -> bool:
+        return True  # It is the launch of one experiment.
+
     def _stop_server(self) -> None:
         server, self._server = self._server, None
         if server is not None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from symphony.engine import store, watch
+from symphony.engine import owners, store, watch
 from symphony.errors import SymphonyError
 
 # Clocks of one machine agree; the start of a process is known to a hundredth of a second.
@@ -26,6 +26,7 @@ class Lock:
     """One lock of a stack; no owner when its file holds none."""
 
     file: Path
+    of: store.StackName
     pid: int
     user: str
     host: str
@@ -54,6 +55,7 @@ def recover(project: str, stack: str) -> list[str]:
             notes.append(f"took away the lock that {who} left on {stack}: that process is gone")
         else:
             raise held(stack, lock)
+    owners.sweep(store.StackName(project, stack))
     return notes
 
 
@@ -71,7 +73,8 @@ def read(project: str, stack: str) -> list[Lock]:
         files = sorted(folder.glob("*.json"))
     except OSError:
         return []
-    return [lock for file in files if (lock := _read(file)) is not None]
+    name = store.StackName(project, stack)
+    return [lock for file in files if (lock := _read(file, name)) is not None]
 
 
 def is_dead(lock: Lock) -> bool:
@@ -82,23 +85,41 @@ def is_dead(lock: Lock) -> bool:
         return False
     if not watch.is_running(lock.pid):
         return True
+    same = owners.is_same(lock.of, lock.pid)
+    return _is_another(lock) if same is None else not same
+
+
+def _is_another(lock: Lock) -> bool:
+    """Whether the process of this number cannot be the owner, of which we noted nothing: a plain `pulumi`.
+
+    Times alone do not tell: with a clock put forward since, a living owner looks younger than its lock.
+    """
     started = _started(lock.pid)
-    return started is not None and started > lock.since + _SLACK
+    return started is not None and started > lock.since + _SLACK and _program(lock.pid) != "pulumi"
 
 
-def _read(file: Path) -> Lock | None:
+def _read(file: Path, of: store.StackName) -> Lock | None:
     try:
         text = file.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SymphonyError(f"a lock cannot be read: {error.strerror}", where=str(file)) from error
+        raise SymphonyError(
+            f"a lock cannot be read: {error.strerror}", where=str(file), remedy="Make that file yours"
+        ) from error
     try:
         raw: dict[str, Any] = json.loads(text)
         since = datetime.fromisoformat(raw["timestamp"]).timestamp()
-        return Lock(file, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
+        return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
     except (ValueError, KeyError, TypeError):
-        return Lock(file, 0, "", "", 0.0)
+        return Lock(file, of, 0, "", "", 0.0)
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _started(pid: int) -> float | None:

@@ -18,12 +18,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self, cast
 
-from symphony.engine import binary, environment, locks, prune, store, watch
+from symphony.engine import binary, checkpoints, environment, locks, owners, prune, store, watch
 from symphony.engine.events import Diagnostic, Event, Note, Reader, Summary
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
@@ -68,6 +69,8 @@ class Run:
         fetch_plugins: bool = False,
         deadline: float | None = None,
     ) -> None:
+        # Set by a caller who knows that the program makes more than experiments.
+        self.keep_checkpoints = False
         self.verb: Verb = verb
         self.workspace = workspace
         self.stack = stack
@@ -85,6 +88,7 @@ class Run:
         self._previous: dict[int, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._noted = ExitStack()
         self._notes: list[Note] = []
         self._began = time.monotonic()
 
@@ -93,6 +97,10 @@ class Run:
         """How the run ended; asking before it has is a bug of the caller."""
         assert self._outcome is not None, "the run has not ended"
         return self._outcome
+
+    @property
+    def _name(self) -> store.StackName:
+        return store.StackName(self.workspace.project, self.stack)
 
     def stop(self) -> None:
         """Ask the engine to stop; safe from any thread and from a signal handler. Asked twice: at once."""
@@ -106,12 +114,15 @@ class Run:
         store.prepare()
         if self.verb != "preview":
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
+        store.mend(self._name)
         env = environment.for_engine(
             engine,
             extra=self.extra,
             fetch_plugins=self._fetch_plugins,
             own_python=self.workspace.virtualenv is not None,
         )
+        if self._may_skip_checkpoints():
+            env.setdefault(checkpoints.VARIABLE, "true")
         self._take_signals()
         try:
             self._start(engine.pulumi, env)
@@ -148,6 +159,15 @@ class Run:
                 yield event
         self._finish(process)
 
+    def _may_skip_checkpoints(self) -> bool:
+        if self.verb == "preview" or self.keep_checkpoints or not store.is_files():
+            return False
+        return self._runs_only_ours() and checkpoints.holds_only_ours(self._name)
+
+    def _runs_only_ours(self) -> bool:
+        """Whether the program that runs can make nothing but experiments; a destroy or refresh runs none."""
+        return self.verb != "up" or checkpoints.is_dispatched(self.workspace, self.stack)
+
     def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
         self._reader = Reader()
         self._began = time.monotonic()
@@ -164,6 +184,8 @@ class Run:
             )
         except OSError as error:
             raise SymphonyError(f"pulumi does not start: {error.strerror}", where=str(pulumi)) from error
+        if self.verb != "preview":
+            self._noted.enter_context(owners.noted(self._name, self._process.pid))
         pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         self._watcher = subprocess.Popen(
             [sys.executable, "-I", "-S", watch.__file__, str(self._process.pid), *map(str, pipes)],
@@ -258,6 +280,7 @@ class Run:
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
+        self._noted.close()
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             try:

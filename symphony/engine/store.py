@@ -1,6 +1,7 @@
 """Reads the state of stacks, from the files of a file store directly; operations call it.
 
-Reading is safe beside a running engine, which replaces its files whole. Only the engine ever writes them.
+Reading is safe beside a running engine, which replaces its files whole. Only the engine writes them; what it
+left half written when killed is taken away here.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -107,6 +109,25 @@ def prepare() -> None:
         raise _unwritable(folder, error.strerror or str(error)) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unwritable(folder, "Permission denied")
+    _mend(root() / "meta.yaml")
+
+
+def mend(name: StackName) -> None:
+    """Make the state of a stack readable for the engine again after a kill in the middle of its writing."""
+    if is_files() and (file := _file(name)) is not None:
+        _mend(file)
+
+
+def _mend(file: Path) -> None:
+    """The engine can do without the note it keeps beside each file; over half a one it says EOF and ends."""
+    note = file.with_name(f"{file.name}.attrs")
+    try:
+        json.loads(note.read_bytes())
+    except ValueError:
+        with suppress(OSError):
+            note.unlink()
+    except OSError:
+        pass
 
 
 def names() -> list[StackName]:

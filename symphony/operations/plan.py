@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symphony.backends.interface import observer_of
-from symphony.engine import errors, workspace
+from symphony.engine import checkpoints, errors, workspace
+from symphony.engine.events import Started, Step
 from symphony.engine.run import Run
 from symphony.errors import UserError
 from symphony.operations import stacks, targets
@@ -17,7 +18,7 @@ from symphony.plan.changes import Change, changes
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and what it changes; `others` counts resources that are not processes of ours."""
+    """The plan of a stack and what it changes; others: the resources of the program that are not ours."""
 
     stack: str
     project: str
@@ -25,6 +26,7 @@ class Planned:
     changes: tuple[Change, ...]
     unused: tuple[str, ...]
     now: int
+    others: tuple[str, ...] = ()
 
     @property
     def world(self) -> str:
@@ -67,13 +69,21 @@ def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inb
     stacks.refuse_elsewhere(before, target.workspace)
     with targets.existing(target), inbox() as box:
         with make_run(target, box) as run:
-            for _ in run:
-                pass
+            others = dict.fromkeys(step.urn for step in _steps(run) if not _is_ours(step))
         handed = box.take()
         errors.check(run.outcome)
         if handed is None:
             raise no_experiment(target.name.stack)
-    return compared(target.name.stack, target.workspace, before, handed)
+    return replace(compared(target.name.stack, target.workspace, before, handed), others=tuple(others))
+
+
+def _steps(run: Run) -> Iterator[Step]:
+    return (event.step for event in run if isinstance(event, Started))
+
+
+def _is_ours(step: Step) -> bool:
+    state = step.new or step.old
+    return checkpoints.is_ours(step.type, state.inputs if state else {})
 
 
 def _project_run(target: targets.Target, box: Inbox) -> Run:

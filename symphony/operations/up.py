@@ -87,20 +87,25 @@ def _project_run(target: Target, box: Inbox) -> Run:
     )
 
 
-def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
+def up(
+    target: Target, make_run: MakeRun = _project_run, previewed: Planned | None = None
+) -> Iterator[UpEvent]:
     """Run the program, change the world, watch it come up; yields the plan, progress, then how it ended.
 
+    previewed: what a preview said of it just before.
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = stacks.read(target.name)
     stacks.refuse_elsewhere(before, target.workspace)
     patience = _patience(target)
     if make_run is _project_run and _could_empty(target, before):
-        plan_of(target)
+        previewed = plan_of(target)
     planned: Planned | None = None
     done: set[str] = set()
     with targets.existing(target), inbox() as box:
-        with make_run(target, box) as run:
+        run = make_run(target, box)
+        run.keep_checkpoints = previewed is not None and bool(previewed.others)
+        with run:
             for event in run:
                 if planned is None and (handed := box.take_new()) is not None:
                     planned = compared(target.name.stack, target.workspace, before, handed)

@@ -46,6 +46,8 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{folder / 'store'}",
             "PULUMI_CONFIG_PASSPHRASE": "bench",
             "PULUMI_PYTHON_CMD": sys.executable,
+            # As for a program of stacks/: one of any other form keeps its checkpoints.
+            "PULUMI_SKIP_CHECKPOINTS": "true",
             "PYTHONPATH": str(HERE),
         }
         engine = binary.require()

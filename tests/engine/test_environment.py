@@ -18,13 +18,14 @@ ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 
 def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     env = environment.for_engine(ENGINE)
-    assert env["PULUMI_SKIP_UPDATE_CHECK"] == env["PULUMI_SKIP_CHECKPOINTS"] == "true"
+    assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
+    assert "PULUMI_SKIP_CHECKPOINTS" not in env, "that is for a run to decide"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
     assert env["PULUMI_PYTHON_CMD"] == sys.executable
-    monkeypatch.setenv("PULUMI_SKIP_CHECKPOINTS", "false")
+    monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "false")
     monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
     env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
-    assert env["PULUMI_SKIP_CHECKPOINTS"] == "false"
+    assert env["PULUMI_SKIP_UPDATE_CHECK"] == "false"
     assert env["PULUMI_PYTHON_CMD"] == "/my/python"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "false"
     assert env["MINE"] == "1"
@@ -34,10 +35,9 @@ def test_a_projects_virtualenv_keeps_its_python() -> None:
     assert "PULUMI_PYTHON_CMD" not in environment.for_engine(ENGINE, own_python=True)
 
 
-def test_only_file_stores_skip_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     env = environment.for_engine(ENGINE)
-    assert "PULUMI_SKIP_CHECKPOINTS" not in env
     assert env["PULUMI_BACKEND_URL"] == "gs://bucket"
 
 

@@ -14,8 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from symphony.engine import locks, store
+from symphony.engine import locks, owners, store, workspace
+from symphony.engine.run import Run
+from symphony.engine.store import StackName
+from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
+from tests.engine.support import wait_for
 
 
 def lock(**changes: Any) -> Path:
@@ -104,3 +108,68 @@ def test_torn_lock(text: str) -> None:
     [note] = locks.recover("symphony", "rl")
     assert "an owner that it does not name" in note
     assert not file.exists()
+
+
+AN_HOUR_AGO = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat()
+
+
+def test_a_clock_put_forward_makes_no_owner_younger() -> None:
+    """The lock was written before the clock was put forward, so its owner seems to have begun after it."""
+    file = lock(timestamp=AN_HOUR_AGO)
+    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+        with pytest.raises(SymphonyError, match=f"pid {os.getpid()}"):
+            locks.recover("symphony", "rl")
+        assert file.exists()
+    assert len(locks.recover("symphony", "rl")) == 1, "without a note it is one that has the number again"
+
+
+def test_a_number_used_again_is_told_by_what_was_noted(own_home: Path) -> None:
+    """Also by another engine, at the same time of the clock."""
+    lock()
+    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+        (note,) = (each for each in (own_home / "runs").rglob("*") if each.is_file())
+        note.write_text(json.dumps(["1", "another boot"]))
+        assert len(locks.recover("symphony", "rl")) == 1
+
+
+def test_what_killed_runs_noted_is_swept(own_home: Path) -> None:
+    left = gone()
+    noted = owners.noted(StackName("symphony", "rl"), left)
+    noted.__enter__()
+    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+        locks.recover("symphony", "rl")
+        files = [each.name for each in (own_home / "runs").rglob("*") if each.is_file()]
+        assert [name.rpartition("-")[2] for name in files] == [str(os.getpid())]
+    assert not [each for each in (own_home / "runs").rglob("*") if each.is_file()]
+
+
+def test_a_plain_pulumi_is_not_judged_by_the_clock(tmp_path: Path) -> None:
+    program = tmp_path / "pulumi"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "60"])
+    try:
+        wait_for(lambda: psutil.Process(process.pid).name() == "pulumi", 5, "it runs")
+        file = lock(pid=process.pid, timestamp=AN_HOUR_AGO)
+        with pytest.raises(SymphonyError):
+            locks.recover("symphony", "rl")
+        assert file.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_second_run_takes_no_live_lock_after_a_clock_step(tiny: Workspace, tmp_path: Path) -> None:
+    """The real engine is in the middle of a run when the clock jumps, as its lock shows it."""
+    workspace.create_stack(tiny, "dev")
+    mark = tmp_path / "mark"
+    extra = {"TINY": f"Thing('x', sleep=3, mark={str(mark)!r})"}
+    with Run("up", tiny, "dev", extra=extra) as first:
+        wait_for(mark.exists, 30, "the first is in its middle")
+        (file,) = (store.root() / "locks").rglob("*.json")
+        file.write_text(json.dumps({**json.loads(file.read_text()), "timestamp": AN_HOUR_AGO}))
+        with pytest.raises(SymphonyError, match="is being changed by"), Run("up", tiny, "dev", extra=extra):
+            pass
+        assert file.exists()
+        list(first)
+    assert first.outcome.result == "succeeded"

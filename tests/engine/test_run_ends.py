@@ -164,3 +164,12 @@ def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> Non
     if won:
         assert {r.name for r in store.read(NAME).resources} >= {"slow"}
     assert locks.read("tiny", "dev") == []
+
+
+@pytest.mark.parametrize("torn", ["stacks/tiny/dev.json.attrs", "meta.yaml.attrs"])
+def test_a_note_that_a_killed_engine_left_half_written(run: Runner, torn: str) -> None:
+    assert run("up").outcome.result == "succeeded"
+    (store.root() / torn).write_text('{"user.cache')
+    assert run("preview").outcome.result == "succeeded"
+    (store.root() / torn).write_text("")
+    assert run("up").outcome.result == "succeeded"

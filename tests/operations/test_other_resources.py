@@ -1,0 +1,75 @@
+"""An experiment beside other resources of the user's: a run that is killed loses none of those."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+
+# A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
+BUCKETS = """
+import base64, os, pickle, shutil, uuid
+import pulumi
+from pulumi.dynamic import CreateResult, ResourceProvider
+
+class Buckets(ResourceProvider):
+    serialize_as_secret_always = False
+
+    def create(self, props):
+        name = uuid.uuid4().hex
+        os.makedirs(os.path.join(props["folder"], name))
+        return CreateResult(name, props)
+
+    def delete(self, id, props):
+        shutil.rmtree(os.path.join(props["folder"], id))
+
+class Bucket(pulumi.CustomResource):
+    def __init__(self, name, folder):
+        provider = base64.b64encode(pickle.dumps(Buckets())).decode()
+        props = {"folder": folder, "__provider": provider}
+        super().__init__("pulumi-python:dynamic/buckets:Bucket", name, props)
+"""
+PROGRAM = """
+from buckets import Bucket
+Bucket("data", %r)
+with Experiment() as e:
+    for i in range(60):
+        e.new_process(f"p-{i}", command=["sleep", "3600"])
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("dispatched", [False, True], ids=["program", "dispatcher"])
+def test_a_killed_engine_loses_no_bucket(desk: Desk, dispatched: bool) -> None:
+    buckets = desk.home.parent / "buckets"
+    buckets.mkdir()
+    (desk.folder / "buckets.py").write_text(BUCKETS)
+    if dispatched:
+        (desk.folder / "stacks").mkdir()
+        (desk.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
+    file = "stacks/rl.py" if dispatched else "__main__.py"
+    desk.write(PROGRAM % str(buckets), file)
+
+    process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+    wait_for(lambda: list(buckets.iterdir()) and len(desk.trees()) > 10, 60, "the bucket and some live", 0.0)
+    (engine,) = [each for each in psutil.Process(process.pid).children() if each.name() == "pulumi"]
+    os.kill(engine.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    again = desk.symphony("up", "rl", "-y")
+    assert "60 of 60 running" in again.out
+    assert len(list(buckets.iterdir())) == 1
+    assert len(desk.trees()) == 60
+    desk.symphony("delete", "rl", "-y")
+    assert list(buckets.iterdir()) == []
+    assert desk.trees() == {}
