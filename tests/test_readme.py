@@ -147,6 +147,17 @@ def test_the_settings_of_a_stack_can_be_committed() -> None:
     assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
 
 
+def test_settings_without_the_salt_do_for_whoever_has_the_stack(desk: Desk) -> None:
+    """What another person commits: the line is not theirs to write, and the engine writes it again."""
+    settings = "config:\n  numint:workers: '1'\n  numint:steps: '1000'\n"
+    file = desk.folder / "stacks" / "Pulumi.numint.yaml"
+    for command in ("up", "up", "delete"):
+        file.write_text(settings)
+        desk.symphony(command, "numint", "-y")
+        assert "numint:workers: " in file.read_text()
+    assert desk.trees() == {}
+
+
 def test_every_command_is_in_the_table() -> None:
     rows = re.findall(r"^\| (`symphony .*?) \|", TEXT, re.M)
     said = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)", row)}
