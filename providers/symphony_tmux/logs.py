@@ -17,6 +17,7 @@ from pathlib import Path
 LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?")
 # Marks are this far apart at least, so what came at a time can lie in the part before.
 RESOLUTION = 0.25
+BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,16 @@ def read(
 
     until: where a reader stands that will follow from there, so that nothing is read twice.
     """
-    parts = [part for file in (Path(f"{log}.1"), Path(log)) for part in _parts(file, until)]
-    if since:
-        parts = [part for part in parts if part.time + RESOLUTION > since]
-    return parts if tail is None else _tail(parts, tail)
+    found: list[Part] = []
+    for stretch in _stretches(log, until) if tail is None else _last(_stretches(log, until), tail):
+        found += _parts(stretch, since)
+    return found
+
+
+def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
+    """The last lines, not more bytes than the limit; reads only the end of the files."""
+    found = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
+    return found[-limit:]
 
 
 def index_size(log: Path | str) -> int:
@@ -149,36 +156,88 @@ def _inode(file: Path) -> int:
         return 0
 
 
-def _parts(file: Path, until: Position | None) -> Iterator[Part]:
-    try:
-        with file.open("rb") as opened:
-            is_last = until is not None and os.fstat(opened.fileno()).st_ino == until.inode
-            data = opened.read(until.offset) if until is not None and is_last else opened.read()
-    except OSError:
-        return
-    known = marks(file)
-    first = known[0].offset if known else len(data)
-    if first:
-        yield Part(0, 0, data[:first])
-    attempt = 0
-    for mark, following in zip_longest(known, known[1:]):
-        attempt = mark.number if mark.event in ("start", "again", "more") else attempt
-        part = data[mark.offset : following.offset if following else len(data)]
-        if part:
-            yield Part(mark.time, attempt, part)
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """From one offset to another in one file."""
+
+    file: Path
+    start: int
+    end: int
+
+    def data(self) -> bytes:
+        try:
+            with self.file.open("rb") as opened:
+                opened.seek(self.start)
+                return opened.read(self.end - self.start)
+        except OSError:
+            return b""
 
 
-def _tail(parts: list[Part], lines: int) -> list[Part]:
-    """A line may lie in several parts, so they are cut where it begins in the whole."""
-    whole = b"".join(part.data for part in parts).splitlines(keepends=True)
-    skipped = sum(map(len, whole[: max(0, len(whole) - lines)]))
-    found: list[Part] = []
-    for part in parts:
-        kept = part.data[skipped:]
-        skipped = max(0, skipped - len(part.data))
-        if kept:
-            found.append(replace(part, data=kept))
+def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:
+    """Both files as they are now, the older first, up to where a reader stands."""
+    found: list[_Stretch] = []
+    for file in (Path(f"{log}.1"), Path(log)):
+        try:
+            facts = file.stat()
+        except OSError:
+            continue
+        is_last = until is not None and facts.st_ino == until.inode
+        found.append(_Stretch(file, 0, until.offset if until is not None and is_last else facts.st_size))
+        if is_last:
+            break
     return found
+
+
+def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> list[_Stretch]:
+    """The ends of them that hold so many lines, found from behind; a line may begin in the older file.
+
+    limit: after about so many bytes the search ends.
+    """
+    breaks, seen = lines, 0
+    found: list[_Stretch] = []
+    for stretch in reversed(stretches):
+        at = stretch.end
+        while at > stretch.start and (limit is None or seen < limit):
+            begin = max(stretch.start, at - BLOCK)
+            data = _Stretch(stretch.file, begin, at).data()
+            # The break behind the last line ends it, it begins none.
+            breaks += 1 if not seen and data.endswith(b"\n") else 0
+            seen += at - begin
+            if (there := data.count(b"\n")) >= breaks:
+                start = begin + _nth_from_behind(data, breaks)
+                return [replace(stretch, start=start), *found]
+            breaks, at = breaks - there, begin
+        found.insert(0, replace(stretch, start=at))
+    return found
+
+
+def _nth_from_behind(data: bytes, number: int) -> int:
+    """The offset behind the line break with this number, counted from the end; 0 is the end."""
+    at = len(data) + 1
+    for _ in range(number):
+        at = data.rindex(b"\n", 0, at - 1) + 1
+    return min(at, len(data))
+
+
+def _parts(stretch: _Stretch, since: float) -> Iterator[Part]:
+    """What of a stretch came since then, cut where the index has a mark."""
+    known = marks(stretch.file)
+    cuts = [Mark(0, 0), *known] if not known or known[0].offset else known
+    wanted: list[tuple[Mark, int, int, int]] = []
+    attempt = 0
+    for mark, following in zip_longest(cuts, cuts[1:]):
+        attempt = mark.number if mark.event in ("start", "again", "more") else attempt
+        begin = max(mark.offset, stretch.start)
+        end = min(following.offset, stretch.end) if following else stretch.end
+        if begin < end and (not since or mark.time + RESOLUTION > since):
+            wanted.append((mark, attempt, begin, end))
+    if not wanted:
+        return
+    first = wanted[0][2]
+    data = replace(stretch, start=first).data()
+    for mark, of_attempt, begin, end in wanted:
+        if part := data[begin - first : end - first]:
+            yield Part(mark.time, of_attempt, part)
 
 
 def _mark(match: re.Match[bytes]) -> Mark:

@@ -43,8 +43,7 @@ def merged(
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """The last lines of a log that say something."""
-    reader = _Reader("", {"log": log})
-    lines = [line.text.strip() for part in files.read(log, tail=count) for line in reader.lines(part)]
+    lines = [_shown(line).strip() for line in files.last(log, count).split(b"\n")]
     return tuple(line for line in lines if line)
 
 
@@ -108,9 +107,7 @@ class _Reader:
         return [self._line(line, part.time) for line in whole]
 
     def _line(self, raw: bytes, moment: float) -> LogLine:
-        # What a progress bar overwrote with a carriage return is gone on a terminal too.
-        text = raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-        return LogLine(self.path, _ESCAPES.sub("", text), moment or None)
+        return LogLine(self.path, _shown(raw), moment or None)
 
     def _ends(self) -> list[LogLine]:
         """How attempts ended, each told once; the index is only read again when it grew."""
@@ -122,6 +119,11 @@ class _Reader:
         fresh = [mark for mark in ended if mark not in self._told]
         self._told.update(fresh)
         return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in fresh]
+
+
+def _shown(raw: bytes) -> str:
+    """A line as it stands on a terminal: what a progress bar overwrote is gone there too."""
+    return _ESCAPES.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
 
 
 def how(mark: Mark) -> str:

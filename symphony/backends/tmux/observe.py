@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from symphony_tmux.observe import Condition
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _LONGEST = 120
+_GRACE = 5.0
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -121,6 +122,23 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
 
 def hasten(recorded: Recorded) -> None:
     """A session ends with all its windows at once."""
+
+
+def end_undeclared(owner: str, declared: Collection[str]) -> int:
+    """End what a killed run started and the state never learned of; how many that were.
+
+    The provider leaves to the engine what was declared before: it cannot know that the state lost it.
+    """
+    from symphony_tmux import owners, windows
+    from symphony_tmux.world import World
+
+    ended = 0
+    for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+        world = World()
+        for path in sorted(world.paths(server, owner) - {*declared}):
+            windows.take_down_stray(server, owner, path, _GRACE, world)
+            ended += 1
+    return ended
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.tmux.logs import last_lines
 from symphony_tmux import logs, names
 
 
@@ -144,3 +145,54 @@ def test_follow_from_the_end_shows_only_what_is_new(tmp_path: Path) -> None:
     part = next(reader)
     assert part is not None
     assert part.data == b"new\n"
+
+
+def _bytes_read() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name in ("log.1", "log"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(100_000_000)
+            file.seek(0, 2)
+            file.write(b"\none\r\ntwo\r\nthree")
+    before = _bytes_read()
+    assert logs.last(log, 2) == b"two\r\nthree"
+    assert last_lines(str(log), 3) == ("one", "two", "three")
+    assert _text(logs.read(log, tail=2)) == b"two\r\nthree"
+    # One line of a hundred megabytes: its end will do.
+    assert len(logs.last(log, 5)) == 1 << 16
+    assert _bytes_read() - before < 2_000_000
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("text", [b"a\nbb\nccc\n", b"a\nbb\nccc", b"\n\n\n", b"x", b"", b"a\r1\r2\nb\n"])
+def test_tail_whatever_the_cuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, text: bytes
+) -> None:
+    """Wherever blocks and the two files are cut, the last lines are those of the whole."""
+    monkeypatch.setattr(logs, "BLOCK", block)
+    lines = [line + b"\n" for line in text.split(b"\n")[:-1]] + [text.split(b"\n")[-1]] * bool(
+        text.split(b"\n")[-1]
+    )
+    for cut in range(len(text) + 1):
+        (tmp_path / "log.1").write_bytes(text[:cut])
+        (tmp_path / "log").write_bytes(text[cut:])
+        for count in range(5):
+            wanted = b"".join(lines[len(lines) - count :] if count < len(lines) else lines)
+            assert _text(logs.read(tmp_path / "log", tail=count)) == wanted
+            assert logs.last(tmp_path / "log", count) == wanted
+
+
+def test_a_log_that_moves_while_it_is_read_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"old\n")
+    position = logs.end(log)
+    log.rename(tmp_path / "log.1")
+    log.write_bytes(b"new\n")
+    assert _text(logs.read(log, until=position)) == b"old\n"
+    reader = logs.follow(log, position, pause=0)
+    seen = [part.data for part in (next(reader), next(reader)) if part]
+    assert seen == [b"new\n"]
