@@ -1,10 +1,12 @@
 """What a process owns of ZeroMQ: one context, made on first use and again after a fork, closed at exit.
 Sockets call it.
 
-At exit loops are stopped, what is unsent gets up to a second, and nothing blocks the interpreter longer.
+At exit loops are stopped, what is unsent or unacknowledged gets up to a second in all, and nothing blocks the
+interpreter for more than two.
 """
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -14,7 +16,11 @@ from typing import Any
 
 import zmq
 
-EXIT_LINGER_MS = 1000
+log = logging.getLogger("caraml")
+
+EXIT_LINGER_MS = 800
+_EXIT = 1.8
+_STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # what each must have ended by, seconds after the exit began
 PARENT_CHECK = 0.5
 _MAX_SOCKETS = 65536
 
@@ -47,7 +53,7 @@ def closing() -> bool:
 
 def close_at_exit(resource: Any) -> None:
     """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the
-    sentry, which closing needs).
+    sentry, which closing needs); again, in turn with the others, while it returns True and there is time.
     """
     _at_exit.add(resource)
 
@@ -75,24 +81,39 @@ def end_with_parent() -> None:
 
 
 def _forget() -> None:
+    global _lock, _at_exit
+    _lock = threading.Lock()  # another thread may have held the old one when we were forked
     _State.context = None
     for forget in _after_fork:
         forget()
-    _at_exit.clear()
+    _at_exit = weakref.WeakSet()
 
 
 @atexit.register
 def _close() -> None:  # pyright: ignore[reportUnusedFunction]
     _State.closing = True
-    for stage in (1, 2, 3):
-        for resource in list(_at_exit):
-            resource.at_exit(stage)
+    begin = time.monotonic()
+    for stage, until in _STAGES:
+        busy = list(_at_exit)
+        while busy := [resource for resource in busy if _told(resource, stage)]:
+            if time.monotonic() - begin > until:
+                break
+            time.sleep(0.001)
     if _State.context is not None and _State.pid == os.getpid() and not _State.context.closed:
         ending = threading.Thread(target=_State.context.destroy, args=(EXIT_LINGER_MS,), daemon=True)
         if not any(resource.in_use() for resource in list(_at_exit)):
             ending.start()
-            ending.join(1.5)
+            ending.join(max(0.1, _EXIT - (time.monotonic() - begin)))
         _never_freed.append(_State.context)
+
+
+def _told(resource: Any, stage: int) -> bool:
+    """Whether the resource asks to be called again; one that fails takes no other's chance to end."""
+    try:
+        return bool(resource.at_exit(stage))
+    except Exception:
+        log.exception("%r could not end its work before the exit", resource)
+        return False
 
 
 _never_freed: list[Any] = []

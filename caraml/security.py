@@ -4,10 +4,13 @@ it.
 A key folder holds `server.public`, `server.secret`, for each client `NAME.public` and `NAME.secret`, and
 `allowed`: the public keys of the clients that may connect, one a line. `python -m caraml.keys` makes it. A
 binding socket with `keys=folder` is the server and admits the allowed; a connecting one is the client
-`client` (or, `keys=folder:NAME`, another). Secrets readable by anybody but their owner are refused.
+`client` (or, `keys=folder:NAME`, another). Secrets readable by anybody but their owner are refused, and so is
+a list or a folder that somebody else may write.
 """
 
 import itertools
+import logging
+import os
 import stat
 import weakref
 from pathlib import Path
@@ -16,7 +19,9 @@ from typing import Any
 import zmq
 from zmq.utils import z85
 
-from caraml.errors import KeyFileError
+from caraml.errors import CaramlError, KeyFileError
+
+log = logging.getLogger("caraml")
 
 NULL_DOMAIN = b"caraml"
 DEFAULT_CLIENT = "client"
@@ -58,11 +63,14 @@ class Keys:
         """
         path = self.folder / ALLOWED
         try:
-            changed = path.stat().st_mtime_ns
+            _refuse_writable(self.folder)
+            changed = _refuse_writable(path).st_mtime_ns
             if changed != self._read_at:
-                words = (line.split()[:1] for line in path.read_text().splitlines())
-                self._allowed = frozenset(word[0].encode() for word in words if word and len(word[0]) == 40)
+                words = (line.split()[:1] for line in path.read_bytes().splitlines())
+                self._allowed = frozenset(word[0] for word in words if word and len(word[0]) == 40)
                 self._read_at = changed
+        except KeyFileError:
+            raise
         except OSError as error:
             raise KeyFileError(
                 f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it"
@@ -71,7 +79,7 @@ class Keys:
 
     def _read(self, path: Path) -> bytes:
         try:
-            key = path.read_text().strip().encode()
+            key = path.read_bytes().strip()
         except OSError as error:
             raise KeyFileError(
                 f"{path}: {error.strerror}; python -m caraml.keys {self.folder} makes it"
@@ -79,6 +87,17 @@ class Keys:
         if len(key) != 40:
             raise KeyFileError(f"{path} is not a key: {len(key)} characters, not 40")
         return key
+
+
+def _refuse_writable(path: Path) -> os.stat_result:
+    """Raises KeyFileError for a file or folder in which somebody else may change who is allowed."""
+    found = path.stat()
+    kept = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # what is in it stays its owner's
+    if found.st_mode & 0o022 and not kept:
+        raise KeyFileError(f"{path} can be written by others; chmod go-w {path}")
+    if found.st_uid not in (0, os.geteuid()):
+        raise KeyFileError(f"{path} belongs to user {found.st_uid}; it must be yours or root's")
+    return found
 
 
 class Gate:
@@ -115,7 +134,8 @@ class Gate:
         if keys is not None:
             try:
                 admitted = mechanism == b"CURVE" and z85.encode(credentials[0]) in keys.allowed()
-            except (KeyFileError, IndexError):
+            except (CaramlError, OSError, ValueError, IndexError) as error:
+                log.warning("nobody is let in: %s", error)
                 admitted = False
         code, text = (b"200", b"OK") if admitted else (b"400", b"key not allowed")
         return [version, request_id, code, text, b"", b""]

@@ -50,6 +50,7 @@ class Link:
         "fault",
         "lost",
         "made",
+        "news",
         "shaking",
         "unexplained",
     )
@@ -61,6 +62,7 @@ class Link:
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
         self.denied_count = 0
         self.lost = 0
+        self.news = 0  # changes with `lost` and `fault`: one look tells that there is something to look at
         self.made = 0
         self.unexplained = 0
         self.shaking: dict[int, None] = {}
@@ -79,6 +81,7 @@ class Link:
                 self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
             else:
                 self.lost += 1
+                self.news += 1
         elif event in _REFUSALS:
             self._settle_oldest()
             self._refused(event)
@@ -100,6 +103,7 @@ class Link:
         self.unexplained += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
         if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained > _PATIENCE:
             self.fault = error
+            self.news += 1
 
 
 class Sentry:
@@ -180,7 +184,7 @@ class Sentry:
         verb, detail = self._watched[raw]
         try:
             if verb == "zap":
-                raw.send_multipart(detail.answer(raw.recv_multipart()))
+                raw.send_multipart(detail.answer(raw.recv_multipart(zmq.NOBLOCK)))
                 return
             event, value = _event.unpack(raw.recv_multipart(zmq.NOBLOCK)[0])
         except (zmq.ZMQError, ValueError, IndexError, struct.error):

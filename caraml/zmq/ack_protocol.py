@@ -5,6 +5,10 @@ Every message's first frame begins with a Head. The sender numbers its messages 
 the receiver takes them in that order only, and says how far it got: `received` (resend from after it) and
 `finished` (forget up to it). A number of the whole sender (`identifier`) marks a message that is given to
 another receiver.
+
+A WELCOME's head is followed by a NAME_BYTES name of the receiver: another name on the same connection is a
+receiver that does not know what the former one was given. A READY that names a session is a receiver that
+connected anew: what it had finished of that session is not sent again.
 """
 
 import struct
@@ -19,19 +23,21 @@ HELLO, DATA, WELCOME, ACK, READY = range(17, 22)
 REDELIVERED, DETACHED = 1, 2
 
 _head = struct.Struct("<BBHIQQQQQ")
+_flags = struct.Struct("<H")
+_FLAGS_AT = 2
 HEAD_BYTES = _head.size
+NAME_BYTES = 8
 _unpack = _head.unpack_from
 _pack = _head.pack
 
 
 class Head(NamedTuple):
     """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA,
-    lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK. `count` is the flags of
-    DATA; of WELCOME
-    and ACK the messages that may be on their way, and `window_bytes` their bytes. `asked` of HELLO is the
-    last sequence sent before it, and comes back in the WELCOME: what is missing up to there is lost, what was
-    sent after may be on
-    its way still."""
+    lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK, finished of READY.
+    `count` is the flags of DATA; of WELCOME and ACK the messages that may be on their way, and `window_bytes`
+    their bytes. `asked` of HELLO is the last sequence sent before it, and comes back in the WELCOME: what is
+    missing up to there is lost, what was sent after may be on its way still.
+    """
 
     magic: int
     kind: int
@@ -101,12 +107,14 @@ class Window:
         "moved_at",
         "next_sequence",
         "peer",
+        "receiver",
         "sender",
         "unfinished",
     )
 
     def __init__(self, peer: bytes, sender: int, connection: int) -> None:
         self.peer = peer
+        self.receiver = b""
         self.sender = sender
         self.connection = connection
         self.next_sequence = 1
@@ -141,6 +149,12 @@ class Window:
         self.in_flight += nbytes
         return frames
 
+    def given_before(self) -> None:
+        """Mark what is unfinished as given to a receiver that died."""
+        self.unfinished = deque(
+            message._replace(frames=_marked(message.frames)) for message in self.unfinished
+        )
+
     def finish(self, finished: int) -> None:
         """Forget what the receiver is through with."""
         unfinished = self.unfinished
@@ -155,6 +169,13 @@ def _frames(head: bytes, payload: Any) -> tuple[Any, int]:
     if type(payload) is bytes:
         return Parts((head, payload)), len(payload) + HEAD_BYTES
     return Parts((head + payload[0], *payload[1:])), HEAD_BYTES + sum(map(size, payload))
+
+
+def _marked(frames: Any) -> Any:
+    if type(frames) is not bytes:
+        return Parts((_marked(frames[0]), *frames[1:]))
+    (flags,) = _flags.unpack_from(frames, _FLAGS_AT)
+    return frames[:_FLAGS_AT] + _flags.pack(flags | REDELIVERED) + frames[_FLAGS_AT + _flags.size :]
 
 
 def payload_of(message: Unacknowledged) -> tuple[Any, int]:

@@ -36,7 +36,7 @@ class Loop:
 
     def start(self, blocking: bool) -> threading.Thread | None:
         """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs
-        already.
+        already; when it runs here, also what ends it that nobody asked for.
         """
         if self.running:
             raise RuntimeError("loop is already running")
@@ -66,6 +66,8 @@ class Loop:
             except ZmqTimeoutError:
                 continue
             except (ClosedError, ForkedError):
+                if blocking and not self._stopped and not process.closing():
+                    raise
                 return
             except Exception:
                 if blocking:
@@ -73,10 +75,11 @@ class Loop:
                 log.exception("a loop's message could not be handled")
                 time.sleep(TICK)
 
-    def at_exit(self, stage: int) -> None:
-        """Stop and wait, but never long."""
+    def at_exit(self, stage: int) -> bool:
+        """Stop; True to be called again while the thread still runs."""
         if stage == 1:
-            self.join(4 * TICK)
+            self.join(TICK / 10)
+        return stage == 1 and self.running
 
     def in_use(self) -> bool:
         """Whether the thread is still running."""

@@ -27,11 +27,18 @@ class LoopingEndpoint(Endpoint):
         """Call `handler(message)` for every message, here (`blocking`) or in a thread, which is returned.
 
         The thread is a daemon: join it for a program that does nothing else. What a handler raises is logged
-        and counted, and the loop goes on. Raises RuntimeError when it runs already.
+        and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
         """
-        if self._loop is None or not self._loop.running:
+        if not self._looping():
+            self._wire.enter()  # raises here what the thread could tell nobody
+            self._wire.leave()
+        if self._loop is None or not self._looping():
             self._loop = Loop(lambda timeout: self._handle(handler, self.recv(timeout)))
         return self._loop.start(blocking)
+
+    def _looping(self) -> bool:
+        """Whether the loop's thread is alive."""
+        return self._loop is not None and self._loop.running
 
     def stop(self) -> None:
         """End the loop, after the message in hand; from any thread, the handler's included."""

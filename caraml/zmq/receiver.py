@@ -5,16 +5,18 @@ With `finish='processed'`, when the next `recv` is called (or the loop's handler
 in between leaves it to another one.
 """
 
+import secrets
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Literal, Unpack
 
 import zmq
 
 from caraml import serializers
 from caraml.codec.parts import MAGIC, Inline
-from caraml.errors import MalformedMessageError
+from caraml.errors import MalformedMessageError, ZmqTimeoutError
 from caraml.zmq.ack_protocol import (
     ACK,
     DATA,
@@ -22,6 +24,7 @@ from caraml.zmq.ack_protocol import (
     EVERYTHING,
     HEAD_BYTES,
     HELLO,
+    NAME_BYTES,
     READY,
     REDELIVERED,
     WELCOME,
@@ -41,6 +44,9 @@ WINDOW_BYTES = 16 << 20
 _AT_ONCE = range(64)
 _NOBLOCK = int(zmq.NOBLOCK)
 _SESSIONS = 4096
+_KEEP_UP = 0.05  # seconds between acknowledgements while what was fetched is given
+_SPARE = 1000  # messages over the window, such as those that ask how far we are
+_NOBODY = 0, 0
 
 
 class _Session:
@@ -89,28 +95,38 @@ class ZmqReceiver(LoopingEndpoint):
         self._last: _Session | None = None
         self._in_hand: tuple[_Session, int] | None = None
         self._owed: dict[tuple[int, int], _Session] = {}
+        self._by_peer: dict[bytes, _Session] = {}
+        self._name = secrets.token_bytes(NAME_BYTES)
         self._made = -1
+        self._due = 0.0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._decode = serializers.decoder(deserializer, self.socket)
         self._raw = deserializer is None
         if not bind:
+            self._wire.enter()
             self._introduce()
+            self._wire.leave()
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        raw.set_hwm(0)  # the windows bound what comes; a high-water mark would stall heartbeats
+        # over what the window lets a sender send: a mark that is reached stalls heartbeats
+        raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE
         raw.linger = 1000
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next message. Raises ZmqTimeoutError, AuthenticationError."""
         self._wire.enter()
+        deadline = 0.0
         try:
             if self._in_hand is not None:
                 self._finish_in_hand()
+            if self._owed and monotonic() >= self._due:
+                self._keep_up()
             while True:
-                while not self._queue:
-                    self._acknowledge()
-                    self._fill(timeout)
+                if not self._queue:
+                    timeout = self._wire.timeout if timeout is None else timeout
+                    deadline = deadline or monotonic() + timeout
+                    self._fill(timeout, deadline)
                 session, sequence, identifier, flags, frame, rest = self._queue.popleft()
                 try:
                     data = frame if type(frame) is bytes else self._decode(frame, rest)
@@ -171,21 +187,50 @@ class ZmqReceiver(LoopingEndpoint):
         session.acknowledged = session.finished
         if session.peer:
             self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
-        self._wire.send_part(head, 0, True, 0)
+        self._wire.send_part(head + self._name if kind == WELCOME else head, 0, True, 0)
 
     def _introduce(self) -> None:
+        """Say to a binding sender that we are here, and how far we had come on a former connection."""
         self._made = self._wire.link.made
-        self._wire.enter()
-        try:
-            self._wire.send_part(pack_head(READY, (0, 0)), 0, True, 0)
-        finally:
-            self._wire.leave()
+        session = self._by_peer.get(b"")
+        key, finished = (session.key, session.finished) if session is not None else (_NOBODY, 0)
+        self._wire.send_part(pack_head(READY, key, finished), 0, True, 0)
 
-    def _fill(self, timeout: float | None) -> None:
-        """Wait for one message, and take in what has come with it."""
+    def _keep_up(self) -> None:
+        """While what was fetched is given slowly: tell the senders how far we are, and hear what they ask."""
+        self._acknowledge()
+        if len(self._queue) < self._window[0]:
+            try:
+                self._drain()
+            except MalformedMessageError as error:
+                self._reject(error)
+        self._due = monotonic() + _KEEP_UP
+
+    def _fill(self, timeout: float, deadline: float) -> None:
+        """Wait for one message, and take in what has come with it. One deadline, whatever else comes."""
         wire = self._wire
-        frame, rest = wire.receive(timeout, "a message")
-        self._take(frame, rest)
+        left = timeout
+        while True:
+            self._acknowledge()
+            try:
+                wait = wire.slice_ms / 1000
+                self._take(*wire.receive(min(left, wait) if timeout >= 0 else wait, "a message"))
+                self._drain()
+            except MalformedMessageError as error:
+                self._reject(error)
+            except ZmqTimeoutError:
+                if not self._bind and self._made != wire.link.made:
+                    self._introduce()  # nothing of the former connection is left to read
+            if self._queue:
+                self._due = monotonic() + _KEEP_UP
+                return
+            left = max(0.0, deadline - monotonic())
+            if left == 0.0 <= timeout:
+                raise wire.late("a message", timeout)
+
+    def _drain(self) -> None:
+        """Take in what has come, up to a bound. Raises MalformedMessageError."""
+        wire = self._wire
         receive = wire.receive_part
         try:
             for _ in _AT_ONCE:
@@ -262,11 +307,27 @@ class ZmqReceiver(LoopingEndpoint):
 
     def _welcome(self, session: _Session | None, head: Head, peer: bytes) -> None:
         if session is None:
-            if len(self._sessions) >= _SESSIONS:
-                self._sessions.popitem(last=False)
-            session = self._sessions[head.session] = _Session(head.session, peer, head.first - 1)
-            self._last = None
-        session.peer = peer
+            session = self._new_session(head, peer)
+        if session.peer != peer:  # it comes over another connection now
+            self._forget(self._by_peer.get(peer))
+            self._by_peer.pop(session.peer, None)
+            session.peer = peer
+            self._by_peer[peer] = session
         self._sessions.move_to_end(head.session)
         session.gap = False
         self._answer(session, WELCOME, head.asked)
+
+    def _new_session(self, head: Head, peer: bytes) -> _Session:
+        """A session that takes the place of its connection's former one, so that nobody can have them all."""
+        self._forget(self._by_peer.get(peer))
+        if len(self._sessions) >= _SESSIONS:
+            self._forget(next(iter(self._sessions.values())))
+        session = _Session(head.session, peer, head.first - 1)
+        self._sessions[head.session] = self._by_peer[peer] = session
+        return session
+
+    def _forget(self, session: _Session | None) -> None:
+        self._last = None
+        if session is not None:
+            del self._sessions[session.key]
+            self._by_peer.pop(session.peer, None)

@@ -12,17 +12,24 @@ True
 >>> receiver.close()
 
 **Promise.** Every message that `send` took is kept until a receiver acknowledged it, and sent again when a
-  connection
-or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the death of one
-(what is given again says so: `receiver.redelivered`, and keeps its `receiver.identifier`). Up to `window`
-messages are on their way at once: `send` returns before the acknowledgement. `flush` waits for all; `close`
-returns True only when all were acknowledged. A sender that dies takes what is unacknowledged with it.
+connection or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the
+death of one (what may have been given before says so: `receiver.redelivered`, and keeps its
+`receiver.identifier`). Up to `window` messages are on their way at once: `send` returns before the
+acknowledgement. `flush` waits for all; `close` returns True only when all were acknowledged; leaving a
+`with` block or the program with some unacknowledged logs a warning that says how many. A sender that dies
+takes what is unacknowledged with it.
+
+No thread works in the background: that a connection was lost is noticed, and what was on its way is sent
+again, inside `send`, `flush` and `close` only. Call `flush` before you wait for anything else, such as an
+answer.
 
 A connecting sender has one receiver; a binding one gives each message to the connected receiver with most
 room, and what a dead receiver had not finished to the others.
 """
 
+import contextlib
 import itertools
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -33,14 +40,23 @@ import zmq
 
 from caraml import process, serializers
 from caraml.codec.parts import Parts, size
-from caraml.errors import ClosedError, MessageTooLargeError, SocketError, ZmqTimeoutError
+from caraml.errors import (
+    ClosedError,
+    MalformedMessageError,
+    MessageTooLargeError,
+    SocketError,
+    ZmqTimeoutError,
+)
 from caraml.zmq.ack_protocol import (
     DETACHED,
+    HEAD_BYTES,
     HELLO,
+    NAME_BYTES,
     READY,
     REDELIVERED,
     WELCOME,
     Head,
+    Unacknowledged,
     Window,
     pack_head,
     payload_of,
@@ -50,10 +66,15 @@ from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.wire import ZERO_COPY
 
+log = logging.getLogger("caraml")
+
 HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
 CLOSE_TIMEOUT = 10.0
+_EXIT_TURN = 0.05
 _READ_EVERY = 32
+_MOST_UNREAD = 1 << 16  # more than the acknowledgements of one window
+_MOST_BYTES = 1 << 10  # receivers say little; a handshake with keys is longer than any of it
 
 
 class ZmqSender(Endpoint):
@@ -79,17 +100,19 @@ class ZmqSender(Endpoint):
         self._connections = itertools.count(1)
         self._identifiers = itertools.count(1)
         self._windows: dict[bytes, Window] = {}
-        self._orphans: list[tuple[int, Any, int]] = []
+        self._orphans: list[tuple[int, Unacknowledged]] = []  # with the connection each was sent over
         self._unread = 0
-        self._lost = 0
+        self._news = 0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
+        self._most = self.socket.limits.message_bytes - HEAD_BYTES
         if not bind:
             self._greet(b"")
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        raw.set_hwm(0)  # the window bounds what is on its way; a high-water mark would stall heartbeats
+        raw.sndhwm = 0  # the window bounds what is on its way; a high-water mark would stall heartbeats
+        raw.rcvhwm, raw.maxmsgsize = _MOST_UNREAD, _MOST_BYTES
         raw.linger = 0
         if self._bind:
             raw.router_mandatory = True
@@ -107,14 +130,16 @@ class ZmqSender(Endpoint):
         else:
             payload = self._owned(payload)
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
-        if nbytes > self.socket.limits.message_bytes:
-            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes")
+            if isinstance(payload, Parts) and len(payload) >= self.socket.limits.parts:
+                raise MessageTooLargeError(f"{self.address}: {len(payload)} parts, over Limits.parts")
+        if nbytes > self._most:
+            raise MessageTooLargeError(f"{self.address}: {nbytes} bytes, over Limits.message_bytes")
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
         wire.enter()
         try:
             self._unread += 1
-            if self._unread >= _READ_EVERY or wire.link.fault is not None:
+            if self._unread >= _READ_EVERY or wire.link.news != self._news:
                 self._read()
             if timeout >= 0:
                 self._refuse_if_stalled(timeout)
@@ -153,11 +178,25 @@ class ZmqSender(Endpoint):
         self._wire.close(0)
         return delivered
 
-    def at_exit(self, stage: int) -> None:
-        """Give what is unacknowledged a moment."""
-        if stage == 1 and self._wire.link.fault is None and not self._wire.in_use():
-            self._wire.exiting = True
-            self.close(process.EXIT_LINGER_MS / 1000)
+    def __exit__(self, *_: object) -> None:
+        if not self.close():
+            self._warn_of_loss()
+
+    def at_exit(self, stage: int) -> bool:
+        """Give what is unacknowledged a moment; True to be given another."""
+        if stage == 2 and self._wire.exiting and self.unacknowledged:
+            self._warn_of_loss()
+        if stage != 1 or self.socket.unwrap().closed:
+            return False
+        self._wire.exiting = True
+        if self._wire.link.fault is not None or not self._wire.turns:
+            return False
+        with contextlib.suppress(ZmqTimeoutError):
+            self.flush(_EXIT_TURN)
+        return self.unacknowledged > 0
+
+    def _warn_of_loss(self) -> None:
+        log.warning("%s: closed with %d messages unacknowledged", self.address, self.unacknowledged)
 
     def in_use(self) -> bool:
         """Nothing of its own: the wire says so."""
@@ -196,6 +235,8 @@ class ZmqSender(Endpoint):
             frame, rest = self._wire.receive(min(left, self._wire.slice_ms / 1000), waited_for)
         except ZmqTimeoutError:
             self._after_silence()
+        except MalformedMessageError as error:
+            self._reject(error)
         else:
             self._take(frame, rest)
         self._read()
@@ -213,27 +254,55 @@ class ZmqSender(Endpoint):
         self._unread = 0
         wire = self._wire
         while (frame := wire.receive_now()) is not None:
-            self._take(frame, wire.rest() if frame.more else [])
+            try:
+                self._take(frame, wire.rest() if frame.more else [])
+            except MalformedMessageError as error:
+                self._reject(error)
         if wire.link.fault is not None:
             raise wire.link.fault
-        if wire.link.lost != self._lost:
-            self._lost = wire.link.lost
-            if not self._bind:
-                self._greet(b"")
+        if wire.link.news != self._news:
+            self._news = wire.link.news
+            for window in list(self._windows.values()):
+                if window.unfinished or not self._bind:
+                    self._greet(window.peer)
 
     def _take(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
-        peer, head = b"", read_head(frame.buffer)
+        peer = b""
         if self._bind:
             if not rest:
-                return
-            peer, head = frame.bytes, read_head(rest[0].buffer)
+                raise MalformedMessageError("an empty message")
+            peer, frame = frame.bytes, rest[0]
+        head = read_head(frame.buffer)
         if head is None:
-            self.rejected += 1
-        elif head.kind == READY:
-            if peer not in self._windows:
-                self._greet(peer)
+            raise MalformedMessageError("not a message of a ZmqReceiver")
+        if head.kind == READY:
+            self._met(peer, head)
         elif (window := self._windows.get(peer)) is not None and head.session == window.session:
+            if head.kind == WELCOME:
+                self._welcomed(window, frame.bytes[HEAD_BYTES : HEAD_BYTES + NAME_BYTES])
             self._heard(window, head)
+
+    def _met(self, peer: bytes, head: Head) -> None:
+        """A receiver connected; it may have had another connection before, and finished some of it."""
+        if peer in self._windows or not self._bind:
+            return
+        self._greet(peer)
+        if head.sender != self._sender:
+            return
+        for window in list(self._windows.values()):
+            if window.connection == head.connection:
+                window.finish(head.first)
+                self._bury(window)
+        self._orphans = [
+            (connection, message)
+            for connection, message in self._orphans
+            if connection != head.connection or message.sequence > head.first
+        ]
+
+    def _welcomed(self, window: Window, receiver: bytes) -> None:
+        if window.receiver not in (b"", receiver):
+            window.given_before()
+        window.receiver = receiver
 
     def _heard(self, window: Window, head: Head) -> None:
         window.finish(head.second)
@@ -282,18 +351,23 @@ class ZmqSender(Endpoint):
     def _bury(self, window: Window) -> None:
         """A receiver is gone: what it had not finished goes to the others."""
         if self._windows.pop(window.peer, None) is not None:
-            self._orphans += [(message.identifier, *payload_of(message)) for message in window.unfinished]
+            self._orphans += [(window.connection, message) for message in window.unfinished]
+            self._orphans.sort(key=_identifier)
             self._rehome()
 
     def _rehome(self) -> None:
         while self._orphans:
-            identifier, payload, flags = self._orphans[0]
-            nbytes = size(payload) if not isinstance(payload, Parts) else sum(map(size, payload))
-            window = self._window_for(nbytes)
+            _, message = self._orphans[0]
+            window = self._window_for(message.nbytes)
             if window is None:
                 return
             self._orphans.pop(0)
-            self._put(window, window.add(identifier, payload, flags | REDELIVERED))
+            payload, flags = payload_of(message)
+            self._put(window, window.add(message.identifier, payload, flags | REDELIVERED))
+
+
+def _identifier(orphan: tuple[int, Unacknowledged]) -> int:
+    return orphan[1].identifier
 
 
 def _load(window: Window) -> int:

@@ -15,6 +15,8 @@ import errno
 import logging
 import socket as plain_sockets
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,16 @@ _OWN = frozenset(
     ]
 )
 _HANDSHAKE_MS = 10_000
+_HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two seconds
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 _LETTING_GO = 2.0
 _MOST_CLOSED = 1024
+_FLAGS_AT = {  # the pyzmq calls that block, and which argument their flags are
+    **dict.fromkeys(["recv", "recv_json", "recv_multipart", "recv_pyobj", "recv_string"], 0),
+    **dict.fromkeys(["send", "send_json", "send_multipart", "send_pyobj", "send_string"], 1),
+    **{"recv_into": 9, "recv_serialized": 1, "send_serialized": 2},
+}
 _closed_at: dict[int | str, float] = {}  # by port, whichever interface it was on
 
 
@@ -70,7 +78,7 @@ class ZmqSocket:
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
 
-    __slots__ = ("__weakref__", "_inode", "_owned", "_raw", *sorted(_OWN))
+    __slots__ = ("__weakref__", "_inode", "_owned", "_raw", "_sliced", *sorted(_OWN))
 
     def __init__(
         self,
@@ -101,6 +109,7 @@ class ZmqSocket:
         self.heartbeat = heartbeat
         self._owned = context is None
         self._inode = -1
+        self._sliced: tuple[int, int] | None = None
         self.context: zmq.Context[Any] = process.context() if context is None else context
         self.link = sentry.Link(self.address, bind)
         try:
@@ -119,7 +128,7 @@ class ZmqSocket:
             NULL_DOMAIN  # closes the door to peers that speak no security handshake (ZMTP/1.0, raw TCP)
         )
         raw.maxmsgsize = self.limits.message_bytes
-        raw.handshake_ivl = _HANDSHAKE_MS
+        raw.handshake_ivl = _HANDSHAKE_MS if self.keys is None else _HANDSHAKE_WITH_KEYS_MS
         raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
         if ipv6:
             raw.ipv6 = True
@@ -145,6 +154,10 @@ class ZmqSocket:
     def unwrap(self) -> zmq.Socket[Any]:
         """The pyzmq socket."""
         return self._raw
+
+    def sliced(self, receive_ms: int, send_ms: int) -> None:
+        """Say that a Wire has set these timeouts, so that this socket's own calls wait on over them."""
+        self._sliced = receive_ms, send_ms
 
     def establish(self) -> "ZmqSocket":
         """Bind or connect, once. Raises AddressInUseError, AddressError, SocketError."""
@@ -235,7 +248,22 @@ class ZmqSocket:
                 path.unlink()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
+        found = getattr(self._raw, name)
+        return partial(self._patiently, found, name) if name in _FLAGS_AT and self._sliced else found
+
+    def _patiently(self, call: Callable[..., Any], name: str, *given: Any, **options: Any) -> Any:
+        """Block as the program asked, where the timeout that passed was a Wire's slice and not its own."""
+        position = _FLAGS_AT[name]
+        flags = options.get("flags", given[position] if len(given) > position else 0)
+        sending = name.startswith("send")
+        while True:
+            try:
+                return call(*given, **options)
+            except zmq.Again:
+                now = self._raw.sndtimeo if sending else self._raw.rcvtimeo
+                own = self._sliced is None or now != self._sliced[sending]
+                if own or flags & zmq.NOBLOCK or process.closing():
+                    raise
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN or name.startswith("_"):

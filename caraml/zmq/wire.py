@@ -6,6 +6,7 @@ and an end that waits for nobody longer than asked.
 """
 
 import time
+from collections import deque
 from typing import Any
 
 import zmq
@@ -28,6 +29,7 @@ from caraml.zmq.socket import ZmqSocket
 SLICE_MS = 250
 ZERO_COPY = 1 << 18
 LARGE = 1 << 13
+CLOSE_WAIT = 1.0
 _MORE = int(zmq.SNDMORE)
 _FOREVER = -1
 
@@ -44,12 +46,15 @@ class Wire:
         "_forked",
         "_wait_in",
         "_wait_out",
+        "closing",
         "exiting",
+        "fetched",
         "link",
         "lost_before",
         "put",
         "receive_part",
         "slice_ms",
+        "small",
         "socket",
         "timeout",
         "turns",
@@ -60,7 +65,9 @@ class Wire:
         self.socket = socket
         self.link = socket.link
         self.timeout = timeout
-        self.exiting = False
+        self.exiting = self.closing = False
+        self.fetched: deque[Any] | None = None  # what an endpoint gives without a turn; a fork empties it
+        self.small = min(ZERO_COPY, socket.limits.message_bytes + 1)  # bytes from which a look is taken
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
         self.put: Any = super(
@@ -69,6 +76,7 @@ class Wire:
         self.receive_part: Any = super(zmq.Socket, raw).recv
         self._wait_in = self._wait_out = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
+        socket.sliced(SLICE_MS, SLICE_MS)
         self.turns: list[int] = [1]
         self._forked = False
         process.close_at_exit(self)
@@ -88,7 +96,7 @@ class Wire:
         """Why there is no turn to take."""
         if self._forked:
             return ForkedError(f"{self.socket.address}: made before the fork; make a new one in the child")
-        if self.socket.unwrap().closed:
+        if self.closing or self.socket.unwrap().closed:
             return ClosedError(f"{self.socket.address}: the socket is closed")
         return ConcurrentUseError(
             f"{self.socket.address}: two threads at once; give each thread its own socket"
@@ -103,7 +111,7 @@ class Wire:
         try:
             if self.link.fault is not None:
                 raise self.link.fault
-            if type(message) is bytes and len(message) < ZERO_COPY:
+            if type(message) is bytes and len(message) < self.small:
                 try:
                     self.put(message)
                 except zmq.Again:
@@ -126,15 +134,26 @@ class Wire:
         for index, part in enumerate(message):
             self.send_part(part, _MORE if index < len(message) - 1 else 0, True, None)
 
+    def check_size(self, message: Any) -> None:
+        """Raises MessageTooLargeError for what a receiver with the same limits would refuse."""
+        limits = self.socket.limits
+        parts: Any = message if isinstance(message, Parts) else (message,)
+        if (nbytes := sum(map(size, parts))) > limits.message_bytes:
+            raise MessageTooLargeError(
+                f"{self.socket.address}: {nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}"
+            )
+        if len(parts) > limits.parts:
+            raise MessageTooLargeError(
+                f"{self.socket.address}: {len(parts)} parts, over Limits.parts of {limits.parts}"
+            )
+
     def _send_large(self, message: Any, timeout: float | None) -> None:
+        self.check_size(message)
         if isinstance(message, Parts):
             last = len(message) - 1
             for index, part in enumerate(message):
                 self.send_part(part, _MORE if index < last else 0, not isinstance(part, bytes), timeout)
         else:
-            if size(message) > self.socket.limits.message_bytes:
-                limit = self.socket.limits.message_bytes
-                raise MessageTooLargeError(f"{size(message)} bytes, over Limits.message_bytes of {limit}")
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
     def send_small(self, part: bytes, timeout: float | None) -> None:
@@ -158,6 +177,7 @@ class Wire:
 
     def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> Sent:
         """Send without copying large parts; the answer says when their memory may change again."""
+        self.check_size(message)
         self.enter()
         try:
             if self.link.fault is not None:
@@ -300,23 +320,27 @@ class Wire:
         self.wait_in(self.slice_ms)
 
     def check(self) -> None:
-        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError."""
+        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError, ClosedError."""
+        if process.closing() and not self.exiting:
+            raise SystemExit  # ends the daemon thread that waits here, without a word
+        if self.closing:
+            raise self.why_not()
         if self.link.fault is not None:
             raise self.link.fault
         if self.lost_before is not None and self.link.lost > self.lost_before:
             raise PeerLostError(self.socket.address, "an answer, and the connection was lost")
-        if process.closing() and not self.exiting:
-            raise SystemExit  # ends the daemon thread that waits here, without a word
 
     def wait_in(self, milliseconds: int) -> None:
         """Set how long one receive blocks."""
         if self._wait_in != milliseconds:
             self.socket.unwrap().rcvtimeo = self._wait_in = milliseconds
+            self.socket.sliced(self._wait_in, self._wait_out)
 
     def wait_out(self, milliseconds: int) -> None:
         """Set how long one send blocks."""
         if self._wait_out != milliseconds:
             self.socket.unwrap().sndtimeo = self._wait_out = milliseconds
+            self.socket.sliced(self._wait_in, self._wait_out)
 
     def late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
         """The deadline's error; caused by the last refused peer if there was one."""
@@ -332,19 +356,33 @@ class Wire:
         return SocketError(error.errno, f"{self.socket.address}: {error.strerror}")
 
     def close(self, linger: float | None = None) -> None:
-        """Close; `linger` seconds for what is unsent. Waits two slices for another thread's call to end."""
-        for _ in range(2 * SLICE_MS // 10):
-            if self.turns or self.socket.unwrap().closed or self._forked:
-                break
-            time.sleep(0.01)
-        if self.turns:
-            self.turns.clear()
-            self.socket.close(None if linger is None else int(linger * 1000))
+        """Close; `linger` seconds for what is unsent. Another thread's call ends with ClosedError.
 
-    def at_exit(self, stage: int) -> None:
-        """Close with the linger of an exit."""
-        if stage == 2:
-            self.close(process.EXIT_LINGER_MS / 1000)
+        Raises ConcurrentUseError where that call does not end: a program's own deserializer that takes long.
+        """
+        give_up = time.monotonic() + CLOSE_WAIT
+        while not self._closed_now(linger):
+            if time.monotonic() > give_up:
+                raise ConcurrentUseError(
+                    f"{self.socket.address}: not closed: another thread's call does not end"
+                )
+            time.sleep(0.001)
+
+    def _closed_now(self, linger: float | None) -> bool:
+        """Close if no other thread is in a call; have that call end if one is."""
+        if self._forked or self.socket.unwrap().closed:
+            return True
+        self.closing = True
+        try:
+            self.turns.pop()  # for good
+        except IndexError:
+            return False
+        self.socket.close(None if linger is None else int(linger * 1000))
+        return True
+
+    def at_exit(self, stage: int) -> bool:
+        """Close with the linger of an exit; True to be called again."""
+        return stage == 2 and not self._closed_now(process.EXIT_LINGER_MS / 1000)
 
     def in_use(self) -> bool:
         """Whether another thread still uses the socket."""
@@ -354,6 +392,8 @@ class Wire:
         """In a forked child: refuse every further use."""
         self._forked = True
         self.turns.clear()
+        if self.fetched is not None:
+            self.fetched.clear()
 
 
 _NO_FRAMES: list[zmq.Frame] = []
