@@ -10,13 +10,14 @@
 >>> publisher.close(); subscriber.close()
 
 **Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in
-order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes`, and beyond
-that, by `policy`:
+order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes` (of messages of
+about one size: of such as are much larger, as much again), and beyond that, by `policy`:
 
 * `'drop'`: new messages are dropped for the subscribers that are full; others get them. Each ZmqSub counts in
   `missed` what it was not given;
-* `'latest'`: as drop; messages are one frame, and a ZmqSub with `policy='latest'` keeps only the newest of
-  all its topics: no slow motion behind;
+* `'latest'`: as drop; messages are one frame, which a plain ZeroMQ subscriber can conflate. A ZmqSub with
+  `policy='latest'` gives only the newest of all its topics, whatever the publisher's policy: no slow motion
+  behind;
 * `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the
   pace.
 """
@@ -32,7 +33,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.joined import join
 from caraml.codec.parts import Parts, size, view
-from caraml.errors import CaramlError
+from caraml.errors import CaramlError, MalformedMessageError, MessageTooLargeError
 from caraml.utils.serializer import str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.sent import Sent
@@ -43,6 +44,7 @@ from caraml.zmq.topic_frame import (
     INLINE,
     JOINED,
     LAST_NUMBER,
+    LONGEST_TOPIC,
     PARTS,
     check_topic,
     header,
@@ -57,6 +59,10 @@ BUDGET_BYTES = 64 << 20
 _MOST_QUEUED = 100_000
 _QUEUED_OVERHEAD = 64
 _MOST_TOPICS = 1 << 16
+_SMALLEST = 1 << 10
+_PREPARED = 256  # messages between two looks at the subscriptions, on all topics together
+_LEAST_PREPARED = 8
+_READ_AT_ONCE = 10_000
 
 
 class _Topic:
@@ -65,22 +71,23 @@ class _Topic:
     `publisher` is another one for each topic, so that a subscriber that missed it all does not count wrongly.
     """
 
-    __slots__ = ("headers", "name", "number", "publisher", "start")
+    __slots__ = ("beyond", "headers", "most", "name", "publisher", "start")
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, most: int) -> None:
         self.name = name
+        self.most = most
         self.publisher = secrets.randbits(32)
         self.start = start(name, INLINE, self.publisher)
         self.go_on_at(0)
 
     def go_on_at(self, number: int) -> None:
         """Give `number` to the next message."""
-        self.number = number & LAST_NUMBER  # the first number of those in `headers`
-        self.headers: Iterator[bytes] = headers(self.start, self.number)
+        self.beyond = number + min(self.most, 256 - number % 256)  # the first number not in `headers`
+        self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
 
     def next_headers(self) -> bytes:
         """The next header, where those prepared are used up."""
-        self.go_on_at((self.number | 255) + 1)
+        self.go_on_at(self.beyond & LAST_NUMBER)
         return next(self.headers)
 
     def next_number(self) -> int:
@@ -122,7 +129,8 @@ class ZmqPub(Endpoint):
         self.policy: Policy = policy
         self.budget_bytes = budget_bytes
         self._fixed_hwm = options.get("hwm") is not None
-        self._largest = self._longest_header = 0
+        self._largest, self._longest_header = _SMALLEST, 0
+        self._hwm = 0
         self._fits = -1  # bytes of data up to which nothing needs to be looked at but the topic
         self._topics: dict[str | bytes, _Topic] = {}
         self._subscriptions: Counter[bytes] = Counter()
@@ -133,7 +141,8 @@ class ZmqPub(Endpoint):
         raw = self.socket.unwrap()
         raw.setsockopt(zmq.XPUB_VERBOSER, 1)
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
-        self._resize(1 << 10)
+        raw.maxmsgsize = 2 * LONGEST_TOPIC  # subscriptions are all that comes
+        self._make_room(0)
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
         """Publish; `data` may be changed afterwards.
@@ -150,7 +159,7 @@ class ZmqPub(Endpoint):
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
             raise wire.why_not() from None
-        frame = (next(known.headers, None) or self._next_headers(known)) + message
+        frame = (next(known.headers, None) or self._next_headers(known, len(message))) + message
         try:
             if wire.link.fault is not None:
                 raise wire.link.fault
@@ -181,7 +190,12 @@ class ZmqPub(Endpoint):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._wire.late(f"{n} subscribers; there are {found}", timeout)
-            self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
+            self._wire.enter()
+            try:
+                self._wire.check()
+                self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
+            finally:
+                self._wire.leave()
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
         """The subscriptions in force now (to what `topic` begins with, if given)."""
@@ -216,8 +230,12 @@ class ZmqPub(Endpoint):
         """A message that is large, of several parts, or larger than any before."""
         parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
         nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
-        if nbytes > self._largest:
-            self._resize(nbytes)
+        limits = self.socket.limits
+        if nbytes > limits.message_bytes or len(parts) > limits.parts:
+            raise MessageTooLargeError(
+                f"{self.address}: {nbytes} bytes in {len(parts)} parts, over the limits"
+            )
+        self._make_room(nbytes)
 
         def framed(kind: int, data: Any = b"") -> bytes:
             return b"".join((header(topic.name, kind, topic.publisher, topic.next_number()), data))
@@ -234,33 +252,60 @@ class ZmqPub(Endpoint):
         name = check_topic(str2bytes(topic))
         if len(self._topics) >= _MOST_TOPICS:
             self._topics.clear()  # numbers begin again, so they are another publisher's
-        known = self._topics[topic] = _Topic(name)
+        most = max(_LEAST_PREPARED, _PREPARED // (len(self._topics) + 1))
+        known = self._topics[topic] = _Topic(name, most)
         self._longest_header = max(self._longest_header, len(name) + HEADER_BYTES)
-        self._fits = min(ZERO_COPY - 1, self._largest - self._longest_header)
         return known
 
-    def _next_headers(self, topic: _Topic) -> bytes:
+    def _next_headers(self, topic: _Topic, nbytes: int) -> bytes:
+        """The next header of a topic, and once in a while all there is to look at."""
         self._read_subscriptions()
+        if nbytes <= self._largest // 2 - self._longest_header and self._largest > _SMALLEST:
+            self._largest //= 2
+            self._make_room(nbytes)
+        topic.most = max(_LEAST_PREPARED, _PREPARED // len(self._topics))
         return topic.next_headers()
 
-    def _resize(self, nbytes: int) -> None:
-        """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes."""
-        self._largest = 1 << (nbytes - 1).bit_length()
-        self._fits = min(ZERO_COPY - 1, self._largest - self._longest_header)
-        if not self._fixed_hwm:
-            queued = self.budget_bytes // (self._largest + _QUEUED_OVERHEAD)
-            self.socket.unwrap().sndhwm = max(1, min(_MOST_QUEUED, queued))
+    def _make_room(self, nbytes: int) -> None:
+        """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes.
+
+        A large message is counted by its own size, so that it does not narrow the queue of small ones for
+        ever; these by the largest of late.
+        """
+        if nbytes > ZERO_COPY:
+            self._fits = -1  # the next message comes by here again
+            self._set_hwm(nbytes)
+            return
+        self._largest = max(self._largest, 1 << (nbytes - 1).bit_length())
+        self._fits = min(self._wire.small - 1, self._largest - self._longest_header)
+        self._set_hwm(self._largest)
+
+    def _set_hwm(self, nbytes: int) -> None:
+        queued = max(1, min(_MOST_QUEUED, self.budget_bytes // (nbytes + _QUEUED_OVERHEAD)))
+        if queued != self._hwm and not self._fixed_hwm:
+            self.socket.unwrap().sndhwm = self._hwm = queued
 
     def _read_subscriptions(self) -> None:
         """Count them, and keep them from piling up. Call between enter() and leave()."""
-        while (frame := self._wire.receive_now()) is not None:
-            change = frame.bytes
-            if frame.more:
-                self._wire.rest()
-            elif change[:1] == b"\x01":
-                self._subscriptions[change[1:]] += 1
-            elif change[:1] == b"\x00":
-                self._unsubscribed(change[1:])
+        for _ in range(_READ_AT_ONCE):
+            if (frame := self._wire.receive_now()) is None:
+                return
+            try:
+                self._take_subscription(frame)
+            except MalformedMessageError as error:
+                self._reject(error)
+
+    def _take_subscription(self, frame: zmq.Frame) -> None:
+        if frame.more:
+            self._wire.rest()
+            raise MalformedMessageError("not a subscription, but a message of several parts")
+        change = frame.bytes
+        if change[:1] == b"\x01":
+            self._subscriptions[change[1:]] += 1
+        elif change[:1] == b"\x00":
+            self._unsubscribed(change[1:])
+        else:
+            raise MalformedMessageError("not a subscription")
 
     def _unsubscribed(self, prefix: bytes) -> None:
         if self._subscriptions[prefix] > 1:

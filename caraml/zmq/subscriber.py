@@ -2,6 +2,8 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
+from time import monotonic
 from typing import Any, Literal, Unpack
 
 import zmq
@@ -30,6 +32,9 @@ from caraml.zmq.wire import LARGE
 _MOST_TOPICS = 1 << 16
 _MOST_TOPIC_BYTES = 16 << 20
 _AT_ONCE = 128
+_LATEST_HWM = 16
+_CATCH_UP = 0.1  # seconds that policy 'latest' looks for a newer one, against a publisher that never pauses
+_QUIET_MS = 2
 _NOBLOCK = int(zmq.NOBLOCK)
 _NOTHING: Any = object()
 
@@ -50,9 +55,9 @@ class ZmqSub(LoopingEndpoint):
 
     `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
     `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
-    message. After a `recv`, `topic` is that message's. `missed` counts the messages of subscribed topics,
-    after the first one received, that were not given: dropped because we were too slow, or passed over by
-    'latest'.
+    message of those that have come. After a `recv`, `topic` is that message's. `missed` counts the messages
+    of subscribed topics, after the first one received, that were not given: dropped because we were too slow,
+    or passed over by 'latest'.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class ZmqSub(LoopingEndpoint):
         self.topic = b""
         self.missed = 0
         self._ready: deque[bytes] = deque()
+        self._changes: deque[Callable[[], None]] = deque()
         self._held: bytes | None = None
         self._flowing: _Seen | None = None
         self._seen: dict[tuple[bytes, int], _Seen] = {}
@@ -83,24 +89,43 @@ class ZmqSub(LoopingEndpoint):
         self._raw = deserializer is None
 
     def _prepare(self) -> None:
+        self._wire.fetched = self._ready
         if self._policy == "latest":
-            self.socket.unwrap().setsockopt(zmq.CONFLATE, 1)
+            # not CONFLATE: it keeps one frame of a message, and one subscription of several on their way
+            self.socket.unwrap().rcvhwm = self._options.get("hwm") or _LATEST_HWM
         if self._first_topic is not None:
             self.subscribe(self._first_topic)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Also receive the topics that begin with this one."""
-        self._topics[str2bytes(topic)] += 1
-        self._seen.clear()
-        self._flowing = None
-        self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, str2bytes(topic))
+        """Also receive the topics that begin with this one; while a loop runs, from its next message on."""
+        self._change(partial(self._subscribe, str2bytes(topic)))
 
     def unsubscribe(self, topic: str | bytes) -> None:
-        """Take back one `subscribe`."""
-        self._topics -= Counter((str2bytes(topic),))
+        """Take back one `subscribe`; while a loop runs, from its next message on."""
+        self._change(partial(self._unsubscribe, str2bytes(topic)))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change the subscriptions in the thread that receives."""
+        if self._looping():
+            self._changes.append(change)
+            return
+        self._wire.enter()
+        try:
+            change()
+        finally:
+            self._wire.leave()
+
+    def _subscribe(self, topic: bytes) -> None:
+        self._topics[topic] += 1
         self._seen.clear()
-        self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, str2bytes(topic))
-        self._drop_fetched(str2bytes(topic))
+        self._flowing = None
+        self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, topic)
+
+    def _unsubscribe(self, topic: bytes) -> None:
+        self._topics -= Counter((topic,))
+        self._seen.clear()
+        self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, topic)
+        self._drop_fetched(topic)
 
     def _drop_fetched(self, unsubscribed: bytes) -> None:
         """ZeroMQ filters what it holds by the subscriptions in force; so do we what was fetched."""
@@ -108,13 +133,10 @@ class ZmqSub(LoopingEndpoint):
         if self._dropped_by(self.topic, unsubscribed):
             self._ready.clear()  # they are all of one topic
         if self._held is not None and self._dropped_by(self._held, unsubscribed):
-            self._wire.enter()
             try:
                 self._held_message()
             except MalformedMessageError as error:
                 self._reject(error)
-            finally:
-                self._wire.leave()
 
     def _dropped_by(self, message: bytes, unsubscribed: bytes) -> bool:
         return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
@@ -143,9 +165,29 @@ class ZmqSub(LoopingEndpoint):
         return len(self._ready) + (self._held is not None)
 
     def _receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
+        while self._changes:
+            self._changes.popleft()()
         if self._held is not None:
             return self._held_message()
-        return super()._receive(timeout, waiting_for)
+        message = super()._receive(timeout, waiting_for)
+        return message if self._policy == "all" else self._newest(message)
+
+    def _newest(self, message: tuple[Any, list[zmq.Frame]]) -> tuple[Any, list[zmq.Frame]]:
+        """The last message that has come; where we are behind, what is still on its way is waited for."""
+        wire = self._wire
+        give_up = monotonic() + _CATCH_UP
+        behind = False
+        while monotonic() < give_up:
+            if (frame := wire.receive_now()) is None:
+                if not behind or not self.socket.unwrap().poll(_QUIET_MS):
+                    break
+                continue
+            behind = True
+            try:
+                message = frame, wire.rest() if frame.more else []
+            except MalformedMessageError as error:
+                self._reject(error)
+        return message
 
     def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
         """The message that was fetched and is not the next of its topic; only its first frame was read."""
@@ -218,9 +260,8 @@ class ZmqSub(LoopingEndpoint):
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
             return self._decode_data(rest[0], rest[1:])
-        if kind == JOINED and not rest:
-            first, *others = split(payload)
-            return self._decode_data(Inline(first), others)
+        if kind == JOINED and not rest and (parts := split(payload)):
+            return self._decode_data(Inline(parts[0]), parts[1:])
         if kind == INLINE or (kind == PARTS and rest):
             return self._decode_data(Inline(payload), rest)
         raise MalformedMessageError(f"a published message of kind {kind} in {1 + len(rest)} parts")
