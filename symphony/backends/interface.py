@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -165,6 +165,10 @@ class Observer(Protocol):
 
     def hasten(self, recorded: Recorded) -> None:
         """The deletion of an experiment has begun: let everything end at once that would end in turn."""
+        ...
+
+    def end_undeclared(self, owner: str, declared: Collection[str]) -> int:
+        """After an `up`: end what a killed run before it started and the state never learned of; how many."""
         ...
 
     def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

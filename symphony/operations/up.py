@@ -120,6 +120,10 @@ def up(
         _check(run.outcome, planned, done)
         if planned is None:
             raise no_experiment(target.name.stack)
+    if before.state is not None and before.state.pending:
+        # A run that was killed while the engine kept checkpoints: what was under way then is in no state.
+        declared = {change.path for change in planned.changes if change.kind != "stop"}
+        observer_of(planned.world).end_undeclared(before.owner, declared)
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
     for statuses in _watched(target, patience):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,11 @@ def stuck(recorded: Recorded) -> str:
     with contextlib.suppress(SymphonyError):
         return cluster.stuck(client_for(recorded), recorded.launched_as)
     return ""
+
+
+def end_undeclared(owner: str, declared: Collection[str]) -> int:
+    """The program ends them itself, when it is expanded."""
+    return 0
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
