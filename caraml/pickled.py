@@ -10,9 +10,12 @@ To load a pickle is to run what it says. A socket loads one only where its progr
 * it came over an ipc path (0600, this user's) and no key can be had. Where one can, ipc is signed as well:
   whoever binds a path in a folder of everybody's first is who connectors talk to.
 
-Anything else is a malformed message: counted and dropped, never loaded. The signature covers the pickle, not
-the bulk of its arrays (which cannot run anything), and does not stop a listener on the path from repeating a
-message: across hosts use `keys=`.
+Anything else is a malformed message: counted and dropped, never loaded; the first one of a process is a
+Python warning too. **Between hosts, containers or pods every user has another key, so each refuses the
+other's pickles: set CARAML_PICKLE_KEY to the same secret for all of them**, or use `keys=`, or 'msgpack'.
+
+The signature covers the pickle, not the bulk of its arrays (which cannot run anything), and does not stop a
+listener on the path from repeating a message: across hosts use `keys=`.
 """
 
 import contextlib
@@ -23,13 +26,15 @@ import pickle
 import secrets
 import stat
 import struct
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from caraml.codec.arrays import OUT_OF_BAND
 from caraml.codec.parts import PICKLE, Buffer, Parts, size, view
-from caraml.errors import MalformedMessageError, PickleRefusedError
+from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
+from caraml.limits import DEFAULT_LIMITS, Limits
 
 KEY_VARIABLE = "CARAML_PICKLE_KEY"
 _KEY_BYTES = 32
@@ -38,11 +43,11 @@ _SHORTEST_KEY = 16
 
 
 def pickle_codec(
-    address: str, trusted: bool, key: bytes | None = None
+    address: str, trusted: bool, key: bytes | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
     """The two functions of a socket; `key` instead of the one found as said above.
 
-    Raises PickleRefusedError where no key can be had and one is needed.
+    Raises PickleRefusedError where no key can be had and one is needed. `encode` raises MessageTooLargeError.
     """
     key = key or (None if trusted else _key_for(address))
     large = [False]
@@ -52,7 +57,7 @@ def pickle_codec(
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
             raw = buffer.raw()
-            if raw.nbytes < OUT_OF_BAND:
+            if raw.nbytes < OUT_OF_BAND or len(buffers) + 2 > limits.parts:
                 return True
             buffers.append(raw)
             return False
@@ -64,6 +69,8 @@ def pickle_codec(
         large[0] = bool(buffers) or len(stream) >= OUT_OF_BAND  # messages resemble the one before
         tag = b"" if key is None else _sign(key, stream, buffers)
         head = PICKLE + bytes((len(tag),)) + tag + stream
+        if large[0] and (nbytes := len(head) + sum(map(size, buffers))) > limits.message_bytes:
+            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}")
         return Parts((head, *buffers)) if buffers else head
 
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
@@ -73,13 +80,29 @@ def pickle_codec(
         start = 3 + message[2]
         stream = message[start:]
         if key is not None and not hmac.compare_digest(_sign(key, stream, rest), bytes(message[3:start])):
-            raise MalformedMessageError(f"{address}: a pickle that is not signed with our key: not loaded")
+            raise MalformedMessageError(_refused(address))
         try:
             return pickle.loads(stream, buffers=[view(part) for part in rest])
         except Exception as error:  # a class we do not have, or one that refuses
             raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
 
     return encode, decode
+
+
+def _refused(address: str) -> str:
+    """Why; the first time also where nobody has set up logging: nothing else tells these two hosts."""
+    why = (
+        f"{address}: a pickle that is not signed with our key: not loaded. Its sender has another key: set "
+        f"{KEY_VARIABLE} to the same secret for both, use keys=, or serializer='msgpack'"
+    )
+    if not _State.warned:
+        _State.warned = True
+        warnings.warn(f"caraml: {why}", RuntimeWarning, stacklevel=2)
+    return why
+
+
+class _State:
+    warned = False
 
 
 def _sign(key: bytes, stream: bytes | memoryview, buffers: Sequence[Buffer]) -> bytes:

@@ -18,9 +18,11 @@ from typing import Any, TypeAlias
 
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
-from caraml.errors import MalformedMessageError, PickleRefusedError
+from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
+from caraml.limits import Limits
 from caraml.utils import serializer as classic
 from caraml.zmq.socket import ZmqSocket
+from caraml.zmq.wire import ZERO_COPY
 
 Serializer: TypeAlias = "str | Callable[[Any], Any] | None"
 Encode: TypeAlias = "Callable[[Any], Any] | None"
@@ -44,10 +46,11 @@ def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
     """From a value to bytes or Parts; None for bytes as they are. Raises ValueError, PickleRefusedError."""
     name = _name(given)
     if name in ("msgpack", "pyarrow"):
-        return Encoder(socket.limits).encode
-    if name == "pickle":
-        return _pickle(socket)[0]
-    return None if name is None else classic.get_serializer(name)
+        return Encoder(socket.limits).encode  # checks the limits itself
+    encode = (
+        None if name is None else _pickle(socket)[0] if name == "pickle" else classic.get_serializer(name)
+    )
+    return encode if socket.limits.message_bytes >= ZERO_COPY else _within(socket.limits, encode)
 
 
 def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
@@ -64,6 +67,20 @@ def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
     if name == "json":
         return _json
     return _called(classic.get_deserializer(name))
+
+
+def _within(limits: Limits, encode: Encode) -> Encode:
+    """Wires look at the size of large messages only; under so small a limit look at every one."""
+
+    def checked(value: Any) -> Any:
+        message = value if encode is None else encode(value)
+        if type(message) is bytes and len(message) > limits.message_bytes:
+            raise MessageTooLargeError(
+                f"{len(message)} bytes, over Limits.message_bytes of {limits.message_bytes}"
+            )
+        return message
+
+    return checked
 
 
 def _name(given: Serializer) -> Any:
@@ -83,7 +100,7 @@ def _pickle(socket: ZmqSocket) -> Any:
     from caraml.pickled import pickle_codec
 
     try:
-        return pickle_codec(socket.address, socket.trusted)
+        return pickle_codec(socket.address, socket.trusted, limits=socket.limits)
     except PickleRefusedError:
         socket.close(0)
         raise

@@ -76,7 +76,9 @@ class DataFetcher(threading.Thread):
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
         remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service)
-        resolve(bind=False, **remote)  # raises here rather than in every worker
+        resolve(
+            bind=False, host=remote_host, port=remote_port, service=remote_service
+        )  # raises here rather than in every worker
         self.handler = handler
         self.failures: list[tuple[Any, str]] = []
         self.refetched = 0

@@ -13,12 +13,14 @@
 **Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
   handed to
 dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while no puller
-takes more (high-water mark, `hwm=` messages each side), up to the deadline.
+takes more (high-water mark, `hwm=` messages each side), up to the deadline. What is over the pusher's own
+limits raises there, and is not sent.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from itertools import islice
+from typing import Annotated, Any, Unpack
 
 import msgspec
 import zmq
@@ -26,20 +28,24 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
+from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.sent import Sent
+from caraml.zmq.sent import DONE, Sent
 from caraml.zmq.socket import ZmqSocket
 
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[bytes]).decode
 BATCH_BYTES = 1 << 20
+_ITEM_BYTES = 64  # what an item costs the puller beside its bytes
+_MOST_ITEMS = BATCH_BYTES // _ITEM_BYTES
+_MOST_BATCH_BYTES = 3 * BATCH_BYTES  # one batch, one item more, and msgpack's heads
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Annotated[list[bytes], msgspec.Meta(max_length=_MOST_ITEMS)]).decode
 
 
 class ZmqPusher(Endpoint):
     """Sends to the pullers in turn; connects unless `bind=True`. Keywords as ZmqSocket's, and:
 
-    `serializer` (see caraml.serializers), `callback(socket)` called before bind or connect, `timeout` seconds
-    that one push may block (negative: for ever).
+    `serializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called before
+    bind or connect, `timeout` seconds that one push may block (negative: for ever).
     """
 
     def __init__(
@@ -53,17 +59,28 @@ class ZmqPusher(Endpoint):
     ) -> None:
         super().__init__(zmq.PUSH, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
+        self.serializer = get_serializer(serializer)
+        self._batch_bytes = min(BATCH_BYTES, self.socket.limits.message_bytes // 4)
+        self._batch_items = max(1, self._batch_bytes // _ITEM_BYTES)
 
     def push(self, data: Any, timeout: float | None = None) -> None:
         """Send one message; `data` may be changed afterwards.
 
-        Raises ZmqTimeoutError when no puller takes it in time, AuthenticationError, EncodeError.
+        Raises ZmqTimeoutError when no puller takes it in time, AuthenticationError, EncodeError
+        (MessageTooLargeError).
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 
     def push_uncopied(self, data: Any, timeout: float | None = None) -> Sent:
-        """Send one message without copying its large arrays: leave them alone until the answer is `done`."""
-        return self._wire.send_uncopied(data if self._encode is None else self._encode(data), timeout)
+        """Send one message without copying its large arrays: leave them alone until the answer is `done`.
+
+        Over inproc, where the puller would be given the arrays themselves, they are copied.
+        """
+        message = data if self._encode is None else self._encode(data)
+        if self.socket.scheme == "inproc":
+            self._wire.send(message, timeout)
+            return DONE
+        return self._wire.send_uncopied(message, timeout)
 
     def push_many(self, items: Iterable[Any], timeout: float | None = None) -> None:
         """Send many small messages to one puller in as few frames as possible: several times faster than one
@@ -71,19 +88,25 @@ class ZmqPusher(Endpoint):
 
         `pull` gives them back one by one. Large items go as messages of their own, in order.
         """
-        batch: list[bytes] = []
-        nbytes = 0
-        for item in items if self._encode is None else map(self._encode, items):
-            if type(item) is bytes and len(item) < BATCH_BYTES:
+        source = iter(items if self._encode is None else map(self._encode, items))
+        most = self._batch_bytes
+        while True:
+            batch: list[bytes] = []
+            alone: list[Any] = []
+            nbytes = 0
+            for item in islice(source, self._batch_items):
+                if type(item) is not bytes or (length := len(item)) >= most:
+                    alone.append(item)
+                    break
                 batch.append(item)
-                nbytes += len(item)
-                if nbytes < BATCH_BYTES:
-                    continue
+                nbytes += length
+                if nbytes >= most:
+                    break
+            if not batch and not alone:
+                return
             self._send_batch(batch, timeout)
-            batch, nbytes = [], 0
-            if type(item) is not bytes or len(item) >= BATCH_BYTES:
+            for item in alone:
                 self._wire.send(item, timeout)
-        self._send_batch(batch, timeout)
 
     def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
         if batch:
@@ -93,7 +116,7 @@ class ZmqPusher(Endpoint):
 class ZmqPuller(Endpoint):
     """Receives from the pushers; binds unless `bind=False`. Keywords as ZmqPusher's, with `deserializer`.
 
-    Messages that cannot be decoded are dropped and counted in `rejected`.
+    Messages that cannot be decoded are dropped and counted in `rejected`; the first is logged.
     """
 
     def __init__(
@@ -108,6 +131,7 @@ class ZmqPuller(Endpoint):
         self._batch: deque[Any] = deque()
         super().__init__(zmq.PULL, bind, callback, timeout, options)
         self._decode_one = serializers.decoder(deserializer, self.socket)
+        self.deserializer = get_deserializer(deserializer)
 
     def pull(self, timeout: float | None = None) -> Any:
         """The next message. Raises ZmqTimeoutError, AuthenticationError."""
@@ -136,6 +160,8 @@ class ZmqPuller(Endpoint):
         return self._decode_one(frame, rest)
 
     def _open_batch(self, packed: zmq.Frame) -> Any:
+        if len(packed) > _MOST_BATCH_BYTES:
+            raise MalformedMessageError(f"a batch of {len(packed)} bytes; {_MOST_BATCH_BYTES} is the most")
         try:
             items = _unpack(packed.buffer)
         except msgspec.MsgspecError as error:

@@ -1,0 +1,88 @@
+"""Pickles: signed, and refused so that somebody hears of it; R13 of test_reliability.py runs attackers."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import caraml
+from caraml import pickled
+from caraml.errors import MalformedMessageError
+
+quietly = pytest.mark.filterwarnings("ignore:caraml:RuntimeWarning")
+ENCODE, DECODE = pickled.pickle_codec("tcp://here", False, b"k" * 32)
+
+
+@pytest.mark.timeout(30)
+def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplog):
+    monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
+    monkeypatch.setattr(pickled._State, "warned", False)
+    puller = caraml.ZmqPuller(port=0, deserializer="pickle")
+    sender = """
+        import os, sys, caraml
+        os.environ["CARAML_PICKLE_KEY"] = "the key of another host, of a pod"
+        with caraml.ZmqPusher(address=sys.argv[1], serializer="pickle") as pusher:
+            pusher.push(1)
+            pusher.push(2)
+        with caraml.ZmqPusher(address=sys.argv[1]) as pusher:
+            pusher.push(b"end")
+    """
+    spawn(sender, puller.address)
+    with (
+        puller,
+        caplog.at_level(logging.WARNING, "caraml"),
+        pytest.warns(RuntimeWarning, match="CARAML_PICKLE_KEY") as warned,
+        pytest.raises(caraml.ZmqTimeoutError),
+    ):
+        puller.pull(timeout=5)
+    assert puller.rejected == 3
+    assert len(warned) == 1
+    (said,) = [record for record in caplog.records if "rejected" in record.message]
+    assert "CARAML_PICKLE_KEY" in said.message
+    assert puller.address in said.message
+
+
+@quietly
+def test_a_client_is_told_that_the_server_has_another_key(monkeypatch):
+    monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
+    with caraml.ZmqServer(port=0, serializer="pickle", deserializer="pickle") as server:
+        server.start_loop(lambda message: message)
+        monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of another host, of a pod")
+        keywords = {"serializer": "pickle", "deserializer": "pickle"}
+        with (
+            caraml.ZmqClient(address=server.address, timeout=5, **keywords) as client,
+            pytest.raises(caraml.CaramlError, match="CARAML_PICKLE_KEY"),
+        ):
+            client.request(1)
+
+
+@quietly
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200), st.lists(st.binary(max_size=64), max_size=2), st.booleans())
+def test_any_bytes_are_refused_unloaded(data, parts, marked):
+    message = b"\xca\x04\x20" + data if marked else data
+    with pytest.raises(MalformedMessageError):
+        DECODE(message, parts)
+
+
+@quietly
+def test_mutated_pickles_are_refused_unloaded():
+    value = {"a": np.zeros(1 << 14), "b": [1, "x"]}
+    ENCODE(value)
+    head, *parts = ENCODE(value)  # arrays of their own once a message was large
+    assert DECODE(head, parts)["b"] == [1, "x"]
+    generator = np.random.default_rng(0)
+    for _ in range(2000):
+        data = bytearray(head)
+        where = int(generator.integers(0, len(data)))
+        data[where] ^= int(generator.integers(1, 256))
+        with pytest.raises(MalformedMessageError):
+            DECODE(bytes(data), parts)
+    for wrong in ([], [*parts, b""], [bytes(8)]):
+        with pytest.raises(MalformedMessageError):
+            DECODE(head, wrong)
+    with pytest.raises(MalformedMessageError, match="nobody signed"):
+        DECODE(pickle.dumps(1), [])
