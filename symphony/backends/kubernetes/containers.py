@@ -16,6 +16,7 @@ from symphony.spec.process import Resources
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 GPU = "nvidia.com/gpu"
+_NOBODY = 65534
 
 _CLONE = """
 git init -q . || exit
@@ -61,8 +62,14 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
     return merged(without_nothing(rendered), process.container_yml)
 
 
-def clone(name: str, volume: str, repository: GitRepoMount, settings: Settings) -> dict[str, Any]:
-    """The init container that puts a git repository into a volume."""
+def clone(
+    name: str, volume: str, repository: GitRepoMount, settings: Settings, *, user: bool
+) -> dict[str, Any]:
+    """The init container that puts a git repository into a volume; user: the pod says who it runs as."""
+    may = security(settings)
+    if may.get("runAsNonRoot") and not user:
+        # Images with git run as root, unless they are told not to.
+        may["runAsUser"] = _NOBODY
     return {
         "name": name,
         "image": settings.git_image,
@@ -77,7 +84,7 @@ def clone(name: str, volume: str, repository: GitRepoMount, settings: Settings) 
         "workingDir": "/repository",
         "env": _env(_CLONE_ENV),
         "volumeMounts": [{"name": volume, "mountPath": "/repository"}],
-        "securityContext": security(settings),
+        "securityContext": may,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
@@ -100,6 +107,16 @@ def security(settings: Settings) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
         }
     return {"allowPrivilegeEscalation": False}
+
+
+def secured(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """A container as the user's own words left it, with what keeps it in its box where they say nothing."""
+    own: Mapping[str, Any] = container.get("securityContext") or {}
+    may = {**security(settings), **{name: value for name, value in own.items() if value is not None}}
+    if own.get("privileged"):
+        # The API server refuses one with the other.
+        may.pop("allowPrivilegeEscalation")
+    return {**container, "securityContext": may}
 
 
 def literal(text: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
-from symphony.backends.kubernetes import controllers, volumes
+from symphony.backends.kubernetes import controllers, labels, raw, volumes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import is_label, shown
 from symphony.plan.problems import Problem
@@ -30,7 +30,8 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _IMAGE = re.compile(
-    r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:\d+)?(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
+    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:\d+)?/)?"
+    r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
 _HOSTPATH_TYPES = (
@@ -46,8 +47,6 @@ _SCALE = {
     **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
 }
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([numkMGTPE]i?|Ki)|e(\d+))?")
-# What takes a container out of its box; `privileged` is the Pod Security level that allows it.
-_DANGEROUS = ("privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount")
 
 
 def objections(
@@ -123,10 +122,8 @@ def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objection
         (path, process.image, process.at("image")),
         ("the experiment", spec.image, spec.where),
     ):
-        if image is not None and not _IMAGE.fullmatch(image):
-            yield Problem(
-                f"{who} has the image {shown(image)}", "an image is written [host/]name[:tag]", (where,)
-            )
+        if image is not None:
+            yield from _image(who, image, (where,))
     yield from _resources(path, process)
 
 
@@ -175,9 +172,9 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
                 yield Problem(
                     f"{who} has {setting} with the key {shown(key)}", "write it as [domain/]name", where
                 )
-            elif setting == "labels" and key.startswith("symphony/"):
+            elif setting == "labels" and (key.startswith("symphony/") or key == labels.MANAGED_BY):
                 yield Problem(
-                    f"{who} sets the label {shown(key)}", "symphony/ is symphony's own; use another", where
+                    f"{who} sets the label {shown(key)}", "it is symphony's own; use another", where
                 )
             if not _LABEL_VALUE.fullmatch(value):
                 remedy = 'at most 63 letters, digits, "-", "_", "."; the first and last a letter or digit'
@@ -302,33 +299,14 @@ def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
 
 def _raw(who: str, setting: str, said: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
     """What is written into a manifest may not change whose it is, nor leave the box unasked."""
-    where = (thing.at(setting),)
-    metadata = said.get("metadata")
-    own = [name for name in ("apiVersion", "kind", "status") if name in said]
-    if setting == "container_yml":
-        own = ["name"] if "name" in said else []
-    elif isinstance(metadata, Mapping):
-        own += [f"metadata.{name}" for name in ("name", "namespace") if name in metadata]
-    for name in own:
-        yield Problem(f"{setting} of {who} sets {name}", "leave it out: it is symphony's own", where)
-    for name in ("metadata", "spec") if setting == "pod_yml" else ():
-        if name in said and not isinstance(said[name], Mapping):
-            yield Problem(f"{setting} of {who} sets {name} to {shown(said[name])}", "give a mapping", where)
-    if settings.pod_security != "privileged":
-        for name in sorted(set(_dangerous(said))):
-            yield Problem(
-                f"{setting} of {who} asks for {name}",
-                "leave it out, or allow it with the config symphony:podSecurity privileged",
-                where,
-            )
+    where, judge = (thing.at(setting),), raw.of_pod if setting == "pod_yml" else raw.of_container
+    for what, remedy in judge(said, privileged=settings.pod_security == "privileged"):
+        yield Problem(f"{setting} of {who} {what}", remedy, where)
+    for image in raw.images(said):
+        yield from _image(f"{setting} of {who}", image, where)
 
 
-def _dangerous(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, each in cast("Mapping[str, Any]", value).items():
-            if name in _DANGEROUS and each not in (False, None, 0, "", "Default"):
-                yield name
-            yield from _dangerous(each)
-    elif isinstance(value, list):
-        for each in cast("list[Any]", value):
-            yield from _dangerous(each)
+def _image(who: str, image: str, where: tuple[Location, ...]) -> Objections:
+    if not _IMAGE.fullmatch(image):
+        remedy = "an image is written [host/]name[:tag], its name in small letters"
+        yield Problem(f"{who} has the image {shown(image)}", remedy, where)

@@ -10,12 +10,14 @@ from symphony.backends.kubernetes import containers, labels, volumes
 from symphony.backends.kubernetes.containers import without_nothing
 from symphony.backends.kubernetes.merge import merged
 from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.shapes import mapping
 from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.pod import PodSettings, Toleration
 
 # Whoever the image runs as, its processes are in this group, which may read the secret files.
 SECRETS_GROUP = 2000
+_SECCOMP = {"type": "RuntimeDefault"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
             *([volumes.configs_volume(labels.CONFIGS)] if plan.configs else []),
         ],
         "securityContext": {
-            "seccompProfile": {"type": "RuntimeDefault"},
+            "seccompProfile": _SECCOMP,
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
         },
     }
@@ -80,7 +82,19 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
             "terminationGracePeriodSeconds": settings.grace,
         },
     }
-    return marked(merged(manifest, of.settings.pod_yml), attempt)
+    whole = merged(manifest, of.settings.pod_yml)
+    return marked({**whole, "spec": _secured(whole["spec"], settings)}, attempt)
+
+
+def _secured(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """What the user added, or took away, does not leave its box by saying nothing."""
+    lists = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
+    return {
+        **spec,
+        **{name: [containers.secured(each, settings) for each in every] for name, every in lists.items()},
+        "automountServiceAccountToken": spec.get("automountServiceAccountToken", False),
+        "securityContext": {"seccompProfile": _SECCOMP, **spec.get("securityContext", {})},
+    }
 
 
 def marked(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
@@ -97,11 +111,12 @@ def marked(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
 def _clones(of: PodOfPlan, settings: Settings) -> list[dict[str, Any]]:
     mounts = [mount for process in of.processes for mount in process.mounts]
     taken = [process.name for process in of.processes]
+    user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
     found: list[dict[str, Any]] = []
     for volume, repository in volumes.repositories(mounts).items():
         name = _unlike(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
         taken.append(name)
-        found.append(containers.clone(name, volume, repository, settings))
+        found.append(containers.clone(name, volume, repository, settings, user=user))
     return found
 
 

@@ -122,6 +122,22 @@ with Experiment("e") as e:
     assert prepared["remedy"] == "Correct the repository or its revision"
 
 
+def test_at_the_restricted_level_git_is_cloned_by_nobody(
+    desk: Desk, stack: str, git_image: str, repository: tuple[str, str]
+) -> None:
+    place, _ = repository
+    desk.config(stack, gitImage=git_image, podSecurity="restricted")
+    program = f"""
+with Experiment("e") as e:
+    p = e.new_process("a", command="sh", args=["-c", "cat /code/main.py; echo -as $(id -u)"])
+    p.container_yml["securityContext"] = {{"runAsUser": 1000}}
+    p.mount_git_repo("{place}", "main", "/code")
+"""
+    up(desk, stack, program, code=0)
+    becomes(desk, stack, "a", "completed")
+    assert desk.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
+
+
 def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
     desk: Desk, stack: str, live: Live
 ) -> None:

@@ -1,0 +1,255 @@
+"""What users write into pod_yml and container_yml: judged before anything starts, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symphony import Experiment
+from symphony.backends.kubernetes import labels, processes, raw, render, target
+from symphony.backends.kubernetes.merge import merged
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.build import build_plan, problems
+from symphony.plan.problems import Problem
+
+
+def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None) -> Experiment:
+    made = Experiment("rl")
+    process = made.new_process("a", command="true")
+    process.mount_empty_dir("v", False, "/v")
+    process.mount_git_repo("https://git.test/x", "main", "/code")
+    process.pod_yml.update(pod or {})
+    process.container_yml.update(container or {})
+    return made
+
+
+def judged(made: Experiment, **settings: Any) -> list[Problem]:
+    return problems(made.spec, target.target(made.spec, Settings(image="i", **settings), "rl"))
+
+
+def said(
+    pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
+) -> list[str]:
+    found = judged(experiment(pod, container), **settings)
+    assert all(problem.remedy and problem.where for problem in found)
+    return [problem.what for problem in found]
+
+
+def pod(
+    pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
+) -> dict[str, Any]:
+    made, chosen = experiment(pod, container), Settings(image="i", **settings)
+    plan = build_plan(made.spec, target.target(made.spec, chosen, "rl"))
+    return render.render(plan, chosen, "x/rl#1").pods["a"][1]
+
+
+POD: list[tuple[str, dict[str, Any]]] = [
+    ('sets metadata to "None"', {"metadata": None}),
+    ("sets metadata.annotations to", {"metadata": {"annotations": None}}),
+    ("sets metadata.labels to", {"metadata": {"labels": []}}),
+    ("sets metadata.labels", {"metadata": {"labels": {"a": 1}}}),
+    ("takes spec.containers away", {"spec": {"containers": None}}),
+    ("takes spec.containers away", {"spec": {"containers": []}}),
+    ("sets spec.containers to", {"spec": {"containers": "a"}}),
+    ("sets spec.containers to", {"spec": {"containers": [{"image": "i"}]}}),
+    ("sets spec.containers to", {"spec": {"containers": [{"name": ["a"]}]}}),
+    ("sets spec.containers.a.env to", {"spec": {"containers": [{"name": "a", "env": [{"value": "x"}]}]}}),
+    ("sets spec.volumes to", {"spec": {"volumes": {"name": "a"}}}),
+    ("sets spec.nodeSelector to", {"spec": {"nodeSelector": "gpu"}}),
+    ('sets "specs"', {"specs": {}}),
+    ("sets spec.toleration", {"spec": {"toleration": []}}),
+    # Whose it is stays whose it is.
+    ("sets metadata.labels", {"metadata": {"labels": {"symphony/pod": "b"}}}),
+    ("sets metadata.labels", {"metadata": {"labels": {labels.MANAGED_BY: "helm"}}}),
+    ("sets metadata.labels", {"metadata": {"labels": {labels.MANAGED_BY: None}}}),
+    ("sets metadata.annotations", {"metadata": {"annotations": {"symphony/owner": "x"}}}),
+    ("sets metadata.annotations", {"metadata": {"annotations": {"pulumi.com/waitFor": None}}}),
+    # The box.
+    ("asks for automountServiceAccountToken", {"spec": {"automountServiceAccountToken": True}}),
+    (
+        "asks for seccompProfile Unconfined",
+        {"spec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}},
+    ),
+    (
+        "asks for serviceAccountToken",
+        {
+            "spec": {
+                "volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
+            }
+        },
+    ),
+    ('has the image "Foo"', {"spec": {"containers": [{"name": "side", "image": "Foo"}]}}),
+]
+CONTAINER: list[tuple[str, dict[str, Any]]] = [
+    ("sets env to", {"env": [{"value": "x"}]}),
+    ("sets env to", {"env": [{"name": "A", "value": 5}]}),
+    ("sets env to", {"env": {"A": "x"}}),
+    ("sets volumeMounts to", {"volumeMounts": [{"name": "v"}]}),
+    ("sets command to", {"command": "sleep 5"}),
+    ("sets tty to", {"tty": "yes"}),
+    ("sets imagee", {"imagee": "x"}),
+    ('has the image "Foo:1"', {"image": "Foo:1"}),
+    ("asks for capability SYS_ADMIN", {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
+    ("asks for allowPrivilegeEscalation", {"securityContext": {"allowPrivilegeEscalation": True}}),
+    (
+        "asks for seccompProfile Unconfined",
+        {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "content"), POD)
+def test_a_pod_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
+    (what,) = said(pod=content)
+    assert what.startswith("pod_yml of a ")
+    assert words in what
+
+
+@pytest.mark.parametrize(("words", "content"), CONTAINER)
+def test_a_container_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
+    (what,) = said(container=content)
+    assert what.startswith("container_yml of a ")
+    assert words in what
+
+
+def test_a_misspelt_field_has_the_near_one_as_its_remedy() -> None:
+    (problem,) = judged(experiment(container={"imagee": "x"}))
+    assert problem.remedy == 'did you mean "image"?'
+    assert said(container={"fieldOfALaterKubernetes": 1}) == []
+
+
+def test_an_image_in_capital_letters_is_refused_where_they_are_not_of_its_host() -> None:
+    made = Experiment("rl")
+    made.new_process("a", image="Foo:1")
+    (problem,) = judged(made)
+    assert "small letters" in problem.remedy
+    made = Experiment("rl")
+    for i, image in enumerate(("foo", "foo:V1", "localhost:5000/foo", "Registry.test/foo/bar", "a/b")):
+        made.new_process(f"p{i}", image=image)
+    assert not judged(made)
+
+
+@pytest.mark.parametrize(
+    ("pod", "container"),
+    [(content, None) for words, content in POD if "asks for" in words]
+    + [(None, content) for words, content in CONTAINER if "asks for" in words],
+)
+def test_what_leaves_the_box_is_allowed_by_name(pod: Any, container: Any) -> None:
+    assert said(pod, container, pod_security="privileged") == []
+
+
+def test_what_takes_safety_away_by_saying_nothing_does_not() -> None:
+    side = {"name": "side", "image": "s", "securityContext": {"allowPrivilegeEscalation": None}}
+    nothing = {
+        "automountServiceAccountToken": None,
+        "securityContext": None,
+        "containers": [side, {"name": "a", "securityContext": None}],
+        "initContainers": [{"name": "first", "image": "s"}],
+    }
+    spec = pod({"spec": nothing})["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    every = [*spec["containers"], *spec["initContainers"]]
+    assert [each["name"] for each in every][:2] == ["a", "side"]
+    assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
+
+
+def test_a_privileged_container_may_escalate_or_the_server_refuses_it() -> None:
+    made = pod(container={"securityContext": {"privileged": True}}, pod_security="privileged")
+    assert made["spec"]["containers"][0]["securityContext"] == {"privileged": True}
+
+
+def test_what_clones_at_the_restricted_level_is_somebody() -> None:
+    (clone,) = pod(pod_security="restricted")["spec"]["initContainers"]
+    assert clone["securityContext"]["runAsUser"] == 65534
+    (clone,) = pod()["spec"]["initContainers"]
+    assert "runAsUser" not in clone["securityContext"]
+    own = {"spec": {"securityContext": {"runAsUser": 1000}}}
+    (clone,) = pod(own, pod_security="restricted")["spec"]["initContainers"]
+    assert "runAsUser" not in clone["securityContext"]
+
+
+def test_mounts_are_told_apart_by_their_place() -> None:
+    two = [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]
+    assert merged(two, [{"name": "w", "mountPath": "/b"}, {"name": "v", "mountPath": "/c"}]) == [
+        {"name": "v", "mountPath": "/a"},
+        {"name": "w", "mountPath": "/b"},
+        {"name": "v", "mountPath": "/c"},
+    ]
+
+
+WORDS = st.sampled_from(
+    [
+        *(
+            "metadata",
+            "labels",
+            "annotations",
+            "spec",
+            "containers",
+            "initContainers",
+            "volumes",
+            "env",
+            "name",
+        ),
+        *("a", "value", "volumeMounts", "mountPath", "securityContext", "seccompProfile", "capabilities"),
+        *("add", "privileged", "image", "command", "args", "resources", "nodeSelector", "restartPolicy"),
+    ]
+)
+JUNK = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 1), st.sampled_from(["", "a", "x"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(WORDS, inner, max_size=3)),
+    max_leaves=12,
+)
+SPEC = st.dictionaries(WORDS, JUNK, max_size=3)
+ENTRIES = st.lists(
+    st.dictionaries(WORDS, JUNK, max_size=2).map(lambda each: {"name": "a", **each}), max_size=2
+)
+PODS = st.one_of(
+    st.dictionaries(WORDS, JUNK, max_size=3),
+    st.fixed_dictionaries({"spec": SPEC}),
+    st.fixed_dictionaries({"metadata": SPEC, "spec": SPEC}),
+    st.fixed_dictionaries({"spec": st.fixed_dictionaries({"containers": ENTRIES})}),
+)
+
+
+@given(
+    PODS, st.dictionaries(WORDS, JUNK, max_size=3), st.sampled_from(["Pod", "Job", "JobSet"]), st.booleans()
+)
+def test_whatever_is_written_is_a_problem_or_can_be_made(
+    pod: dict[str, Any], container: dict[str, Any], controller: str, privileged: bool
+) -> None:
+    chosen = Settings(
+        image="i", controller=controller, pod_security="privileged" if privileged else "baseline"
+    )
+    made = experiment(pod, container)
+    where = target.target(made.spec, chosen, "rl")
+    if found := problems(made.spec, where):
+        assert all(problem.remedy for problem in found)
+        return
+    manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
+    assert "a" in processes.processes_of(manifest, None)
+    assert labels.belongs_to(manifest, "x/rl#1")
+    spec: Any = manifest["spec"]
+    while "containers" not in spec:
+        spec = (
+            spec["template"]["spec"] if "template" in spec else spec["replicatedJobs"][0]["template"]["spec"]
+        )
+    if not privileged:
+        every = [*spec["containers"], *spec["initContainers"]]
+        assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
+
+
+def test_every_field_that_kubernetes_has_is_known() -> None:
+    """Else a right one could be taken for a misspelling of another."""
+    models = pytest.importorskip("kubernetes.client.models")
+    for model, known in ((models.V1Container, raw._CONTAINER), (models.V1PodSpec, raw._SPEC)):
+        kinds = {name: model.openapi_types[own] for own, name in model.attribute_map.items()}
+        assert set(kinds) == set(known)
+        for name, kind in kinds.items():
+            assert (kind == "bool") == (known[name] == "true or false"), name
+            assert (kind == "int") == (known[name] == "a whole number"), name
+            assert (kind == "str") == (known[name] == "a text"), name
+            assert kind.startswith("List[") == known[name].startswith("a list"), name
