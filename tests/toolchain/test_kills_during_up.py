@@ -1,0 +1,28 @@
+"""`symphony up`, its engine and its state while the API server is killed under them again and again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.toolchain.elsewhere import Elsewhere
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+
+
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])], ids=str
+)
+def test_f67_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
+    """What is there is known, the next `up` mends what broke off, `delete` leaves nothing."""
+    script = ("-m", "tests.toolchain.kill_during_up", str(folder), str(kills))
+    said = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))
+    assert len(said["ends"]) == kills, said
+    assert said["dropped"] == [], said
+    assert said["equal"], said
+    assert said["running"], said
+    assert said["objects"] >= 20, said
+    assert said["left"] == [], said
