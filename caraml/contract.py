@@ -21,20 +21,33 @@ A service called `replay-server` is, in the environment of every process of its 
 
 PREFIX = "SYMPH_"
 ALL_INTERFACES = "*"
+_ENDS = ("_HOST", "_PORT", "_ADDR", "_BIND")
+_MOST_LISTED = 24
 
 
-class ServiceVariableError(LookupError):
-    """A service's variable is missing or unusable; the message names it and the services there are.
+class CaramlError(Exception):
+    """Anything caraml raises on purpose: caraml.errors has it; made here, where nothing is imported."""
+
+    __module__ = "caraml.errors"
+
+
+class ServiceVariableError(CaramlError, LookupError):
+    """A service's variable is missing or unusable; the message names it, and the variables there are.
 
     `service` is the name asked for, `variable` the environment variable, `services` the services found.
     """
 
-    def __init__(self, service: str, variable: str, reason: str, services: tuple[str, ...]) -> None:
-        known = ", ".join(services) if services else "none"
-        super().__init__(f"service {service!r}: {variable} {reason}; services of this process: {known}")
+    def __init__(self, service: str, variable: str, reason: str, environment: dict[str, str]) -> None:
+        there = variables(environment)
+        listed = ", ".join(there[:_MOST_LISTED]) or "none"
+        if len(there) > _MOST_LISTED:
+            listed += f" and {len(there) - _MOST_LISTED} more"
         self.service = service
         self.variable = variable
-        self.services = services
+        self.services = services(environment)
+        known = ", ".join(self.services) or "none"
+        there_is = f"services of this process: {known} (variables: {listed})"
+        super().__init__(f"service {service!r}: {variable} {reason}; {there_is}")
 
 
 def service_stem(service: str) -> str:
@@ -69,13 +82,15 @@ def service_variables(service: str, host: str, port: int, bind_host: str | None 
     return variables
 
 
+def variables(environment: dict[str, str]) -> tuple[str, ...]:
+    """The variables of services in an environment, in order."""
+    return tuple(sorted(name for name in environment if name.startswith(PREFIX) and name.endswith(_ENDS)))
+
+
 def services(environment: dict[str, str]) -> tuple[str, ...]:
     """The services named in an environment, in order, in lower case with `-`."""
-    found: set[str] = set()
-    for name in environment:
-        if name.startswith(PREFIX) and name.endswith(("_PORT", "_HOST")):
-            found.add(name[len(PREFIX) : -len("_PORT")])
-    return tuple(sorted(stem.lower().replace("_", "-") for stem in found))
+    stems = {name[len(PREFIX) : -len("_PORT")] for name in variables(environment)}
+    return tuple(sorted(stem.lower().replace("_", "-") for stem in stems))
 
 
 def connector_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
@@ -109,7 +124,7 @@ def is_ip_literal(host: str) -> bool:
 def _value(service: str, variable: str, environment: dict[str, str]) -> str:
     value = environment.get(variable)
     if not value:
-        raise ServiceVariableError(service, variable, "is not set", services(environment))
+        raise ServiceVariableError(service, variable, "is not set", environment)
     return value
 
 
@@ -117,5 +132,5 @@ def _port(service: str, environment: dict[str, str]) -> int:
     variable = variable_names(service)[1]
     text = _value(service, variable, environment)
     if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise ServiceVariableError(service, variable, f"is no port: {text!r}", services(environment))
+        raise ServiceVariableError(service, variable, f"is no port: {text!r}", environment)
     return int(text)

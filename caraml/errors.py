@@ -5,9 +5,8 @@ An error of a blocking call names the address and what was waited for. Each is a
 program would catch for it (TimeoutError, ValueError, ...).
 """
 
-
-class CaramlError(Exception):
-    """Anything caraml raises on purpose."""
+from caraml.contract import CaramlError as CaramlError  # that file imports nothing, so it is defined there
+from caraml.contract import ServiceVariableError as ServiceVariableError
 
 
 class ZmqTimeoutError(CaramlError, TimeoutError):

@@ -1,7 +1,7 @@
 """`python -m caraml.keys FOLDER [CLIENT ...]`: makes a key folder, or adds clients to one; people call it.
 
-The folder is 0700, every secret 0600. Existing keys are kept. Copy to a client only `server.public` and its
-own two files; a server needs `server.*` and `allowed`.
+The folder is 0700, every secret 0600. Existing keys are kept; half of a pair stops everything. Copy to a
+client only `server.public` and its own two files; a server needs `server.*` and `allowed`.
 """
 
 import argparse
@@ -10,16 +10,22 @@ from pathlib import Path
 
 import zmq
 
+from caraml.errors import KeyFileError
 from caraml.security import ALLOWED, DEFAULT_CLIENT
 
 SERVER = "server"
 
 
 def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) -> list[Path]:
-    """Make what is missing of a key folder; returns the files written."""
+    """Make what is missing of a key folder; returns the files written.
+
+    Raises ValueError for a name that cannot be one, KeyFileError for half a pair: nothing is written then.
+    """
     if SERVER in clients:
         raise ValueError(f"{SERVER!r} is the server's own name; a client needs another")
     folder = Path(folder)
+    for name in (SERVER, *clients):
+        _check(folder, name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     written = _make_pair(folder, SERVER)
@@ -31,11 +37,22 @@ def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) 
     return written
 
 
-def _make_pair(folder: Path, name: str) -> list[Path]:
+def _check(folder: Path, name: str) -> None:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"{name!r} is no name for a key: use letters, digits, - and _")
+    pair = public_path, secret_path = folder / f"{name}.public", folder / f"{name}.secret"
+    there = [path for path in pair if path.exists()]
+    if len(there) == 1:
+        missing = secret_path if there == [public_path] else public_path
+        raise KeyFileError(
+            f"{there[0]} is there without {missing.name}: make keys in the server's folder, where both are, "
+            f"or remove it for a new pair"
+        )
+
+
+def _make_pair(folder: Path, name: str) -> list[Path]:
     public_path, secret_path = folder / f"{name}.public", folder / f"{name}.secret"
-    if public_path.exists() and secret_path.exists():
+    if public_path.exists():
         return []
     public, secret = zmq.curve_keypair()
     _write(secret_path, secret)

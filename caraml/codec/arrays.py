@@ -32,9 +32,11 @@ class Layout(NamedTuple):
 
 
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
-    """The description of an array. Raises TypeError for a dtype that holds Python objects."""
+    """The description of an array. Raises TypeError for a dtype that holds Python objects, or nothing."""
     if dtype.hasobject or dtype.kind == "T":
         raise TypeError(f"arrays of dtype {dtype} hold Python objects")
+    if _has_empty_items(dtype):
+        raise TypeError(f"arrays of dtype {dtype} hold items of no bytes")
     simple = dtype.names is None and dtype.subdtype is None
     return _encode([dtype.str if simple else np.lib.format.dtype_to_descr(dtype), shape, order])
 
@@ -101,7 +103,18 @@ def _check_dtype(named: object) -> np.dtype[Any]:
         raise ValueError(f"not a dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("a dtype that holds Python objects")
+    if _has_empty_items(dtype):
+        raise ValueError("a dtype of items of no bytes, of which a few bytes could claim any number")
     return dtype
+
+
+def _has_empty_items(dtype: np.dtype[Any]) -> bool:
+    """True for `S0` and the like, anywhere within."""
+    if dtype.itemsize == 0:
+        return True
+    if dtype.subdtype is not None:
+        return _has_empty_items(dtype.subdtype[0])
+    return any(_has_empty_items(field[0]) for field in (dtype.fields or {}).values())
 
 
 def _structured_dtype(descr: Any) -> np.dtype[Any]:

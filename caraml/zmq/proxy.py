@@ -10,8 +10,11 @@
 >>> puller.pull(timeout=5)
 b'through'
 >>> pusher.close(); puller.close(); proxy.stop()
+
+Under symphony, where one process binds both: `ZmqProxyThread(in_service="front", out_service="back")`.
 """
 
+import contextlib
 import multiprocessing
 import threading
 from typing import Any
@@ -19,6 +22,7 @@ from typing import Any
 import zmq
 
 from caraml import process
+from caraml.address import resolve
 from caraml.errors import CaramlError, ZmqTimeoutError
 from caraml.zmq.socket import ZmqSocket
 
@@ -29,23 +33,27 @@ _LINGER_MS = 500
 class ZmqProxy:
     """Forwards from peers of `in_add` to peers of `out_add`, and for 'router-dealer' back.
 
-    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. Raises
-    ValueError for another pattern. `run()` forwards until `stop()` is called from another thread; it raises
-    what binding raises.
+    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. `in_service`
+    and `out_service` instead of addresses name services that this process binds. Raises ValueError for
+    another pattern, AddressError for a side that is not said, ServiceVariableError. `run()` forwards until
+    `stop()` is called from another thread; it raises what binding raises.
     """
 
     def __init__(
         self,
-        in_add: str,
-        out_add: str,
+        in_add: str | None = None,
+        out_add: str | None = None,
         context: zmq.Context[Any] | None = None,
         pattern: str = "router-dealer",
+        *,
+        in_service: str | None = None,
+        out_service: str | None = None,
     ) -> None:
         self._initialize()
         if pattern not in _PATTERNS:
             raise ValueError(f"proxy pattern {pattern!r} is none of {', '.join(_PATTERNS)}")
-        self.in_add = in_add
-        self.out_add = out_add
+        self.in_add = resolve(address=in_add, service=in_service, bind=True).endpoint
+        self.out_add = resolve(address=out_add, service=out_service, bind=True).endpoint
         self.context = context
         self.pattern = pattern
         self.failure: Exception | None = None
@@ -129,13 +137,60 @@ _forking = multiprocessing.get_context("fork")
 
 
 class ZmqProxyProcess(ZmqProxy, _forking.Process):
-    """A ZmqProxy in a process of its own, ended with this one: `start()`, `terminate()`, `join()`."""
+    """A ZmqProxy in a process of its own, ended with this one: `start()`, `stop()`, `join()`."""
 
     def _initialize(self) -> None:
         _forking.Process.__init__(self, name="caraml-proxy", daemon=True)
+        self._here, self._there = _forking.Pipe()
+
+    def start(self) -> None:
+        """Start the process."""
+        super().start()
+        self._there.close()  # so that its end is seen
 
     def run(self) -> None:
-        """Forward until terminated, with a context of its own."""
+        """The process: forward until told to stop, with a context of its own."""
         self.context = None
+        self._here.close()
         process.end_with_parent()
-        super().run()
+        obeying = threading.Thread(target=self._obey, name="caraml-proxy-control", daemon=True)
+        obeying.start()
+        try:
+            super().run()
+        except CaramlError:
+            obeying.join(1.0)
+
+    def _obey(self) -> None:
+        """Say how binding went, then wait for the word to stop."""
+        self._bound.wait()
+        self._there.send(self.failure or (self.in_add, self.out_add))
+        if self.failure is None:
+            with contextlib.suppress(EOFError):
+                self._there.recv()
+            super().stop()
+
+    def wait_bound(self, timeout: float) -> None:
+        """As ZmqProxy's; raises CaramlError too when the process ended."""
+        if not self._bound.is_set():
+            if not self._here.poll(timeout):
+                raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
+            try:
+                said = self._here.recv()
+            except EOFError:
+                said = CaramlError(f"{self.in_add}: the proxy's process ended before it bound")
+            if isinstance(said, Exception):
+                self.failure = said
+            else:
+                self.in_add, self.out_add = said
+            self._bound.set()
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """End the process, and wait for it; a process that does not end in time is terminated."""
+        with contextlib.suppress(OSError):
+            self._here.send("stop")
+        self.join(timeout)
+        if self.is_alive():
+            self.terminate()
+            self.join(timeout)

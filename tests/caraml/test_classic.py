@@ -1,6 +1,7 @@
 """Programs written for caraml 0.10 run unchanged: names, keywords, defaults, behaviour; and service names."""
 
 import ast
+import contextlib
 import doctest
 import importlib
 import pkgutil
@@ -29,6 +30,7 @@ from caraml.utils.serializer import (
 from caraml.zmq import (
     DataFetcher,
     ZmqClient,
+    ZmqProxyProcess,
     ZmqProxyThread,
     ZmqPub,
     ZmqPull,
@@ -176,8 +178,10 @@ def test_socket_is_the_pyzmq_socket_otherwise():
     assert socket.closed
 
 
-def test_proxy_thread():
-    proxy = ZmqProxyThread("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_proxies_forward_both_patterns_and_stop(kind):
+    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
     proxy.start()
     proxy.wait_bound(5)
     server = ZmqServer(address=proxy.out_add, bind=False)
@@ -187,7 +191,71 @@ def test_proxy_thread():
     proxy.stop()
     assert not proxy.is_alive() or proxy.join(1) is None
     with pytest.raises(ValueError, match="router-dealer"):
-        ZmqProxyThread("a", "b", pattern="pub-sub")
+        kind("a", "b", pattern="pub-sub")
+    with kind_running(kind, pattern="pull-push") as proxy:
+        puller, pusher = ZmqPuller(address=proxy.out_add, bind=False), ZmqPusher(address=proxy.in_add)
+        pusher.push(b"through")
+        assert puller.pull(timeout=5) == b"through"
+
+
+@contextlib.contextmanager
+def kind_running(kind, **options):
+    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
+    proxy.start()
+    try:
+        proxy.wait_bound(5)
+        yield proxy
+    finally:
+        proxy.stop()
+        proxy.join(5)
+        assert not proxy.is_alive()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_a_proxy_that_cannot_bind_says_so(kind, capfd):
+    with ZmqPuller(port=0) as there:
+        proxy = kind("tcp://127.0.0.1:*", there.address)
+        proxy.start()
+        for _ in range(2):
+            with pytest.raises(caraml.AddressInUseError, match=there.address):
+                proxy.wait_bound(5)
+        proxy.join(5)
+        assert not proxy.is_alive()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.timeout(30)
+def test_a_proxys_process_that_was_killed_is_no_wait(tmp_path):
+    proxy = ZmqProxyProcess(f"ipc://{tmp_path}/in", f"ipc://{tmp_path}/out")
+    proxy.start()
+    proxy.wait_bound(5)
+    proxy.kill()
+    proxy.join(5)
+    proxy.stop()
+    unbound = ZmqProxyProcess(f"ipc://{tmp_path}/none/in", f"ipc://{tmp_path}/none/out")
+    unbound._obey = lambda: None  # never says how binding went
+    unbound.start()
+    with pytest.raises(caraml.CaramlError, match="ended before it bound"):
+        unbound.wait_bound(10)
+
+
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_proxies_take_services(kind, monkeypatch, port):
+    monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")
+    monkeypatch.setenv("SYMPH_FRONT_PORT", str(port))
+    monkeypatch.setenv("SYMPH_FRONT_BIND", "127.0.0.1")
+    with pytest.raises(caraml.ServiceVariableError, match="SYMPH_BACK_PORT is not set"):
+        kind(in_service="front", out_service="back")
+    with pytest.raises(caraml.AddressError, match="service"):
+        kind(in_service="front")
+    proxy = kind(in_service="front", out_add="tcp://127.0.0.1:*", pattern="pull-push")
+    proxy.start()
+    proxy.wait_bound(5)
+    with ZmqPusher(service="front") as pusher, ZmqPuller(address=proxy.out_add, bind=False) as puller:
+        pusher.push(b"x")
+        assert puller.pull(timeout=5) == b"x"
+    proxy.stop()
 
 
 @pytest.mark.timeout(60)
@@ -237,8 +305,14 @@ def test_service_names(monkeypatch, port):
     with pytest.raises(caraml.ServiceVariableError, match=r"SYMPH_OTHER_HOST.*replay-server"):
         ZmqPusher(service="other")
     monkeypatch.delenv("SYMPH_REPLAY_SERVER_PORT")
-    with pytest.raises(caraml.ServiceVariableError, match="SYMPH_REPLAY_SERVER_PORT is not set"):
+    there = r"\(variables: .*SYMPH_REPLAY_SERVER_ADDR, SYMPH_REPLAY_SERVER_BIND, SYMPH_REPLAY_SERVER_HOST.*\)"
+    with pytest.raises(caraml.CaramlError, match=rf"SYMPH_REPLAY_SERVER_PORT is not set.*{there}") as raised:
         ZmqPuller(service="replay-server")
+    assert isinstance(raised.value, caraml.ServiceVariableError)
+    assert (raised.value.variable, raised.value.service) == ("SYMPH_REPLAY_SERVER_PORT", "replay-server")
+    many = {f"SYMPH_S{n}_PORT": "1" for n in range(1000)}
+    with pytest.raises(caraml.ServiceVariableError, match="976 more"):
+        contract.connector_endpoint("other", many)
 
 
 def test_contract_what_to_bind():
@@ -308,3 +382,29 @@ def test_keys_command(tmp_path, capsys):
     (folder / "server.secret").chmod(0o644)
     with pytest.raises(caraml.KeyFileError, match="chmod 600"):
         ZmqPuller(port=0, keys=folder)
+
+
+@pytest.mark.parametrize("half", ["server.public", "server.secret", "client.public", "client.secret"])
+def test_half_a_pair_of_keys_is_kept_and_told(tmp_path, capsys, half):
+    """A client's folder holds `server.public` alone: making keys there replaced it, unasked."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / half).write_text("k" * 40)
+    with pytest.raises(SystemExit) as ended:
+        keys_main([str(folder)])
+    assert ended.value.code == 1
+    assert f"{folder / half} is there without" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == [half]
+    assert (folder / half).read_text() == "k" * 40
+
+
+def test_existing_keys_are_kept(tmp_path):
+    keys_main([str(tmp_path), "a"])
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    keys_main([str(tmp_path), "a", "b"])
+    after = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert {name: after[name] for name in before if name != "allowed"} == {
+        name: text for name, text in before.items() if name != "allowed"
+    }
+    assert after["allowed"].startswith(before["allowed"])
+    assert after["allowed"].count("\n") == 2

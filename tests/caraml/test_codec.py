@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import struct
 import subprocess
 import sys
 import tracemalloc
@@ -205,6 +206,25 @@ def test_large_arrays_are_not_copied_either_way():
 def test_what_cannot_be_sent_says_where_it_is(value, where):
     with pytest.raises(EncodeError, match=where):
         codec.encode(value)
+
+
+@pytest.mark.parametrize("dtype", ["|S0", "<U0", "|V0", [["a", "<f8"], ["b", "|S0", [1 << 30]]], []])
+def test_items_of_no_bytes_claim_no_memory(dtype):
+    """A message of 40 bytes was an array of 2**40 items, each of which takes memory when first touched."""
+    shape = [1 << 40] if isinstance(dtype, str) else [0]
+    description = msgspec.msgpack.encode([dtype, shape, "C"])
+    layout = msgspec.msgpack.encode([("a", description)])
+    body = msgspec.msgpack.encode(msgspec.msgpack.Ext(1, struct.pack("<I", len(description)) + description))
+    for message in (b"\xca\x02" + struct.pack("<I", len(layout)) + layout, b"\xca\x01" + body):
+        with pytest.raises(MalformedMessageError, match=r"no bytes|itemsize"):
+            codec.decode([message])
+
+
+@pytest.mark.parametrize("dtype", [[], [("a", "f8"), ("b", "V0")]])
+def test_items_of_no_bytes_are_not_sent(dtype):
+    for value in ({"a": np.zeros(3, dtype)}, [np.zeros(3, dtype)]):
+        with pytest.raises(EncodeError, match="no bytes"):
+            codec.encode(value)
 
 
 def nested(depth):
