@@ -143,7 +143,9 @@ class ZmqSender(Endpoint):
                 self._read()
             if timeout >= 0:
                 self._refuse_if_stalled(timeout)
-            window = self._window_for(nbytes) or self._wait_for_room(nbytes, timeout)
+            window = None if self._orphans else self._window_for(nbytes)
+            if window is None:
+                window = self._wait_for_room(nbytes, timeout)
             flags = DETACHED if nbytes >= ZERO_COPY and type(payload) is bytes else 0
             self._put(window, window.add(next(self._identifiers), payload, flags))
         finally:
@@ -222,7 +224,7 @@ class ZmqSender(Endpoint):
 
     def _wait_for_room(self, nbytes: int, timeout: float) -> Window:
         deadline = time.monotonic() + timeout
-        while (window := self._window_for(nbytes)) is None:
+        while self._orphans or (window := self._window_for(nbytes)) is None:
             self._wait(deadline, timeout, "a receiver with room")
         return window
 

@@ -83,42 +83,52 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("messages", "reconnects"), SIZES)
-def test_nothing_is_lost_or_corrupt_over_reconnects(messages, reconnects):
-    """Acknowledged delivery through a wire that is cut again and again: all, in order, once."""
-    receiver = program(
-        """
-        import sys, zlib, caraml
+RECEIVE = """
+    import sys, zlib, caraml
+    if sys.argv[2] == "receiver":
         receiver = caraml.ZmqReceiver(port=0)
         print(receiver.address)
-        for expected in range(int(sys.argv[1])):
-            message = receiver.recv(timeout=60)
-            number, check = int.from_bytes(message[:8], "little"), int.from_bytes(message[8:12], "little")
-            assert number == expected, (number, expected)
-            assert zlib.crc32(message[12:]) == check
-        receiver.close()
-        print("all", receiver.duplicates)
-        """,
-        messages,
-    )
-    cutter = Cutter(receiver.stdout.readline().strip())
-    sender = program(
-        """
-        import random, sys, time, zlib, caraml
-        sender = caraml.ZmqSender(address=sys.argv[1], timeout=60)
-        generator = random.Random(0)
-        for number in range(int(sys.argv[2])):
-            body = generator.randbytes(generator.randrange(64))
-            sender.send(number.to_bytes(8, "little") + zlib.crc32(body).to_bytes(4, "little") + body)
-            if number % (int(sys.argv[2]) // int(sys.argv[3])) == 0:
-                print(number, flush=True)
-                time.sleep(0.15)  # so that every cut is one of its own
-        print("closed", sender.close(timeout=60), sender.socket.link.lost)
-        """,
-        cutter.address,
-        messages,
-        reconnects,
-    )
+    else:
+        receiver = caraml.ZmqReceiver(address=sys.argv[3], bind=False)
+    for expected in range(int(sys.argv[1])):
+        message = receiver.recv(timeout=60)
+        number, check = int.from_bytes(message[:8], "little"), int.from_bytes(message[8:12], "little")
+        assert number == expected, (number, expected)
+        assert receiver.identifier == number + 1
+        assert zlib.crc32(message[12:]) == check
+    receiver.close()
+    print("all", receiver.duplicates)
+"""
+SEND = """
+    import random, sys, time, zlib, caraml
+    if sys.argv[3] == "sender":
+        sender = caraml.ZmqSender(port=0, bind=True, timeout=60)
+        print(sender.address)
+    else:
+        sender = caraml.ZmqSender(address=sys.argv[4], timeout=60)
+    generator = random.Random(0)
+    for number in range(int(sys.argv[1])):
+        body = generator.randbytes(generator.randrange(64))
+        sender.send(number.to_bytes(8, "little") + zlib.crc32(body).to_bytes(4, "little") + body)
+        if number % (int(sys.argv[1]) // int(sys.argv[2])) == 0:
+            print(number, flush=True)
+            time.sleep(0.15)  # so that every cut is one of its own
+    print("closed", sender.close(timeout=60), sender.socket.link.lost)
+"""
+
+
+@pytest.mark.parametrize("binder", ["receiver", "sender"])
+@pytest.mark.parametrize(("messages", "reconnects"), SIZES)
+def test_nothing_is_lost_or_corrupt_over_reconnects(messages, reconnects, binder):
+    """Acknowledged delivery through a wire that is cut again and again: all, in order, once."""
+    if binder == "receiver":
+        receiver = program(RECEIVE, messages, binder)
+        cutter = Cutter(receiver.stdout.readline().strip())
+        sender = program(SEND, messages, reconnects, binder, cutter.address)
+    else:
+        sender = program(SEND, messages, reconnects, binder)
+        cutter = Cutter(sender.stdout.readline().strip())
+        receiver = program(RECEIVE, messages, binder, cutter.address)
     try:
         for line in sender.stdout:
             if line.startswith("closed"):

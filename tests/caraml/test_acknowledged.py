@@ -1,0 +1,223 @@
+"""Sender and receiver between them: what the window, the sessions and the deadlines do; R6 is in
+test_reliability.py.
+"""
+
+import re
+import threading
+import time
+
+import pytest
+import zmq
+
+import caraml
+from caraml.codec.parts import Parts
+from caraml.zmq.ack_protocol import (
+    DATA,
+    DETACHED,
+    HEAD_BYTES,
+    HELLO,
+    REDELIVERED,
+    Window,
+    pack_head,
+    payload_of,
+    read_head,
+)
+
+
+@pytest.fixture
+def receiver():
+    with caraml.ZmqReceiver(port=0) as made:
+        yield made
+
+
+def peer_of(endpoint, mode=zmq.DEALER):
+    """A plain ZeroMQ socket connected to it."""
+    raw = zmq.Context.instance().socket(mode)
+    raw.linger, raw.sndtimeo, raw.rcvtimeo = 0, 5000, 5000
+    raw.connect(endpoint.address)
+    return raw
+
+
+def receive_all(receiver, into, pause=0.0, timeout=2.0):
+    def run():
+        try:
+            while True:
+                into.append(receiver.recv(timeout=timeout))
+                time.sleep(pause)
+        except (caraml.ZmqTimeoutError, caraml.ClosedError):
+            return
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.timeout(20)
+def test_a_slow_receiver_that_gets_on_is_not_taken_for_a_dead_one(receiver):
+    """60 ms a message, of which it fetched many at once: it acknowledges before it has given them all."""
+    got = []
+    receiving = receive_all(receiver, got, pause=0.06)
+    sender = caraml.ZmqSender(address=receiver.address, timeout=1)
+    for n in range(100):
+        sender.send(b"%d" % n)
+        time.sleep(0.01)
+    sender.close(timeout=10)
+    receiving.join(10)
+    assert got == [b"%d" % n for n in range(100)]
+
+
+@pytest.mark.timeout(20)
+def test_a_binding_sender_that_restarts_is_introduced_to_its_receiver_again():
+    sender = caraml.ZmqSender(port=0, bind=True, timeout=5)
+    receiver = caraml.ZmqReceiver(address=sender.address, bind=False)
+    got = []
+    receiving = receive_all(receiver, got)
+    sender.send(b"1")
+    assert sender.close(timeout=5)
+    with caraml.ZmqSender(address=sender.address, bind=True, timeout=5) as again:
+        again.send(b"2")
+        again.flush(timeout=5)
+    receiving.join(5)
+    assert got == [b"1", b"2"]
+    receiver.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_lost_connection_is_noticed_by_the_next_send():
+    receiver = caraml.ZmqReceiver(port=0, finish="processed")
+    sender = caraml.ZmqSender(address=receiver.address, timeout=5)
+    receiving = threading.Thread(target=receiver.recv, args=(5,))
+    receiving.start()
+    sender.send(b"1")
+    receiving.join(5)
+    deadline = time.monotonic() + 5
+    receiver._wire.close(0)  # as if it died, with one in hand
+    while not sender.socket.link.lost and time.monotonic() < deadline:
+        time.sleep(0.01)
+    sender.send(b"2")
+    with caraml.ZmqReceiver(address=sender.address) as again:
+        with pytest.raises(caraml.ZmqTimeoutError):
+            again.recv(timeout=0.5)
+        assert len(again._sessions) == 1  # it was greeted, though nobody waits in `sender`
+        flushing = threading.Thread(target=sender.flush, args=(5,))
+        flushing.start()
+        assert [(again.recv(timeout=5), again.redelivered) for _ in range(2)] == [(b"1", True), (b"2", True)]
+        flushing.join(5)
+    sender.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_recv_has_one_deadline_whatever_else_comes(receiver):
+    noise = peer_of(receiver)
+    stop = threading.Event()
+
+    def chatter():
+        n = 0
+        while not stop.wait(0.03):
+            noise.send(b"junk")
+            noise.send(pack_head(HELLO, (n := n + 1, 1), 1))
+
+    talking = threading.Thread(target=chatter)
+    talking.start()
+    began = time.monotonic()
+    with pytest.raises(caraml.ZmqTimeoutError):
+        receiver.recv(timeout=0.3)
+    assert 0.25 < time.monotonic() - began < 0.6
+    stop.set()
+    talking.join(5)
+    noise.close(0)
+    assert receiver.rejected > 0
+
+
+@pytest.mark.timeout(20)
+def test_one_connection_has_one_session_so_it_cannot_evict_the_others(receiver):
+    sender = caraml.ZmqSender(address=receiver.address, timeout=5)
+    got = []
+    receiving = receive_all(receiver, got, timeout=3.0)
+    sender.send(b"a")
+    sender.flush(timeout=5)
+    attacker = peer_of(receiver)
+    for n in range(5000):
+        attacker.send(pack_head(HELLO, (n + 10, 1), 1))
+    for _ in range(5000):
+        attacker.recv()
+    assert len(receiver._sessions) == 2
+    sender.send(b"b")
+    sender.flush(timeout=5)
+    sender.close(0)
+    attacker.close(0)
+    receiver.stop()
+    receiving.join(10)
+    assert (got, receiver.rejected, receiver.duplicates) == ([b"a", b"b"], 0, 0)
+
+
+@pytest.mark.timeout(30)
+def test_a_peer_that_ignores_the_window_fills_no_memory(spawn):
+    receiver = spawn(
+        """
+        import sys, time, caraml
+        from pathlib import Path
+        def resident():
+            return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
+        receiver = caraml.ZmqReceiver(port=0, window=8)
+        before = resident()
+        print(receiver.address)
+        sys.stdin.readline()
+        print(resident() - before)
+    """,
+        stdin=True,
+    )
+    with zmq.Context() as context, context.socket(zmq.DEALER) as flood:
+        flood.linger, flood.sndtimeo = 0, 500
+        flood.sndhwm = 10
+        flood.connect(receiver.line())
+        with pytest.raises(zmq.Again):  # noqa: PT012
+            for _ in range(20_000):
+                flood.send(bytes(1 << 16))
+    receiver.tell("")
+    assert int(receiver.line()) < 120_000  # KiB: about a thousand messages, not twenty
+
+
+@pytest.mark.timeout(20)
+def test_what_a_receiver_would_refuse_is_an_error_at_the_sender():
+    limits = caraml.Limits(message_bytes=10_000, parts=4)
+    with (
+        caraml.ZmqReceiver(port=0, limits=limits) as receiver,
+        caraml.ZmqSender(address=receiver.address, limits=limits, timeout=5) as sender,
+    ):
+        got = []
+        receiving = receive_all(receiver, got, timeout=0.5)
+        for nbytes in (10_000, 10_000 - HEAD_BYTES + 1):
+            with pytest.raises(caraml.MessageTooLargeError, match=str(nbytes)):
+                sender.send(bytes(nbytes))
+        sender.send(bytes(10_000 - HEAD_BYTES))
+        sender.flush(timeout=5)
+        receiving.join(5)
+        assert [len(message) for message in got] == [10_000 - HEAD_BYTES]
+        assert sender.socket.link.lost == 0
+
+
+@pytest.mark.timeout(20)
+def test_leaving_with_messages_unacknowledged_says_so(caplog, receiver):
+    with caraml.ZmqSender(address=receiver.address, timeout=5) as sender:
+        receiving = receive_all(receiver, [], timeout=0.2)
+        sender.send(b"1")
+        receiving.join(5)
+        sender.send(b"2")
+        sender.flush = lambda timeout: (_ for _ in ()).throw(caraml.ZmqTimeoutError())
+    assert re.search(r"closed with [12] messages unacknowledged", caplog.text)
+
+
+@pytest.mark.parametrize("payload", [b"", b"x" * 100, Parts((b"ab", b"c" * 10))])
+@pytest.mark.parametrize("flags", [0, DETACHED])
+def test_what_is_marked_as_given_before_stays_the_same_message(payload, flags):
+    if flags and not isinstance(payload, bytes):
+        pytest.skip("only bytes are detached")
+    window = Window(b"", 1, 2)
+    window.add(7, payload, flags)
+    before = payload_of(window.unfinished[0])
+    window.given_before()
+    frames = window.unfinished[0].frames
+    head = read_head(frames if isinstance(frames, bytes) else frames[0])
+    assert (head.kind, head.count, head.second) == (DATA, flags | REDELIVERED, 7)
+    assert payload_of(window.unfinished[0]) == before
