@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import runpy
+import signal
 import sys
 
 import pytest
 import yaml
 
-from tests.desk import ROOT, Desk, Ran
+from tests.desk import ROOT, Desk, Ran, wait_for
 
 DEMO = "examples/numint/demo.py"
 NEVER_ENDS = "import time\ntime.sleep(600)\n"
@@ -53,7 +54,7 @@ def test_a_setting_that_makes_no_sense(desk: Desk, settings: dict[str, str], sai
     assert desk.stacks() == set()
 
 
-def test_the_program_knows_what_can_be_integrated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_knows_what_can_be_integrated() -> None:
     functions = runpy.run_path(str(ROOT / "examples/numint/functions.py"))["FUNCTIONS"]
     assert (
         f"FUNCTIONS = {tuple(sorted(functions))}".replace("'", '"') in (ROOT / "stacks/numint.py").read_text()
@@ -96,9 +97,9 @@ def test_a_reducer_that_dies_ends_the_demo(desk: Desk, seconds: float, said: str
 
 def test_a_reducer_that_is_stuck_ends_the_demo(desk: Desk) -> None:
     (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
-    ran = demo(desk, code=1, deadline=8)
-    assert ran.err.endswith("demo: the reducer came to no result within 8 s.\n")
-    assert ran.seconds < 30
+    ran = demo(desk, code=1, deadline=20)
+    assert ran.err.endswith("demo: the reducer came to no result within 20 s.\n")
+    assert ran.seconds < 50
 
 
 def test_a_demo_that_cannot_start(desk: Desk) -> None:
@@ -106,3 +107,21 @@ def test_a_demo_that_cannot_start(desk: Desk) -> None:
     ran = demo(desk, code=1)
     assert 'workers is "0"' in ran.err
     assert "`symphony up` ended with exit code 2" in ran.err
+
+
+def test_a_demo_whose_experiment_does_not_come_up_in_time(desk: Desk) -> None:
+    program = desk.folder / "stacks" / "numint.py"
+    program.write_text(f"{NEVER_ENDS}\n{program.read_text()}")
+    ran = demo(desk, code=1, deadline=4)
+    assert ran.err.endswith("demo: the experiment was not up within 4 s.\n")
+
+
+def test_a_demo_that_is_ended_takes_its_experiment_along(desk: Desk) -> None:
+    """As a cancelled run of continuous integration does it."""
+    (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
+    running = desk.start([sys.executable, DEMO])
+    wait_for(lambda: "numint.demo/reducer" in desk.trees(), 50, "the reducer runs")
+    running.terminate()
+    running.communicate(timeout=50)
+    assert running.returncode == 128 + signal.SIGTERM
+    assert desk.trees() == {}
