@@ -25,6 +25,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import FAILURE, Parts, size
 from caraml.errors import MalformedMessageError, RemoteError
+from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
@@ -39,8 +40,8 @@ class ZmqClient(Endpoint):
 
     `timeout` seconds to wait for an answer (negative: for ever, or until the server is lost), `serializer` of
     requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout there
-    is a new socket). With `heartbeat=` seconds, a server that is frozen or gone is noticed within three of
-    them.
+    is a new socket, at the same address). With `heartbeat=` seconds, a server that is frozen or gone is
+    noticed within three of them.
     """
 
     def __init__(
@@ -58,6 +59,19 @@ class ZmqClient(Endpoint):
         super().__init__(zmq.REQ, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
+        if bind:  # where it was found once, also with port 0
+            self._options["address"] = self.address
+
+    @property
+    def host(self) -> str | None:
+        """The host of the address, if it has one."""
+        return self.socket.host
+
+    @property
+    def port(self) -> int | None:
+        """The port of the address, if it has one."""
+        return self.socket.port
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
@@ -67,8 +81,8 @@ class ZmqClient(Endpoint):
             self._wire.slice_ms = max(10, min(self._wire.slice_ms, int(self.socket.heartbeat * 250)))
 
     def request(self, msg: Any, timeout: float | None = None) -> Any:
-        """The server's answer. Arrays of `msg` are not copied; they are free again when this returns or
-        raises.
+        """The server's answer. Arrays of `msg` are not copied (over inproc they are: the server keeps what
+        it is given); they are free again when this returns or raises.
 
         Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError.
@@ -105,11 +119,13 @@ class ZmqClient(Endpoint):
     def _send_large(self, message: Any, timeout: float) -> list[Any]:
         if self._wire.link.fault is not None:
             raise self._wire.link.fault
+        self._wire.check_size(message)
+        shared = self.socket.scheme == "inproc"
         parts = message if isinstance(message, Parts) else Parts((message,))
         trackers: list[Any] = []
         for index, part in enumerate(parts):
             flags = zmq.SNDMORE if index < len(parts) - 1 else 0
-            if size(part) < ZERO_COPY:
+            if shared or size(part) < ZERO_COPY:
                 self._wire.send_part(part, flags, True, timeout)
             else:
                 trackers.append(self._wire.send_tracked(part, flags, timeout))
@@ -152,6 +168,7 @@ class ZmqServer(LoopingEndpoint):
         super().__init__(zmq.REP, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
         self._may_send = False
 
     def recv(self, timeout: float | None = None) -> Any:

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import doctest
 import importlib
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -129,6 +130,104 @@ def test_sender_receiver_and_pub_sub(port):
     assert got == [{1}]
     subscriber.close()
     publisher.close()
+
+
+@pytest.mark.parametrize(("serializer", "value"), SERIALIZERS)
+def test_acknowledged_delivery_with_each_serializer(serializer, value):
+    """With a loop, as its programs use it: `handler(message)` for each, and `stop()`."""
+    receiver = ZmqReceiver(host="127.0.0.1", port=0, deserializer=serializer)
+    got = []
+    thread = receiver.start_loop(got.append)
+    sender = ZmqSender(address=receiver.address, serializer=serializer, timeout=5)
+    for _ in range(3):
+        sender.send(value)
+    sender.flush(5)
+    assert sender.close()
+    wait_until(lambda: len(got) == 3)
+    assert got == [value] * 3
+    receiver.stop()
+    thread.join(2)
+    assert not thread.is_alive()
+    receiver.close()
+
+
+def wait_until(true, seconds=5):
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("bind", [False, True])
+def test_a_client_serves_on_after_a_timeout_and_its_callback_is_called_again(bind):
+    with zmq.Context() as context, context.socket(zmq.REP) as nobody:
+        port = nobody.bind_to_random_port("tcp://127.0.0.1")
+        called = []
+        options = {"port": 0, "bind": True} if bind else {"host": "127.0.0.1", "port": port}
+        client = ZmqClient(timeout=0.2, callback=called.append, serializer="str", **options)
+        before = client.address
+        for _ in range(2):
+            with pytest.raises(ZmqTimeoutError):
+                client.request("x")
+        assert client.address == before  # also with port 0: its server connects to where it was
+        assert len(called) == 2
+        assert called[-1] is client.socket
+        nobody.close(0)
+        server = ZmqServer(address=before, bind=not bind)
+        server.start_loop(bytes.upper)
+        wait_until(lambda: asked(client))
+        assert client.request("x", timeout=5) == b"X"
+        assert len(called) > 2
+        client.close()
+        server.close()
+
+
+def asked(client):
+    try:
+        return client.request("x") == b"X"
+    except ZmqTimeoutError:
+        return False
+
+
+def test_classic_attributes():
+    with (
+        ZmqServer(port=0, serializer="json", deserializer="str") as server,
+        ZmqClient(address=server.address, serializer="str", deserializer=len) as client,
+        ZmqPuller(port=0, deserializer="pickle") as puller,
+        ZmqPusher(address=puller.address) as pusher,
+    ):
+        assert (client.host, client.port) == ("127.0.0.1", server.socket.port)
+        assert client.serializer("ö") == "ö".encode()
+        assert client.deserializer is len
+        assert server.serializer([1]) == b"[1]"
+        assert server.deserializer(b"x") == "x"
+        assert puller.deserializer(pickle.dumps({1})) == {1}
+        assert pusher.serializer(b"x") == b"x"
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic-all", "tcp://[::1]:{port}"])
+def test_every_pattern_over_addresses_the_original_rejected(address, port, tmp_path):
+    address = address.format(tmp_path, port=port)
+    with ZmqServer(address=address) as server:
+        server.start_loop(bytes.upper)
+        with ZmqClient(address=address, timeout=5) as client:
+            assert client.request(b"x") == b"X"
+    with ZmqReceiver(address=address) as receiver:
+        receiver.start_loop(bytes.upper)
+        sender = ZmqSender(address=address, timeout=5)
+        sender.send(b"x")
+        assert sender.close(5)
+    with ZmqPub(address=address) as publisher, ZmqSub(address=address, topic="a") as subscriber:
+        publisher.wait_subscribers(1, timeout=5)
+        publisher.pub("a", b"x")
+        assert subscriber.recv(timeout=5) == b"x"
+    proxy = ZmqProxyThread(address, "tcp://127.0.0.1:*", pattern="pull-push")
+    proxy.start()
+    proxy.wait_bound(5)
+    with ZmqPuller(address=proxy.out_add, bind=False) as puller, ZmqPusher(address=address) as pusher:
+        pusher.push(b"x")
+        assert puller.pull(timeout=5) == b"x"
+    proxy.stop()
 
 
 @pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic", "tcp://[::1]:{port}"])

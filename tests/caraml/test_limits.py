@@ -1,0 +1,100 @@
+"""Limits: what a peer sends costs no more than they say, and what is over them raises at its sender."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+from caraml import Limits
+from caraml.codec.joined import join, split
+from caraml.codec.parts import BATCH
+from caraml.errors import MalformedMessageError, MessageTooLargeError
+from caraml.zmq.push_pull import BATCH_BYTES
+
+SMALL = Limits(message_bytes=1000, parts=4)
+LARGER = Limits(message_bytes=1 << 20, parts=4)
+
+
+def pair(limits, serializer=None):
+    puller = caraml.ZmqPuller(port=0, limits=limits, deserializer=serializer)
+    return puller, caraml.ZmqPusher(address=puller.address, limits=limits, serializer=serializer)
+
+
+@pytest.mark.parametrize(
+    ("limits", "serializer", "value"),
+    [
+        (SMALL, None, bytes(1001)),
+        (SMALL, "str", "x" * 1001),
+        (SMALL, "json", ["x" * 1001]),
+        (SMALL, "pickle", "x" * 1001),
+        (SMALL, "msgpack", "x" * 1001),
+        (LARGER, None, bytes((1 << 20) + 1)),
+        (LARGER, "pickle", np.zeros(1 << 18)),
+        (LARGER, "pickle", b"x" * (1 << 20)),
+        (LARGER, "msgpack", np.zeros(1 << 18)),
+    ],
+)
+@pytest.mark.parametrize("way", ["push", "push_uncopied", "push_many", "request"])
+def test_what_is_over_the_limits_raises_at_the_sender(limits, serializer, value, way):
+    puller, pusher = pair(limits, serializer)
+    with puller, pusher, caraml.ZmqClient(port=9, serializer=serializer, limits=limits, timeout=1) as client:
+        send = client.request if way == "request" else getattr(pusher, way)
+        given = [value] if way == "push_many" else value
+        with pytest.raises(MessageTooLargeError, match="Limits"):
+            send(given)
+        ok = "ok" if serializer else b"ok"
+        pusher.push(ok)
+        assert puller.pull(timeout=5) == ok
+        assert puller.rejected == 0
+
+
+def test_pushed_together_they_stay_within_the_limits():
+    puller, pusher = pair(SMALL)
+    items = [bytes([n % 256]) * (n % 300) for n in range(500)]
+    with puller, pusher:
+        pusher.push_many(items)
+        pusher.push_many([b""] * 100_000)
+        assert [puller.pull(timeout=5) for _ in items] == items
+        assert [puller.pull(timeout=5) for _ in range(100_000)] == [b""] * 100_000
+        assert puller.rejected == 0
+
+
+def test_more_arrays_than_parts_are_pickled_in_one():
+    puller, pusher = pair(LARGER, "pickle")
+    with puller, pusher:
+        pusher.push([np.full(10_000, n) for n in range(8)])
+        assert [array[0] for array in puller.pull(timeout=5)] == list(range(8))
+
+
+def test_a_batch_costs_a_small_multiple_of_a_batch():
+    """A peer's batch of millions of two bytes was twenty times its size in memory, up to header_bytes."""
+    puller = caraml.ZmqPuller(port=0)
+    with puller, zmq.Context() as context, context.socket(zmq.PUSH) as peer:
+        peer.linger = 0
+        peer.connect(puller.address)
+        for count, item in (
+            (4_000_000, b"\xc4\x02ab"),
+            (400_000, b"\xc4\0"),
+            (3, b"\xc6\0\x10\0\0" + bytes(1 << 20)),
+        ):
+            peer.send_multipart([BATCH, b"\xdd" + count.to_bytes(4, "big") + item * count])
+        peer.send(b"honest")
+        tracemalloc.start()
+        try:
+            assert puller.pull(timeout=10) == b"honest"
+            assert tracemalloc.get_traced_memory()[1] < 8 * BATCH_BYTES
+        finally:
+            tracemalloc.stop()
+        assert puller.rejected == 3
+
+
+def test_joined_parts_are_some_and_not_too_many():
+    assert split(join([b"a", b""])) == [b"a", b""]
+    with pytest.raises(MalformedMessageError, match="0 parts"):
+        split(join([]))
+    many = join([b""] * 5000)
+    with pytest.raises(MalformedMessageError, match="5000 parts"):
+        split(many)
+    assert len(split(many, most=5000)) == 5000

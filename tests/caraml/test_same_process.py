@@ -1,0 +1,40 @@
+"""Over inproc both ends are one process: what was sent stays the sender's, what arrived the receiver's."""
+
+import numpy as np
+import pytest
+
+import caraml
+
+LARGE = 1 << 16
+
+
+def test_a_request_over_inproc_is_the_servers_own():
+    kept = []
+    address = "inproc://same-process-request"
+    keywords = {"serializer": "msgpack", "deserializer": "msgpack"}
+    with caraml.ZmqServer(address=address, **keywords) as server:
+        server.start_loop(lambda message: kept.append(message["a"]))
+        with caraml.ZmqClient(address=address, timeout=5, **keywords) as client:
+            mine = np.zeros(LARGE)
+            client.request({"a": mine})
+            mine[:] = 7
+            assert kept[0][0] == 0
+            kept[0][1] = 99
+            assert mine[1] == 7
+
+
+@pytest.mark.parametrize("way", ["push", "push_uncopied"])
+def test_a_push_over_inproc_is_the_pullers_own(way):
+    address = f"inproc://same-process-{way}"
+    with (
+        caraml.ZmqPuller(address=address, deserializer="msgpack") as puller,
+        caraml.ZmqPusher(address=address, serializer="msgpack") as pusher,
+    ):
+        mine = np.zeros(LARGE)
+        sent = getattr(pusher, way)({"a": mine})
+        got = puller.pull(timeout=5)["a"]
+        mine[:] = 7
+        assert got[0] == 0
+        got[1] = 99
+        assert mine[1] == 7
+        assert sent is None or sent.done
