@@ -18,6 +18,7 @@ from caraml import codec
 from caraml.codec.joined import join, split
 from caraml.errors import EncodeError, MalformedMessageError, MessageTooLargeError
 from caraml.limits import Limits
+from caraml.utils.serializer import pa_deserialize, pa_serialize
 
 
 @codec.register
@@ -276,13 +277,31 @@ SEEDS = [
     Step(np.array(["2020"], "M8[D]")),
     Batch([(), [], {}], "n"),
     {"big": np.zeros(1 << 13)},
+    [np.zeros(1 << 13), bytes(1 << 16), {"f": np.zeros((1 << 7, 1 << 7), order="F")}],
+    {
+        "s": np.zeros(3),
+        "big": np.zeros((1 << 10, 1 << 4), order="F"),
+        "records": np.zeros(1 << 13, "M8[s],f4"),
+    },
 ]
 
 
+def touch(value):
+    """Read all of it: an array that claims memory it has not got would take it, or crash, here."""
+    if isinstance(value, np.ndarray):
+        assert value.nbytes < 1 << 24
+        value.copy()
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            touch(item)
+    elif isinstance(value, dict):
+        touch(list(value.values()))
+
+
 def fuzz_one(data: bytes, parts: list[bytes]) -> None:
-    """The fuzz target: any bytes are a value or a MalformedMessageError."""
+    """The fuzz target: any bytes and parts are a value or a MalformedMessageError."""
     with contextlib.suppress(MalformedMessageError):
-        codec.Decoder().decode(data, [bytearray(part) for part in parts])
+        touch(codec.Decoder().decode(data, [bytearray(part) for part in parts]))
 
 
 @settings(max_examples=400, deadline=None)
@@ -312,14 +331,62 @@ def mutate(generator, message):
     return bytes(data)
 
 
+def mutate_parts(generator, parts):
+    """One of them longer, shorter, missing, twice, or elsewhere."""
+    parts = list(parts)
+    which = int(generator.integers(0, len(parts)))
+    match int(generator.integers(0, 5)):
+        case 0:
+            parts[which] = parts[which] + generator.bytes(int(generator.integers(1, 64)))
+        case 1:
+            parts[which] = parts[which][: int(generator.integers(0, len(parts[which])))]
+        case 2:
+            del parts[which]
+        case 3:
+            parts.insert(which, parts[which])
+        case _:
+            parts = parts[which:] + parts[:which]
+    return parts
+
+
+@contextlib.contextmanager
+def at_most(nbytes):
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < nbytes
+    finally:
+        tracemalloc.stop()
+
+
 def test_mutated_messages_are_a_value_or_malformed_in_bounded_memory():
     generator = np.random.default_rng(0)
     seeds = [received(codec.encode(seed)) for seed in SEEDS]
-    tracemalloc.start()
-    try:
+    with at_most(32 << 20):
         for n in range(6_000):
             message, *parts = seeds[n % len(seeds)]
-            fuzz_one(mutate(generator, message), parts)
-        assert tracemalloc.get_traced_memory()[1] < 32 << 20
-    finally:
-        tracemalloc.stop()
+            if parts and n % 2:
+                parts = mutate_parts(generator, parts)
+                fuzz_one(message if n % 4 == 1 else mutate(generator, message), parts)
+            else:
+                fuzz_one(mutate(generator, message), parts)
+
+
+def test_mutated_joined_messages_are_a_value_or_malformed_in_bounded_memory():
+    generator = np.random.default_rng(1)
+    seeds = [pa_serialize(seed) for seed in SEEDS]
+    with at_most(32 << 20):
+        for n in range(3_000):
+            joined = seeds[n % len(seeds)]
+            begin = mutate(generator, joined[:80])  # where the lengths are, and the first part
+            with contextlib.suppress(MalformedMessageError):
+                touch(pa_deserialize(begin + joined[80:]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 1 << 64), max_size=5), st.binary(max_size=200))
+def test_any_joined_lengths_are_parts_or_malformed(count, lengths, data):
+    table = b"".join(min(length, (1 << 64) - 1).to_bytes(8, "little") for length in lengths)
+    joined = b"\xca\x06" + min(count, (1 << 32) - 1).to_bytes(4, "little") + table + data
+    with contextlib.suppress(MalformedMessageError):
+        assert sum(map(len, split(joined))) <= len(joined)
