@@ -7,7 +7,7 @@ and an end that waits for nobody longer than asked.
 
 import time
 from collections import deque
-from typing import Any
+from typing import Any, SupportsIndex
 
 import zmq
 
@@ -34,6 +34,15 @@ _MORE = int(zmq.SNDMORE)
 _FOREVER = -1
 
 
+class _NoMoreTurns(list[int]):
+    """The turns of a socket that is being closed: given back, never taken."""
+
+    __slots__ = ()
+
+    def pop(self, index: SupportsIndex = -1, /) -> int:
+        raise IndexError
+
+
 class Wire:
     """One socket's messages. Timeouts are seconds, negative waits for ever, None is the socket's own.
 
@@ -44,6 +53,7 @@ class Wire:
     __slots__ = (
         "__weakref__",
         "_forked",
+        "_former",
         "_wait_in",
         "_wait_out",
         "closing",
@@ -78,6 +88,7 @@ class Wire:
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
         socket.sliced(SLICE_MS, SLICE_MS)
         self.turns: list[int] = [1]
+        self._former: list[int] = []
         self._forked = False
         process.close_at_exit(self)
 
@@ -372,11 +383,15 @@ class Wire:
         """Close if no other thread is in a call; have that call end if one is."""
         if self._forked or self.socket.unwrap().closed:
             return True
-        self.closing = True
-        try:
-            self.turns.pop()  # for good
-        except IndexError:
-            return False
+        if not self.closing:
+            self.closing = True
+            self._former, self.turns = self.turns, _NoMoreTurns()
+        if not self.turns:  # not given back to what is there now
+            try:
+                self._former.pop()
+            except IndexError:
+                return False
+        self.turns.clear()
         self.socket.close(None if linger is None else int(linger * 1000))
         return True
 

@@ -105,6 +105,41 @@ def test_r3_frozen_peer_is_noticed_within_three_heartbeats(spawn):
         assert time.monotonic() - started < 3 * 0.4
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["puller", "subscriber"])
+def test_r3_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
+    """Their `recv` waits on, for the peer may thaw: `socket.link.lost` tells."""
+    peer = spawn(
+        """
+        import sys, time, caraml
+        if sys.argv[1] == "puller":
+            peer = caraml.ZmqPusher(port=0, bind=True)
+        else:
+            peer = caraml.ZmqPub(port=0)
+        print(peer.address)
+        while True:
+            peer.push(b"x") if sys.argv[1] == "puller" else peer.pub("t", b"x")
+            time.sleep(0.02)
+        """,
+        kind,
+    )
+    options = {"address": peer.line(), "bind": False, "heartbeat": 0.4}
+    end = caraml.ZmqPuller(**options) if kind == "puller" else caraml.ZmqSub(topic="t", **options)
+    receive = end.pull if kind == "puller" else end.recv
+    assert receive(timeout=5) == b"x"
+    assert end.socket.link.lost == 0
+    os.kill(peer.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with contextlib.suppress(caraml.ZmqTimeoutError):
+        while end.socket.link.lost == 0:
+            receive(timeout=0.1 if end.socket.link.lost else 1.3)
+    assert end.socket.link.lost == 1
+    assert time.monotonic() - started < 3 * 0.4 + 0.6
+    os.kill(peer.pid, signal.SIGCONT)
+    assert receive(timeout=5) == b"x"  # connected again by itself
+    end.close(0)
+
+
 @pytest.mark.timeout(30)
 def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
     receiver = spawn("""
@@ -217,6 +252,38 @@ def test_r6_worker_killed_loses_nothing_in_acknowledged_mode(spawn, tmp_path):
     flagged = {int(number) for number, redelivered, _ in lines if redelivered == "1"}
     assert set(twice) <= flagged
     assert all(int(number) + 1 == int(identifier) for number, _, identifier in lines)
+
+
+@pytest.mark.timeout(30)
+def test_r6_what_a_killed_bound_receiver_had_in_hand_is_given_again_and_says_so(spawn):
+    program = """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1], finish="processed")
+        print(receiver.address)
+        while True:
+            message = receiver.recv(timeout=20)
+            print(message.decode(), receiver.redelivered, receiver.identifier)
+            if sys.argv[2] == "dies" and message == b"1":
+                time.sleep(60)
+    """
+    receiver = spawn(program, "127.0.0.1:0", "dies")
+    address = receiver.line()
+    sender = caraml.ZmqSender(address=address, timeout=10)
+    for count in range(3):
+        sender.send(b"%d" % count)
+    assert [receiver.line() for _ in range(2)] == ["0 False 1", "1 False 2"]
+    receiver.kill()
+    again = spawn(program, address, "lives")
+    assert again.line() == address
+    flushing = threading.Thread(target=sender.flush, args=(10,))
+    flushing.start()
+    lines = [again.line()]
+    while not lines[-1].startswith("2 "):
+        lines.append(again.line())
+    assert lines[-2:] == ["1 True 2", "2 True 3"]
+    assert all(" True " in line for line in lines)  # 0 was finished, but it may not have been said yet
+    flushing.join(0.5)
+    threading.Thread(target=sender.close, args=(0,)).start()
 
 
 @pytest.mark.timeout(40)

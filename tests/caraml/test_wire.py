@@ -1,0 +1,161 @@
+"""What every class does at its edges: another thread's close, the raw socket beneath, the sender's limits."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["puller", "receiver", "subscriber", "pusher"])
+def test_close_ends_the_call_of_another_thread_and_closes(kind):
+    made, call = {
+        "puller": lambda: ((end := caraml.ZmqPuller(port=0)), end.pull),
+        "receiver": lambda: ((end := caraml.ZmqReceiver(port=0)), end.recv),
+        "subscriber": lambda: ((end := caraml.ZmqSub(address="127.0.0.1:9", topic="")), end.recv),
+        "pusher": lambda: (
+            (end := caraml.ZmqPusher(address="127.0.0.1:9", hwm=1)),
+            lambda: [end.push(b"x") for _ in range(9)],
+        ),
+    }[kind]()
+    outcome = []
+
+    def run():
+        try:
+            call()
+        except caraml.CaramlError as error:
+            outcome.append(type(error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    time.sleep(0.2)
+    began = time.monotonic()
+    made.close(0)
+    assert time.monotonic() - began < 0.9
+    assert made.socket.closed
+    thread.join(1)
+    assert outcome == [caraml.ClosedError]
+
+
+@pytest.mark.timeout(20)
+def test_close_while_another_thread_is_busy_with_call_after_call():
+    with caraml.ZmqPuller(port=0) as puller:
+        pusher = caraml.ZmqPusher(address=puller.address)
+        outcome = []
+
+        def run():
+            while not outcome:
+                try:
+                    pusher.push(b"x", timeout=0)
+                except caraml.ZmqTimeoutError:
+                    continue
+                except caraml.CaramlError as error:
+                    outcome.append(type(error))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        time.sleep(0.01)
+        pusher.close(0)
+        thread.join(2)
+        assert pusher.socket.closed
+        assert outcome == [caraml.ClosedError]
+
+
+@pytest.mark.timeout(20)
+def test_a_call_that_does_not_end_keeps_the_socket_open_and_close_says_so():
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(data):
+        inside.set()
+        go_on.wait(10)
+        return data
+
+    puller = caraml.ZmqPuller(port=0, deserializer=slow)
+    pusher = caraml.ZmqPusher(address=puller.address)
+    pusher.push(b"x")
+    thread = threading.Thread(target=puller.pull, args=(5,), daemon=True)
+    thread.start()
+    assert inside.wait(5)
+    with pytest.raises(caraml.ConcurrentUseError, match="not closed"):
+        puller.close()
+    go_on.set()
+    thread.join(5)
+    puller.close()
+    assert puller.socket.closed
+    pusher.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_the_raw_socket_waits_as_pyzmq_does_not_a_slice():
+    with caraml.ZmqPuller(port=0) as puller, caraml.ZmqPusher(address=puller.address) as pusher:
+        threading.Timer(0.6, pusher.push, (b"late",)).start()
+        assert puller.socket.recv() == b"late"
+        threading.Timer(0.6, pusher.push, (b"later",)).start()
+        assert puller.socket.recv_multipart() == [b"later"]
+        with pytest.raises(zmq.Again):
+            puller.socket.recv(zmq.NOBLOCK)
+        with pytest.raises(zmq.Again):
+            puller.socket.recv(flags=zmq.NOBLOCK)
+        puller.socket.rcvtimeo = 100
+        began = time.monotonic()
+        with pytest.raises(zmq.Again):
+            puller.socket.recv()
+        assert 0.05 < time.monotonic() - began < 0.24
+    with caraml.ZmqPusher(address="127.0.0.1:9", hwm=1) as lonely:
+        outcome = []
+
+        def send():
+            try:
+                while True:
+                    lonely.socket.send(b"x")
+            except zmq.Again:
+                outcome.append("again")
+
+        sending = threading.Thread(target=send, daemon=True)
+        sending.start()
+        sending.join(0.6)
+        assert sending.is_alive()
+        lonely.socket.sndtimeo = 10
+        sending.join(2)
+        assert outcome == ["again"]
+
+
+@pytest.mark.parametrize("data", [bytes(1001), np.zeros(1001, np.uint8), [b"x"] * 10])
+def test_what_is_over_the_limits_is_an_error_at_the_sender(data):
+    limits = caraml.Limits(message_bytes=1000, parts=8)
+    options = {"limits": limits, "address": "inproc://limits"}
+    with caraml.ZmqPuller(**options) as puller, caraml.ZmqPusher(**options) as pusher:
+        message = caraml.codec.parts.Parts(data) if isinstance(data, list) else data
+        for push in (pusher.push, pusher.push_uncopied):
+            with pytest.raises(caraml.MessageTooLargeError, match="over"):
+                push(message)
+        pusher.push(bytes(1000))
+        assert len(puller.pull(timeout=5)) == 1000
+    with caraml.ZmqPub(address="inproc://limited", limits=limits) as publisher:
+        with pytest.raises(caraml.MessageTooLargeError, match="over"):
+            publisher.pub("t", message)
+        publisher.pub("t", bytes(900))
+        with pytest.raises(caraml.MessageTooLargeError, match="over"):
+            publisher.pub("t", message)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_loop_cannot_start_on_a_closed_socket(blocking):
+    server = caraml.ZmqServer(port=0)
+    server.close()
+    with pytest.raises(caraml.ClosedError, match=server.address):
+        server.start_loop(len, blocking=blocking)
+
+
+@pytest.mark.timeout(20)
+def test_a_blocking_loop_ends_without_an_error_when_it_is_stopped_or_closed():
+    for end in ("stop", "close"):
+        server = caraml.ZmqServer(port=0)
+        threading.Timer(0.3, getattr(server, end)).start()
+        assert server.start_loop(len, blocking=True) is None
+        server.close()
