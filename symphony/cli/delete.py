@@ -22,6 +22,12 @@ def command(
 ) -> int:
     """Stop an experiment and everything it started; its logs go with it."""
     stack = choose.experiment(name)
+    whole = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
+    if yes and name is not None and name not in whole:
+        raise UserError(
+            f"no experiment is called {name}",
+            remedy=f"If {stack.shown} is meant: `symphony delete {stack.shown} -y`",
+        )
     total = len(stack.recorded.processes) if stack.recorded else 0
     if not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
