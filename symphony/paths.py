@@ -33,12 +33,19 @@ def cache() -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make path and what is missing above it readable by the owner only, whatever the umask; return it."""
+    """Make path and what is missing above it readable by the owner only, whatever the umask; return it.
+
+    One of ours that a plain `pulumi` made under an open umask is closed as well; what is outside of home() is
+    not ours to close, nor is home() itself, which a user may have put anywhere.
+    """
     for folder in [*reversed(path.parents), path]:
+        ours = home() in folder.parents
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
-            if folder == path or home() in (folder, *folder.parents):
+            if folder == path or ours or folder == home():
                 folder.chmod(0o700)
+        elif ours and (now := folder.stat()).st_mode & 0o077 and now.st_uid == os.geteuid():
+            folder.chmod(0o700)
     return path
 
 

@@ -21,3 +21,5 @@ def command(
         return
     for name, value in values.items():
         print(f"export {name}={shlex.quote(value)}")
+    # The engine writes state that all may read, unless it is told otherwise.
+    print("umask 077")

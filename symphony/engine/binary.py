@@ -127,7 +127,11 @@ def _ask_version(engine: Engine) -> str:
 def _parse(text: str, engine: Engine) -> tuple[int, int, int]:
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
-        raise SymphonyError(f"pulumi calls its version {text[:40]!r}", where=str(engine.pulumi))
+        raise SymphonyError(
+            f"pulumi calls its version {text[:40]!r}",
+            where=str(engine.pulumi),
+            remedy="Take it off PATH and run `symphony setup`",
+        )
     major, minor, patch = match.groups()
     return int(major), int(minor), int(patch)
 

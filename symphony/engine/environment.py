@@ -34,7 +34,8 @@ def for_engine(
     env.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false" if fetch_plugins else "true")
     if not own_python:
         env.setdefault("PULUMI_PYTHON_CMD", sys.executable)
-    env[UMASK_VARIABLE] = f"{current_umask():04o}"
+    # A shell that took our exports has 077 itself and says here what it had before.
+    env.setdefault(UMASK_VARIABLE, f"{current_umask():04o}")
     env.update(extra or {})
     return env
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from symphony import paths
 from symphony.engine import locks, store, tracebacks
 from symphony.engine.events import Diagnostic
 from symphony.engine.run import Outcome
@@ -60,12 +61,13 @@ def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
 def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     """The error of a run; path_of turns the urn of a resource into what the user calls it."""
     if outcome.result == "interrupted":
-        return Interrupted(
-            f"{outcome.verb} of {outcome.stack} was interrupted",
-            remedy=f"The next {outcome.verb} finishes it",
-        )
+        again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"
+        return Interrupted(f"{_said(outcome)} was interrupted", remedy=again)
     if outcome.result == "timed out":
-        return SymphonyError(f"{outcome.verb} of {outcome.stack} did not end within {outcome.seconds:.0f} s")
+        return SymphonyError(
+            f"{_said(outcome)} did not end within {outcome.seconds:.0f} s",
+            remedy=f"What is done is kept; `{_command(outcome)}` goes on with it",
+        )
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
     of_resources = [d for d in spoken if d.urn]
@@ -76,6 +78,18 @@ def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     if errors:
         return _of_exit(errors[-1].message, outcome)
     return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
+
+
+def _command(outcome: Outcome) -> str:
+    """What a person types for it."""
+    names = {"up": "symphony up", "preview": "symphony plan", "destroy": "symphony delete"}
+    return f"{names.get(outcome.verb, f'pulumi {outcome.verb}')} {outcome.stack}"
+
+
+def _said(outcome: Outcome) -> str:
+    """The run in the user's words: nobody types `destroy` or `preview`."""
+    names = {"preview": "plan", "destroy": "delete"}
+    return f"{names.get(outcome.verb, outcome.verb)} of {outcome.stack}"
 
 
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
@@ -160,7 +174,11 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "no space left on device" in text:
-        return SymphonyError("the disk is full", where=str(store.root()) if store.is_files() else "")
+        return SymphonyError(
+            "the disk is full",
+            where=str(store.root()) if store.is_files() else "",
+            remedy="Make room there and run it again: what is recorded so far is whole",
+        )
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy="Make it yours")
     return None
@@ -193,7 +211,12 @@ def _damaged(stack: str, project: str) -> SymphonyError:
         return error
     except KeyError:
         pass
-    return SymphonyError(f"the state of {stack} cannot be loaded")
+    file = f"{name.project}/{name.stack}.json"
+    return SymphonyError(
+        f"the engine cannot load the state of {stack}",
+        where=str(store.root() / "stacks" / file) if store.is_files() else paths.store_url(),
+        remedy=f"`pulumi stack export --stack={stack}` says why",
+    )
 
 
 def _name(urn: str) -> str:

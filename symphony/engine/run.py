@@ -183,7 +183,11 @@ class Run:
                 umask=0o077,
             )
         except OSError as error:
-            raise SymphonyError(f"pulumi does not start: {error.strerror}", where=str(pulumi)) from error
+            raise SymphonyError(
+                f"pulumi does not start: {error.strerror}",
+                where=str(pulumi),
+                remedy="Run `symphony setup` for a working one",
+            ) from error
         if self.verb != "preview":
             self._noted.enter_context(owners.noted(self._name, self._process.pid))
         pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]

@@ -173,7 +173,9 @@ def read(name: StackName) -> StackState:
     except FileNotFoundError as error:
         raise KeyError(str(name)) from error
     except PermissionError as error:
-        raise SymphonyError(f"the state of {name.stack} may not be read", where=str(file)) from error
+        raise SymphonyError(
+            f"the state of {name.stack} may not be read", where=str(file), remedy="Make that file yours"
+        ) from error
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(name, file) from error
 
@@ -194,7 +196,9 @@ def damaged(name: StackName, file: Path) -> SymphonyError:
     """The error for a state that cannot be understood: it names the copy that the engine keeps."""
     backup = file.with_name(file.name + ".bak")
     remedy = (
-        f"Look at it; the engine's last copy is {backup}" if backup.exists() else "There is no copy beside it"
+        f"Look at it; the engine's last copy is {backup}"
+        if backup.exists()
+        else "There is no copy beside it: move it away, and `symphony ls` shows what still runs"
     )
     return SymphonyError(f"the state of {name.stack} is damaged", where=str(file), remedy=remedy)
 
@@ -247,7 +251,11 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SymphonyError(f"the state cannot be read: {error.strerror}", where=str(folder)) from error
+        raise SymphonyError(
+            f"the state cannot be read: {error.strerror}",
+            where=str(folder),
+            remedy="Make that folder yours or set PULUMI_BACKEND_URL",
+        ) from error
 
 
 def _unwritable(folder: Path, reason: str) -> SymphonyError:

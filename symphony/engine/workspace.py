@@ -55,6 +55,14 @@ def find(start: Path | None = None) -> Workspace | None:
     return None
 
 
+def find_usable(start: Path | None = None) -> Workspace | None:
+    """The same for those who need no project: one that symphony cannot run is none."""
+    try:
+        return find(start)
+    except UserError:
+        return None
+
+
 def require(start: Path | None = None) -> Workspace:
     """The project of a folder, or the line that says there is none."""
     if (found := find(start)) is None:
@@ -73,11 +81,17 @@ def load(file: Path) -> Workspace:
     detail = cast("dict[str, Any]", runtime) if isinstance(runtime, dict) else {"name": runtime}
     if detail.get("name") != "python":
         raise UserError(
-            f"its runtime is {detail.get('name')!r}, symphony runs Python programs", where=str(file)
+            f"its runtime is {detail.get('name')!r}, symphony runs Python programs",
+            where=str(file),
+            remedy="Say `runtime: python`, or go to the folder of a Python project",
         )
     name = raw.get("name")
     if not isinstance(name, str) or not _PROJECT.fullmatch(name):
-        raise UserError(f"the project's name {name!r} is not one Pulumi takes", where=str(file))
+        raise UserError(
+            f"the project's name {name!r} is not one Pulumi takes",
+            where=str(file),
+            remedy="Use letters, digits, `-`, `_` and `.`, at most 100",
+        )
     options: dict[str, Any] = detail.get("options") or {}
     virtualenv = options.get("virtualenv")
     # `config: <folder>` is the old spelling of stackConfigDir.
@@ -109,7 +123,7 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
 
 def for_stack(name: store.StackName, start: Path | None = None) -> Workspace:
     """The project here when the stack is of it, else a hidden folder for it."""
-    here = find(start)
+    here = find_usable(start)
     return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
 
 
@@ -207,10 +221,16 @@ def pulumi(
         )
     except subprocess.TimeoutExpired as error:
         raise SymphonyError(
-            f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s", where=paths.store_url()
+            f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s",
+            where=paths.store_url(),
+            remedy="See that this place answers, and run it again",
         ) from error
     except OSError as error:
-        raise SymphonyError(f"pulumi does not start: {error.strerror}", where=str(engine.pulumi)) from error
+        raise SymphonyError(
+            f"pulumi does not start: {error.strerror}",
+            where=str(engine.pulumi),
+            remedy="Run `symphony setup` for a working one",
+        ) from error
 
 
 def _yaml(file: Path) -> dict[str, Any]:
@@ -219,7 +239,9 @@ def _yaml(file: Path) -> dict[str, Any]:
     try:
         raw: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read: {error}", where=str(file)) from error
+        raise UserError(
+            f"cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
+        ) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
@@ -227,7 +249,7 @@ def _yaml(file: Path) -> dict[str, Any]:
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise UserError("holds no settings", where=str(file))
+        raise UserError("holds no settings", where=str(file), remedy="Write `name: value` lines in it")
     return cast("dict[str, Any]", raw)
 
 

@@ -9,11 +9,12 @@ from fnmatch import fnmatchcase
 from symphony.backends.interface import Recorded, observer_of
 from symphony.engine import errors, store, workspace
 from symphony.engine.events import Failed, Finished, Started
-from symphony.engine.run import Run
-from symphony.errors import UserError
+from symphony.engine.run import Outcome, Run
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks, switch, targets
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name, shown
+from symphony.plan.problems import count
 from symphony.plan.worlds import FETCHING, world_named
 
 
@@ -31,7 +32,11 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
     stacks.refuse_elsewhere(stack)
     place = workspace.for_stack(stack.name)
-    fetches = stack.world in FETCHING or targets.fetches_plugins(targets.Target(stack.name, place))
+    fetches = (
+        targets.fetches_plugins(targets.Target(stack.name, place))
+        if stack.world is None
+        else stack.world in FETCHING
+    )
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         hastened = False
         for event in run:
@@ -42,7 +47,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"
                 yield Progress(path, state, event.seconds)
-    errors.check(run.outcome)
+    _check(run.outcome, stack)
     strays = _reap(stack, place)
     switch.forget(stack.name)
     yield Deleted(
@@ -65,6 +70,32 @@ def matching(said: Sequence[str]) -> list[stacks.Stack]:
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
         found.update((name, every[name]) for name in names)
     return list(found.values())
+
+
+def _check(outcome: Outcome, stack: stacks.Stack) -> None:
+    """Raise the one line that says why the run did not do its work; of a stopped one, what is left."""
+    if outcome.result == "interrupted" and (left := _left(stack)) is not None:
+        raise errors.Interrupted(
+            f"delete of {stack.shown} was interrupted, {left}",
+            remedy=f"`symphony delete {stack.shown}` finishes it",
+        )
+    errors.check(outcome)
+
+
+def _left(stack: stacks.Stack) -> str | None:
+    """What is still there, in words; None when that cannot be told."""
+    try:
+        now = stacks.read(stack.name)
+        if now.recorded is None:
+            return "no process of it is left"
+        (statuses,) = now.observer().statuses([now.recorded])
+    except SymphonyError:
+        return None
+    alive = [status.path for status in statuses if status.state not in ("lost", "completed", "failed")]
+    if not alive:
+        return "no process of it runs, its record is left"
+    names = f"{', '.join(alive[:5])}{', …' if len(alive) > 5 else ''}"
+    return f"{len(alive)} of {count(len(statuses), 'process', 'processes')} left: {names}"
 
 
 def _hasten(stack: stacks.Stack) -> None:

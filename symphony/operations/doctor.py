@@ -40,6 +40,7 @@ def examine() -> list[Finding]:
         _state(),
         _secrets(),
         *(_extra(*row) for row in _EXTRAS),
+        _perl(),
         _docker(),
     ]
 
@@ -111,6 +112,12 @@ def _extra(name: str, distribution: str) -> Finding:
         get = f"pip install 'symphony-launch[{name}]'"
         return Finding(f"{name} (optional)", False, get=get, needed=False)
     return Finding(f"{name} (optional)", True, version, distribution, needed=False)
+
+
+def _perl() -> Finding:
+    place = shutil.which("perl") or ""
+    get = "install perl: without it tmux starts no process again and cuts no log"
+    return Finding("perl (optional)", bool(place), place=place, get=get, needed=False)
 
 
 def _docker() -> Finding:

@@ -11,10 +11,15 @@ def exports() -> dict[str, str]:
     """The variables and their values; what the user has set already keeps its value."""
     engine = binary.require()
     store.prepare()
-    here = workspace.find()
+    here = workspace.find_usable()
     env = environment.for_engine(engine, own_python=here is not None and here.virtualenv is not None)
     # A project that names no virtualenv runs under the Python that symphony is installed in.
-    wanted = [*environment.defaults(), "PULUMI_PYTHON_CMD", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"]
+    wanted = [
+        *environment.defaults(),
+        "PULUMI_PYTHON_CMD",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION",
+        environment.UMASK_VARIABLE,
+    ]
     named = {name: env[name] for name in sorted(wanted) if name in env}
     named.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
     return {"PATH": environment.path_with(engine, os.environ.get("PATH", os.defpath)), **named}

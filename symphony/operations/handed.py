@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import shutil
 import tempfile
+import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,10 @@ from symphony import paths
 from symphony.errors import SymphonyError
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
+
+_PREFIX = "plan-"
+_OWNER = "owner"
+_MOMENT = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,40 @@ class Inbox:
 
 @contextmanager
 def inbox() -> Generator[Inbox]:
-    """A private place for the plan, gone afterwards: it holds the values of environment variables."""
-    with tempfile.TemporaryDirectory(prefix="plan-", dir=paths.private_folder(paths.home())) as folder:
+    """A private place for the plan, gone afterwards: it holds the values of environment variables.
+
+    What a killed command left of that kind goes as well.
+    """
+    home = paths.private_folder(paths.home())
+    _sweep(home)
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=home) as folder,
+        (Path(folder) / _OWNER).open("w") as owner,
+    ):
+        # The kernel lets go of it however this process ends.
+        fcntl.flock(owner, fcntl.LOCK_EX)
         yield Inbox(Path(folder) / "plan.json")
+
+
+def _sweep(home: Path) -> None:
+    for folder in home.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if _is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether nobody holds it any more; a moment after it was made its owner does not hold it yet."""
+    if time.time() - folder.stat().st_mtime < _MOMENT:
+        return False
+    try:
+        with (folder / _OWNER).open() as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:

@@ -56,7 +56,8 @@ def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) 
         name=label,
         project=stack.name.project,
         world=stack.world or "",
-        ready=sum(1 for status in statuses if status.ready),
+        # What came to its good end lacks nothing, though it is not there to be reached any more.
+        ready=sum(1 for status in statuses if status.ready or status.state == "completed"),
         total=len(statuses),
         state=state,
         since=_began(stack),

@@ -59,7 +59,7 @@ def one(said: str | None) -> Stack:
     names = store.names()
     if said is None:
         return _only(names)
-    here = workspace.find()
+    here = workspace.find_usable()
     exact = [name for name in names if said in (name.stack, f"{name.project}/{name.stack}", str(name))]
     own = [name for name in exact if here is not None and name.project == here.project]
     if len(own or exact) == 1:

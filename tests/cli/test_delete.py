@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.desk import SYMPHONY, Desk
+import os
+import signal
+import subprocess
+import time
+
+from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 
 PROGRAM = 'with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])'
@@ -13,6 +18,11 @@ def test_asks_takes_all_and_works_without_the_project(desk: Desk, tmp_path: obje
     desk.symphony("up", "rl", "-y")
     refused = desk.symphony("delete", "rl", code=2)
     assert "-y" in refused.err
+    # Nobody is asked, so only the very name will do.
+    near = desk.symphony("delete", "r", "-y", code=2)
+    assert near.err.splitlines() == [
+        "symphony: no experiment is called r. If rl is meant: `symphony delete rl -y`."
+    ]
     assert len(desk.trees()) == 2
 
     with terminal(desk, [str(SYMPHONY), "delete", "rl"]) as screen:
@@ -34,3 +44,54 @@ def test_asks_takes_all_and_works_without_the_project(desk: Desk, tmp_path: obje
 def test_of_nothing(desk: Desk) -> None:
     ran = desk.symphony("delete", "rl", "-y", code=2)
     assert len(ran.err.splitlines()) == 1
+
+
+STUBBORN = """
+with Experiment() as e:
+    for n in "ab":
+        e.new_process(n, command=["sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done"])
+"""
+
+
+def interrupted(process: subprocess.Popen[str]) -> str:
+    """What it says when Ctrl-C, as on a terminal, ends it within five seconds."""
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - began < 5.0
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in out + err
+    assert len(err.splitlines()) == 1, err
+    return err
+
+
+def test_interrupted_while_a_process_is_in_its_grace(desk: Desk) -> None:
+    desk.write(STUBBORN)
+    desk.config("rl", grace="8")
+    desk.symphony("up", "rl", "-y")
+    process = desk.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
+    locks = desk.home / "state" / ".pulumi" / "locks"
+    wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
+    time.sleep(1.5)
+    said = interrupted(process)
+    assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in said
+    assert "`symphony delete rl` finishes it" in said
+    assert desk.engines() == []
+    assert "2 processes stopped" in desk.symphony("delete", "rl", "-y").out
+    assert desk.trees() == {}
+    assert desk.symphony("ls", "--json").json == []
+
+
+def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(desk: Desk) -> None:
+    desk.write(STUBBORN)
+    desk.config("rl", grace="8")
+    desk.symphony("up", "rl", "-y")
+    desk.write(STUBBORN.replace("sleep 1", "sleep 2"))
+    process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+    locks = desk.home / "state" / ".pulumi" / "locks"
+    wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
+    time.sleep(1.5)
+    assert "`symphony up rl` finishes it" in interrupted(process)
+    assert "2 of 2 running" in desk.symphony("up", "rl", "-y").out
+    assert set(desk.trees()) == {"rl/a", "rl/b"}
+    assert {each["state"] for each in desk.processes("rl").values()} == {"running"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from tests.desk import Desk, desk_in
+from tests.desk import Desk, desk_in, wait_for
 
 
 def test_an_empty_store(desk: Desk) -> None:
@@ -30,6 +30,17 @@ def test_json(lab: Desk) -> None:
     assert (row["name"], row["project"], row["world"]) == ("rl", "lab", "tmux")
     assert (row["ready"], row["total"]) == (4, 5)
     assert abs(time.time() - row["since"]) < 600
+
+
+def test_what_has_ended_well_lacks_nothing(desk: Desk) -> None:
+    desk.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
+    desk.symphony("up", "numint", "-y")
+    wait_for(
+        lambda: {each["state"] for each in desk.processes("numint").values()} == {"completed"}, 10, "ended"
+    )
+    assert desk.symphony("ls").out.splitlines()[1].split()[:4] == ["numint", "tmux", "2/2", "completed"]
+    # It is not there to be reached any more: that is what the column of a process says.
+    assert [each["ready"] for each in desk.processes("numint").values()] == [False, False]
 
 
 @pytest.mark.parametrize("word", ["list-experiments", "lse"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,23 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_experiment_in_tmux_loads_nothing_of_another_world(tmp_path: Path) -> None:
+    """From the import to its resources, in the process that runs the program."""
+    program = (
+        "import sys; import symphony; from symphony import Experiment\n"
+        "from symphony.classic import Cluster\n"
+        "from symphony.components.expander import expander_of\n"
+        "e = Cluster.new('tmux').new_experiment('rl')\n"
+        "e.new_process('a', command=['sleep', '1']).binds('x')\n"
+        "print(Cluster.new('tmux').launch(e, dry_run=True))\n"
+        "heavy = {'pulumi_kubernetes', 'pulumi_gcp', 'kubernetes', 'docker', 'libtmux', 'textual', 'zmq'}\n"
+        "print(sorted(heavy & set(sys.modules)), 'pulumi' in sys.modules)"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "[] True"
 
 
 @pytest.mark.parametrize("row", main.COMMANDS, ids=lambda row: row.name)
@@ -205,6 +223,26 @@ def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("engine")
+def test_env_closes_what_a_plain_pulumi_writes(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a folder of the store that was made open, and twice in one shell."""
+    state = own_home / "state"
+    state.mkdir(parents=True)
+    state.chmod(0o755)
+    own_home.chmod(0o755)
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{state}")
+    evaluated = f'eval "$({" ".join(SYMPHONY)} env)"'
+    place = own_home.parent / "plain"
+    place.mkdir()
+    (place / "Pulumi.yaml").write_text("name: plain\nruntime: python\n")
+    script = f"umask 022; {evaluated}; {evaluated}; pulumi stack init open >&2; umask; echo $SYMPHONY_UMASK"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=place)
+    assert done.stdout.split() == ["0077", "0022"], "what runs in the processes keeps the mask of before"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert stat.S_IMODE(own_home.stat().st_mode) == 0o755, "a home may be anywhere, it is not ours to close"
+    assert {stat.S_IMODE(each.stat().st_mode) & 0o077 for each in state.rglob("*")} == {0}
+
+
+@pytest.mark.usefixtures("engine")
 def test_doctor_and_setup_agree() -> None:
     rows = {row["name"]: row for row in json.loads(call("doctor", "--json").stdout)}
     assert rows["pulumi"]["there"]
@@ -222,3 +260,5 @@ def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
     assert "missing" in lines["tmux"]
     assert lines["pulumi"].split() == ["pulumi", "missing", "symphony", "setup"]
     assert lines["python"].split()[1] == "here"
+    assert lines["perl"].split()[2] == "-"
+    assert "starts no process again" in lines["perl"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import has_no_control, into_closed_pipe, into_full_disk
-from tests.desk import Desk
+from tests.desk import Desk, wait_for
 
 
 def test_rows(lab: Desk) -> None:
@@ -82,3 +82,25 @@ def test_any_terminal_type(lab: Desk, term: str | None) -> None:
     plain = lab.symphony("process", "rl", env={"TERM": term, "LANG": "C", "COLUMNS": "1"}).out
     assert "learner" in plain
     assert has_no_control(plain)
+
+
+@pytest.mark.parametrize(
+    "broken", ["name: web\nruntime: nodejs\n", "name: [\n", "", "name: 'no name'\nruntime: python\n"]
+)
+def test_no_project_is_needed(desk: Desk, broken: str) -> None:
+    """Below the Pulumi.yaml of another kind, or of none: only what runs a program minds."""
+    desk.write('with Experiment() as e: e.new_process("a", command=["sh", "-c", "echo hello; sleep 3600"])')
+    desk.symphony("up", "rl", "-y")
+    elsewhere = desk.home.parent / "elsewhere" / "below"
+    elsewhere.mkdir(parents=True)
+    (elsewhere.parent / "Pulumi.yaml").write_text(broken)
+    assert "running" in desk.symphony("process", "rl", cwd=elsewhere).out
+    assert "running" in desk.symphony("process", cwd=elsewhere).out
+    wait_for(lambda: "hello" in desk.symphony("logs", "rl", cwd=elsewhere).out, 10, "it says hello")
+    assert desk.symphony("why", "rl", "a", cwd=elsewhere).code == 0
+    assert "PULUMI" in desk.symphony("env", cwd=elsewhere).out
+    refused = desk.symphony("up", "rl", "-y", cwd=elsewhere, code=2)
+    assert "Pulumi.yaml" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    desk.symphony("delete", "rl", "-y", cwd=elsewhere)
+    assert desk.trees() == {}

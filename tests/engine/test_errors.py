@@ -101,7 +101,7 @@ def test_several_failures_are_one_line_and_a_line_each() -> None:
 
 def test_users_error_shows_the_users_frames() -> None:
     error = errors.explain(outcome((SYNTAX, "")))
-    assert str(error) == "the program failed: SyntaxError: invalid syntax (stacks/rl.py:1)."
+    assert error.line == "the program failed: SyntaxError: invalid syntax (stacks/rl.py:1)."
     assert error.exit_code == 2
     assert "pulumi-language" not in "\n".join(error.details)
 
@@ -112,7 +112,7 @@ def test_users_error_shows_the_users_frames() -> None:
         ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
         ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` shows", 2),
-        ("error: open /x: no space left on device", "the disk is full", 1),
+        ("error: open /x: no space left on device", "Make room there", 1),
         ("error: mkdir /srv/state: permission denied", "permission denied (/srv/state)", 1),
         (
             "error: no resource plugin 'pulumi-resource-gcp' found in the workspace at "
@@ -142,6 +142,9 @@ def test_lock_that_another_won() -> None:
 
 def test_interrupted_and_late() -> None:
     stopped = errors.explain(outcome(("update failed", ""), result="interrupted"))
-    assert (stopped.exit_code, str(stopped)) == (130, "up of rl was interrupted. The next up finishes it.")
-    assert "did not end within 6 s" in str(errors.explain(outcome(result="timed out")))
+    assert stopped.exit_code == 130
+    assert str(stopped) == "up of rl was interrupted. `symphony up rl` finishes it."
+    late = errors.explain(outcome(result="timed out"))
+    assert "did not end within 6 s" in late.what
+    assert "`symphony up rl`" in late.remedy
     errors.check(outcome(result="succeeded"))

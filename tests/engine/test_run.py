@@ -96,13 +96,13 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
 )
 def test_failures_are_one_line(run: Runner, program: str, said: str, details: str, code: int) -> None:
     error = errors.explain(run("up", program=program).outcome)
-    assert (str(error), "\n".join(error.details), error.exit_code) == (said, details, code)
+    assert (error.line, "\n".join(error.details), error.exit_code) == (said, details, code)
 
 
 def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Workspace) -> None:
     (tiny.folder / "mine.py").write_text("def half(x):\n    return x / 0\n")
     error = errors.explain(run("up", program="import mine; mine.half(1)").outcome)
-    assert str(error) == "the program failed: ZeroDivisionError: division by zero (mine.py:2)."
+    assert error.line == "the program failed: ZeroDivisionError: division by zero (mine.py:2)."
     assert error.exit_code == 2
     text = "\n".join(error.details)
     assert "return x / 0" in text

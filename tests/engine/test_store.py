@@ -131,7 +131,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(SymphonyError, match="may not be read") as error:
         store.read(NAME)
-    assert error.value.where == str(file)
+    assert (error.value.where, error.value.remedy) == (str(file), "Make that file yours")
 
 
 def test_prepare_makes_a_private_folder(any_umask: int) -> None:

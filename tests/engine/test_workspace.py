@@ -63,6 +63,8 @@ def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, said: str
         workspace.find(tmp_path)
     assert said in str(error.value)
     assert str(tmp_path / "Pulumi.yaml") in str(error.value)
+    assert error.value.remedy
+    assert workspace.find_usable(tmp_path) is None
 
 
 def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
