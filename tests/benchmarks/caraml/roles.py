@@ -8,6 +8,7 @@ prints `ready`, reads a line to start if it produces, and prints its figure.
 import json
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import zmq
@@ -58,7 +59,6 @@ def raw_socket(mode, o, bind):
     if o.get("hwm") is not None:
         socket.set_hwm(o["hwm"])
     if o.get("keys"):
-        from pathlib import Path
 
         def key(name):
             return (Path(o["keys"]) / name).read_text().encode()
@@ -288,8 +288,6 @@ def take_over(side, o):
                 touch(array)
             del array
         elif side == "original":
-            from pathlib import Path
-
             import pyarrow
 
             name = frame.bytes.decode()
@@ -300,6 +298,63 @@ def take_over(side, o):
             touch(np.frombuffer(frame, np.uint8))
         del frame
         socket.send(b"")
+
+
+def growth(call, nbytes):
+    """What memory grew by at most during `call`, by `nbytes`; all of it: Python's, numpy's and ZeroMQ's."""
+
+    def resident(name):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
+
+    Path("/proc/self/clear_refs").write_text("5")  # the peak, VmHWM, begins anew
+    before = resident("VmRSS")
+    kept = call()
+    grown = resident("VmHWM") - before
+    del kept
+    return grown / nbytes
+
+
+def push_watched(side, o):
+    import caraml.zmq as z
+
+    pusher = z.ZmqPusher(serializer="msgpack", **options(side, o))
+    value = {"a": np.ones(o["nbytes"], np.uint8)}
+    pusher.push({"a": np.ones(1 << 17, np.uint8)})
+    started()
+    say(growth(lambda: pusher.push_uncopied(value).wait(30), o["nbytes"]))
+    sys.stdin.readline()
+
+
+def pull_watched(side, o):
+    import caraml.zmq as z
+
+    puller = z.ZmqPuller(deserializer="msgpack", **options(side, o))
+    say("ready")
+    puller.pull()
+
+    def pull():
+        say("watching")
+        value = puller.pull()
+        touch(value["a"])
+        return value
+
+    say(growth(pull, o["nbytes"]))
+    sys.stdin.readline()
+
+
+def look(side, o):
+    """Reads what the names it is told say, and writes into it."""
+    from caraml.inmemory import get
+
+    def read(word):
+        with get(bytes.fromhex(word)) as array:
+            touch(array)
+            array[-1] = 7
+
+    say("ready")
+    while word := sys.stdin.readline().strip():
+        say(growth(lambda word=word: read(word), o["nbytes"]))
 
 
 if __name__ == "__main__":
