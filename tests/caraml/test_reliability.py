@@ -9,6 +9,7 @@ import pickle
 import signal
 import socket
 import struct
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ import zmq
 
 import caraml
 from caraml.keys import make_keys
+from caraml.zmq import topic_frame
 
 SERVER = """
     import sys, time, caraml
@@ -422,6 +424,63 @@ def test_r9_pullers_and_subscribers_reject_and_go_on():
         assert isinstance(puller.last_rejection, caraml.MalformedMessageError)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", ["receiver", "binding sender", "subscriber", "publisher"])
+def test_r9_the_other_patterns_reject_and_go_on(kind):
+    """5000 parts, one too few, noise, and what only looks like ours: counted, and the honest peer is served."""
+    end, attacker_mode = {
+        "receiver": (lambda: caraml.ZmqReceiver(port=0, deserializer="msgpack"), zmq.DEALER),
+        "binding sender": (lambda: caraml.ZmqSender(port=0, bind=True, timeout=5), zmq.DEALER),
+        "subscriber": (
+            lambda: caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", timeout=5),
+            zmq.PUB,
+        ),
+        "publisher": (lambda: caraml.ZmqPub(port=0), zmq.XSUB),
+    }[kind]
+    with end() as under_test, zmq.Context() as context, context.socket(attacker_mode) as attacker:
+        attacker.linger = 500
+        attacker.connect(under_test.address)
+        time.sleep(0.3)  # a PUB drops before it is subscribed to
+        bad = [[b"x"] * 5000, [b""], [b"not a message"], [b"\xca\x08", b"two", b"more"], [b"\x07" * 900]]
+        for message in bad:
+            attacker.send_multipart(message)
+        if kind == "subscriber":
+            joined = topic_frame.header(b"t", topic_frame.JOINED, 1, 0) + b"\xca\x06" + bytes(4)
+            attacker.send(joined)  # no parts at all
+            with caraml.ZmqPub(address=under_test.address, bind=False, serializer="msgpack") as honest:
+                got = []
+                receiving = threading.Thread(target=lambda: got.append(under_test.recv(timeout=10)))
+                receiving.start()
+                honest.wait_subscribers(1, timeout=5)
+                honest.pub("t", "honest")
+                receiving.join(10)
+                assert got == ["honest"]
+            bad.append([joined])
+        elif kind == "receiver":
+            with caraml.ZmqSender(address=under_test.address, serializer="msgpack", timeout=5) as honest:
+                sending = threading.Thread(target=honest.send, args=("honest",))
+                sending.start()
+                assert under_test.recv(timeout=10) == "honest"
+                sending.join(5)
+                with contextlib.suppress(caraml.ZmqTimeoutError):
+                    under_test.recv(timeout=0.1)
+                honest.flush(timeout=5)
+        elif kind == "binding sender":
+            with caraml.ZmqReceiver(address=under_test.address, bind=False) as honest:
+                receiving = threading.Thread(target=honest.recv, args=(5,))
+                receiving.start()
+                under_test.send(b"honest")
+                receiving.join(5)
+                under_test.flush(timeout=5)
+        else:
+            attacker.send(b"\x01t")
+            under_test.wait_subscribers(1, timeout=5)
+            under_test.pub("t", b"honest")
+            assert attacker.recv().endswith(b"honest")
+        assert under_test.rejected == len(bad)
+        assert isinstance(under_test.last_rejection, caraml.MalformedMessageError)
+
+
 @pytest.mark.timeout(20)
 def test_r10_handler_exception_reaches_that_client_and_the_loop_lives(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
@@ -504,6 +563,121 @@ def test_r12_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, 
                 time.sleep(0.05)
         pusher.socket.linger = 0
     assert server.line() == "AuthenticationError True"
+
+
+def stranger(folder, ours):
+    """A key folder made with our server's public key and a client nobody allowed."""
+    make_keys(folder)
+    (folder / "server.public").write_bytes((ours / "server.public").read_bytes())
+    return folder
+
+
+PATTERNS = {
+    "request": """
+        server = caraml.ZmqServer(port=0, keys=keys)
+        print(server.address)
+        receive = server.recv
+    """,
+    "acknowledged": """
+        receiver = caraml.ZmqReceiver(port=0, keys=keys)
+        print(receiver.address)
+        receive = receiver.recv
+    """,
+    "publish": """
+        subscriber = caraml.ZmqSub(port=0, bind=True, topic="", keys=keys)
+        print(subscriber.address)
+        receive = subscriber.recv
+    """,
+}
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "unknown key"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_r12_every_pattern_asks_for_the_key(spawn, tmp_path, pattern, allowed):
+    make_keys(tmp_path / "ours")
+    keys = tmp_path / "ours" if allowed else stranger(tmp_path / "theirs", tmp_path / "ours")
+    source = "import sys, caraml\nkeys = sys.argv[1]\n" + textwrap.dedent(PATTERNS[pattern])
+    server = spawn(
+        source
+        + textwrap.dedent("""
+            try:
+                print(receive(timeout=2.0))
+            except caraml.ZmqTimeoutError as error:
+                print(type(error.__cause__).__name__)
+        """),
+        tmp_path / "ours",
+    )
+    options = {"address": server.line(), "keys": keys}
+    made, give = {
+        "request": lambda: ((end := caraml.ZmqClient(**options)), lambda: end.request(b"hello", timeout=2)),
+        "acknowledged": lambda: (
+            (end := caraml.ZmqSender(timeout=2, **options)),
+            lambda: (end.send(b"hello"), end.flush(timeout=2)),
+        ),
+        "publish": lambda: ((end := caraml.ZmqPub(bind=False, **options)), lambda: end.pub("", b"hello")),
+    }[pattern]()
+    started = time.monotonic()
+    outcome = []
+    while time.monotonic() - started < 1.5 and not outcome:
+        try:
+            if pattern == "publish" and allowed:
+                made.wait_subscribers(1, timeout=5)
+            give()
+            outcome = ["given"] if allowed or pattern != "publish" else []
+        except caraml.AuthenticationError:
+            outcome = ["refused"]
+        except caraml.ZmqTimeoutError:  # of a request that nobody answers here
+            outcome = ["given"]
+        time.sleep(0.02)
+    assert server.line() == ("b'hello'" if allowed else "AuthenticationError")
+    assert outcome == ["given" if allowed else "refused"]
+    made.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_r12_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
+    make_keys(tmp_path)
+    with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
+        with socket.create_connection(("127.0.0.1", puller.socket.port)):
+            with pytest.raises(caraml.ZmqTimeoutError) as told:
+                puller.pull(timeout=2.0)
+            assert isinstance(told.value.__cause__, caraml.AuthenticationError)
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            pusher.push(b"honest")
+            assert puller.pull(timeout=5) == b"honest"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("spoil", ["writable list", "writable folder", "not text"])
+def test_r12_a_list_that_others_may_write_lets_nobody_in_and_a_mended_one_does(tmp_path, spoil):
+    make_keys(tmp_path)
+    allowed = tmp_path / "allowed"
+    content = allowed.read_bytes()
+
+    def break_it():
+        if spoil == "not text":
+            allowed.write_bytes(b"\xff\xfe\n")
+        else:
+            (allowed if spoil == "writable list" else tmp_path).chmod(0o777)
+
+    with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
+        break_it()
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            with pytest.raises(caraml.AuthenticationError):  # noqa: PT012
+                while True:
+                    pusher.push(b"before", timeout=2)
+                    time.sleep(0.02)
+            pusher.socket.linger = 0
+        if spoil != "not text":
+            with pytest.raises(caraml.KeyFileError, match="others"):
+                caraml.ZmqPuller(port=0, keys=tmp_path)
+        allowed.chmod(0o600)
+        tmp_path.chmod(0o700)
+        allowed.write_bytes(content)
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            pusher.push(b"after")
+            assert puller.pull(timeout=5) == b"after"
 
 
 @pytest.mark.timeout(20)
@@ -621,7 +795,17 @@ try:
 except caraml.ZmqTimeoutError:
     pass
 """,
-    "unacknowledged": "sender = caraml.ZmqSender(address=puller.address); sender._encode = None",
+    "unacknowledged": """
+receivers = [caraml.ZmqReceiver(port=0) for _ in range(4)]
+senders = [caraml.ZmqSender(address=receiver.address) for receiver in receivers]
+for receiver, sender in zip(receivers, senders):
+    thread = threading.Thread(target=receiver.recv)
+    thread.start()
+    sender.send(b'taken')
+    thread.join()
+    sender.send(b'never acknowledged')
+""",
+    "many loops": "servers = [caraml.ZmqServer(port=0) for _ in range(20)]; [s.start_loop(lambda x: x) for s in servers]",
     "running loop": "server = caraml.ZmqServer(port=0); server.start_loop(lambda x: x)",
     "thread in recv": "threading.Thread(target=caraml.ZmqPuller(port=0).pull, daemon=True).start(); time.sleep(0.2)",
     "open monitor": "s = caraml.ZmqSocket(address='127.0.0.1:9', socket_mode='PUSH', bind=False).establish(); "
@@ -646,6 +830,48 @@ def test_r14_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what)
 
 
 @pytest.mark.timeout(30)
+def test_r14_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
+    """Eight senders: seven of receivers that do not read, one of one that does: its message arrives."""
+    program = spawn("""
+        import logging, threading, time, caraml
+        from caraml import process
+        logging.basicConfig(format="%(message)s")
+        class Broken:
+            def at_exit(self, stage):
+                raise OSError("broken")
+            def in_use(self):
+                return False
+        broken = Broken()
+        process.close_at_exit(broken)
+        kept = []
+        for n in range(8):
+            receiver = caraml.ZmqReceiver(port=0)
+            sender = caraml.ZmqSender(address=receiver.address)
+            thread = threading.Thread(target=receiver.recv)
+            thread.start()
+            sender.send(b"first")
+            thread.join()
+            sender.send(b"second")
+            kept.append((receiver, sender))
+        def slowly():
+            time.sleep(0.3)
+            process.closing = lambda: False  # as a receiver in another process, which does not end
+            receiver.recv(timeout=2)
+            receiver._acknowledge()
+        threading.Thread(target=slowly, daemon=True).start()
+        print(kept[-1][1].address)
+        began = time.monotonic()
+    """)
+    last = program.line()
+    code, _, errors = program.end(2.5)
+    assert code == 0
+    assert "broken" in errors
+    lost = [line for line in errors.splitlines() if "unacknowledged" in line]
+    assert len(lost) == 7
+    assert not any(last in line for line in lost)
+
+
+@pytest.mark.timeout(30)
 def test_r15_a_forked_child_is_told_and_the_parent_unharmed(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address, timeout=5) as asking:
@@ -662,6 +888,86 @@ def test_r15_a_forked_child_is_told_and_the_parent_unharmed(spawn):
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
         assert asking.request({"x": 4}) == 4
+
+
+def in_child(call):
+    """The exit code of a forked child: 0 where `call` raised ForkedError."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            call()
+        except caraml.ForkedError:
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.timeout(30)
+def test_r15_what_a_subscriber_fetched_before_the_fork_is_the_parents():
+    with (
+        caraml.ZmqPub(address="inproc://fork", hwm=0) as publisher,
+        caraml.ZmqSub(address="inproc://fork", topic="t") as subscriber,
+    ):
+        publisher.wait_subscribers(1, timeout=5)
+        for n in range(20):
+            publisher.pub("t", b"%d" % n)
+        assert subscriber.recv() == b"0"
+        assert subscriber.pending > 0
+        assert in_child(subscriber.recv) == 0
+        assert in_child(lambda: subscriber.subscribe("u")) == 0
+        assert in_child(lambda: publisher.wait_subscribers(1, timeout=1)) == 0
+        assert [subscriber.recv() for _ in range(19)] == [b"%d" % n for n in range(1, 20)]
+
+
+@pytest.mark.timeout(30)
+def test_r15_a_fork_while_another_thread_makes_sockets(spawn):
+    program = spawn("""
+        import os, caraml
+        from caraml import process
+        process._lock.acquire()  # as if another thread were making a context just now
+        child = os.fork()
+        if child == 0:
+            caraml.ZmqPuller(port=0)
+            os._exit(0)
+        process._lock.release()
+        print(os.waitpid(child, 0)[1])
+    """)
+    assert program.line() == "0"
+
+
+@pytest.mark.timeout(20)
+def test_r16_subscriptions_change_in_the_thread_that_receives():
+    with (
+        caraml.ZmqPub(address="inproc://r16") as publisher,
+        caraml.ZmqSub(address="inproc://r16", topic="a") as subscriber,
+    ):
+
+        def wait():
+            with contextlib.suppress(caraml.ZmqTimeoutError):
+                subscriber.recv(0.5)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.1)
+        with pytest.raises(caraml.ConcurrentUseError):
+            subscriber.subscribe("b")
+        waiting.join(5)
+        got = []
+        subscriber.start_loop(got.append)
+        for topic in "bcd":
+            subscriber.subscribe(topic)  # the loop's thread does it
+        subscriber.unsubscribe("a")
+        subscriber.unsubscribe("d")
+        deadline = time.monotonic() + 5
+        while publisher.subscribers() != 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for topic in "abcd":
+            publisher.pub(topic, topic.encode())
+        while len(got) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert got == [b"b", b"c"]
 
 
 @pytest.mark.timeout(30)
