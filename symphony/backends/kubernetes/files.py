@@ -174,7 +174,10 @@ class _Talk:
             )
         # GNU tar says so of a log that grew: what came is whole all the same.
         if code and not (code == 1 and said.count("tar: ") == said.count("changed as we read it") > 0):
-            raise SymphonyError(f"the copy failed in {self._place.path}: {said or f'exit {code}'}")
+            raise SymphonyError(
+                f"the copy failed in {self._place.path}: {said or f'exit {code}'}",
+                remedy="Mend that there, or name another place; what was there before is as it was",
+            )
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from symphony.errors import SymphonyError
 _PROTOCOLS = ("v4.channel.k8s.io",)
 _DATA, _ERROR = 0, 1
 _PIECE = 64 * 1024
+# So long a client that has said all may wait for the next piece of its answer.
+_LINGER = 60.0
 
 
 def way(client: Client, namespace: str, service: str) -> Way:
@@ -123,9 +125,10 @@ class _Forwarding:
                 return
             self._open.add(connection)
             with connection:
-                threading.Thread(target=_pump, args=(taken, connection), daemon=True).start()
+                delivered = threading.Event()
+                threading.Thread(target=_pump, args=(taken, connection, delivered), daemon=True).start()
                 try:
-                    self._deliver(connection, taken)
+                    self._deliver(connection, taken, delivered)
                 finally:
                     self._open.discard(connection)
                     with contextlib.suppress(OSError):
@@ -142,7 +145,7 @@ class _Forwarding:
         query = [("ports", text(_port(service), "targetPort"))]
         return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
 
-    def _deliver(self, connection: Channels, taken: socket.socket) -> None:
+    def _deliver(self, connection: Channels, taken: socket.socket, delivered: threading.Event) -> None:
         """What comes from the pod. The first message of each stream only repeats the port."""
         seen: set[int] = set()
         try:
@@ -151,6 +154,7 @@ class _Forwarding:
                     seen.add(channel)
                 elif channel == _DATA:
                     taken.sendall(data)
+                    delivered.set()
                 elif channel == _ERROR and data:
                     self._troubles.put(f"{self._service} does not answer: {_reason(data)}.")
         except OSError:
@@ -166,11 +170,16 @@ def _reason(said: bytes) -> str:
     return "nothing listens on its port" if "connection refused" in text else text[-200:]
 
 
-def _pump(taken: socket.socket, connection: Channels) -> None:
-    """What goes to the pod; the protocol cannot say that no more comes, so the end is the end of both."""
+def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
+    """What goes to the pod; the protocol cannot say that no more comes.
+
+    Nor is it to be seen whether a client that has said all is gone, or waits for its answer.
+    """
     with contextlib.suppress(OSError):
         while data := taken.recv(_PIECE):
             connection.send(channels.STDIN, data)
+        while delivered.wait(_LINGER):
+            delivered.clear()
     connection.close()
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests.backends.kubernetes.conftest import IMAGE
 from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 from toolchain.kubernetes.fixtures import Access
@@ -41,7 +40,7 @@ def rl(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str
     """An experiment that runs for all tests of this file."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
     kubeconfig = {"kubernetes:kubeconfig": cluster.kubeconfig}
-    desk.config(name, backend="kubernetes", image=IMAGE, grace="1", patience="5", **kubeconfig)
+    desk.config(name, backend="kubernetes", image=cluster.shell_image, grace="1", patience="5", **kubeconfig)
     desk.write(PROGRAM)
     desk.symphony("up", name, "-y", code=None, timeout=120)
     yield name
@@ -223,6 +222,10 @@ def test_a_forwarded_port(desk: Desk, rl: str) -> None:
     inside(desk, rl, "learner", "--", "sh", "-c", SERVE)
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(lambda _: fetched(url, "blob"), range(32))) == {3_000_000}
+    with socket.create_connection(("127.0.0.1", port), 10) as half:
+        half.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
+        half.shutdown(socket.SHUT_WR)
+        assert half.makefile("rb").read().endswith(b"hello\n")
     # Nobody but this machine.
     other = socket.gethostbyname(socket.gethostname())
     if not other.startswith("127."):
