@@ -440,7 +440,11 @@ def test_r9_the_other_patterns_reject_and_go_on(kind):
     with end() as under_test, zmq.Context() as context, context.socket(attacker_mode) as attacker:
         attacker.linger = 500
         attacker.connect(under_test.address)
-        time.sleep(0.3)  # a PUB drops before it is subscribed to
+        got = []
+        receiving = threading.Thread(target=lambda: got.append(under_test.recv(timeout=10)))
+        if kind == "subscriber":
+            receiving.start()  # in `recv` it says what it subscribes to
+            time.sleep(0.3)
         bad = [[b"x"] * 5000, [b""], [b"not a message"], [b"\xca\x08", b"two", b"more"], [b"\x07" * 900]]
         for message in bad:
             attacker.send_multipart(message)
@@ -448,9 +452,6 @@ def test_r9_the_other_patterns_reject_and_go_on(kind):
             joined = topic_frame.header(b"t", topic_frame.JOINED, 1, 0) + b"\xca\x06" + bytes(4)
             attacker.send(joined)  # no parts at all
             with caraml.ZmqPub(address=under_test.address, bind=False, serializer="msgpack") as honest:
-                got = []
-                receiving = threading.Thread(target=lambda: got.append(under_test.recv(timeout=10)))
-                receiving.start()
                 honest.wait_subscribers(1, timeout=5)
                 honest.pub("t", "honest")
                 receiving.join(10)
