@@ -5,7 +5,7 @@ client`.
 import sys
 import time
 
-from where import address
+from where import side, where
 
 from caraml import ZmqClient, ZmqProxyThread, ZmqServer
 
@@ -13,7 +13,7 @@ SECONDS = 5.0
 
 
 def proxy() -> None:
-    forwarding = ZmqProxyThread(address("front", bind=True), address("back", bind=True))
+    forwarding = ZmqProxyThread(**side("in", "front"), **side("out", "back"))
     forwarding.start()
     forwarding.wait_bound(timeout=10)
     time.sleep(SECONDS)
@@ -22,14 +22,14 @@ def proxy() -> None:
 
 
 def server() -> None:
-    with ZmqServer(address=address("back"), bind=False, serializer="str", deserializer="str") as answering:
+    with ZmqServer(**where("back"), bind=False, serializer="str", deserializer="str") as answering:
         answering.send(answering.recv(timeout=30).upper())
         time.sleep(0.5)
     print("served")
 
 
 def client() -> None:
-    with ZmqClient(address=address("front"), serializer="str", deserializer="str", timeout=30) as asking:
+    with ZmqClient(**where("front"), serializer="str", deserializer="str", timeout=30) as asking:
         print(asking.request("through the proxy"))
 
 

@@ -14,6 +14,8 @@ PORTS = {
     "front": 7414,
     "back": 7415,
     "batches": 7416,
+    "frames": 7417,
+    "vault": 7418,
 }
 
 
@@ -24,10 +26,9 @@ def where(service: str) -> dict:
     return {"host": "127.0.0.1", "port": PORTS[service]}
 
 
-def address(service: str, bind: bool = False) -> str:
-    """The same as one address, for a proxy, which has two."""
-    if contract.variable_names(service)[0] in os.environ:
-        endpoint = contract.binder_endpoint if bind else contract.connector_endpoint
-        host, port = endpoint(service, dict(os.environ))
-        return f"tcp://{host}:{port}"
-    return f"tcp://127.0.0.1:{PORTS[service]}"
+def side(name: str, service: str) -> dict:
+    """The same for a side of a proxy, `in` or `out`: it has two."""
+    place = where(service)
+    if "service" in place:
+        return {f"{name}_service": service}
+    return {f"{name}_add": "{host}:{port}".format(**place)}

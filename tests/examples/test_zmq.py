@@ -17,15 +17,26 @@ PAIRS = {
     "publish_subscribe.py": {"publisher": "published 10", "subscriber": "missed 0"},
     "proxy.py": {"proxy": "forwarded", "server": "served", "client": "THROUGH THE PROXY"},
     "data_fetcher.py": {"server": "served", "fetcher": "fetched 8, 7340032 in all"},
+    "shared_memory.py": {
+        "reader": "read 10, 10485760 in all",
+        "writer": "wrote 10 into 1 MiB, 0 found no room",
+    },
+    "secured.py": {
+        "server": "served; somebody was turned away: True",
+        "client": "with a key: HELLO\nwithout a key: AuthenticationError",
+    },
 }
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("program", PAIRS)
-def test_both_ends_run_and_end(program):
+def test_both_ends_run_and_end(program, tmp_path):
+    keys = [str(tmp_path / "keys")] if program == "secured.py" else []
+    if keys:
+        subprocess.run([sys.executable, "-m", "caraml.keys", *keys], check=True, stdout=subprocess.DEVNULL)
     ends = {
         end: subprocess.Popen(
-            [sys.executable, str(FOLDER / program), end],
+            [sys.executable, str(FOLDER / program), end, *keys],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
