@@ -20,7 +20,9 @@ from symphony.errors import SymphonyError
 CONNECT_DEADLINE = 5.0
 ANSWER_DEADLINE = 15.0
 # With two more tries a server that is away is an error well within 30 s.
-PATIENCE = 12.0
+PATIENCE = 10.0
+# One command asks several times: a server that was just away is not waited for anew each time.
+_AGAIN = 10.0
 _AWAY = (429, 502, 503, 504)
 
 Body = dict[str, Any]
@@ -51,6 +53,7 @@ class Client:
         self._own = threading.local()
         self._headers = access.headers
         self._renewing = threading.Lock()
+        self._away: tuple[float, Unreachable] | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -104,6 +107,8 @@ class Client:
         self, verb: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
     ) -> Body:
         """The answer as plain values; a server that is away for a moment is asked again."""
+        if self._away is not None and time.monotonic() - self._away[0] < _AGAIN:
+            raise self._away[1]
         deadline, pause, headers = time.monotonic() + PATIENCE, 0.2, self._headers
         while True:
             try:
@@ -116,7 +121,8 @@ class Client:
                 ) from error
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + pause > deadline:
-                    raise self.unreachable(error) from error
+                    self._away = (time.monotonic(), self.unreachable(error))
+                    raise self._away[1] from error
             else:
                 if status not in _AWAY or time.monotonic() + pause > deadline:
                     return judged(status, raw)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from symphony.backends.kubernetes import client as client_module
 from symphony.backends.kubernetes import kubeconfig, proxies
-from symphony.backends.kubernetes.client import Forbidden, Refused
+from symphony.backends.kubernetes.client import Forbidden, Refused, Unreachable
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import Answer, Asked, chunked, serving
 from tests.backends.kubernetes.test_kubeconfig import access
@@ -199,3 +200,17 @@ def test_lists_that_are_null_in_one_of_several_files_are_empty(
         kubeconfig.access()
     (tmp_path / "a").write_text("users: null\nclusters:\n")
     assert kubeconfig.access().headers == {"Authorization": "Bearer b"}
+
+
+def test_a_server_that_is_away_is_waited_for_once_by_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PATIENCE", 0.5)
+    with serving(lambda _: (200, b"")) as api:
+        client = api.client()
+        for _ in range(3):
+            with pytest.raises(Unreachable):
+                client.get("/x")
+        tries = len(api.asked)
+        assert tries < 4
+        monkeypatch.setattr(client_module, "_AGAIN", 0.0)
+        api.answer = well
+        assert client.items("/x") == []
