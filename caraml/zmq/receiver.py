@@ -285,7 +285,9 @@ class ZmqReceiver(LoopingEndpoint):
             self._reject(MalformedMessageError("not a message of a ZmqSender"))
             return
         session = self._sessions.get(head.session)
-        if head.kind == HELLO:
+        if head.first < 1:
+            self._reject(MalformedMessageError("a sequence number of 0"))
+        elif head.kind == HELLO:
             self._welcome(session, head, peer)
         elif session is None:
             self._reject(MalformedMessageError("a message of a sender that did not say hello"))

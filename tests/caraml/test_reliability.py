@@ -335,6 +335,47 @@ def test_r7_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
     publisher.close(0)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("nbytes", [40 << 20, 200_000])
+def test_r7_a_large_message_does_not_narrow_the_queue_of_small_ones_for_ever(nbytes):
+    with (
+        caraml.ZmqPub(port=0) as publisher,
+        caraml.ZmqSub(address=publisher.address, topic="") as subscriber,
+    ):
+        publisher.wait_subscribers(1, timeout=5)
+        wide = publisher.socket.sndhwm
+        publisher.pub("params", bytes(nbytes))
+        assert publisher.socket.sndhwm < wide / 10
+        assert len(subscriber.recv(timeout=10)) == nbytes
+        for count in range(5000):
+            publisher.pub("loss", b"%016d" % count)
+            if count % 100 == 99:
+                assert [int(subscriber.recv(timeout=5)) for _ in range(100)][-1] == count
+        assert publisher.socket.sndhwm == wide
+        assert subscriber.missed == 0
+
+
+@pytest.mark.timeout(30)
+def test_r7_latest_takes_messages_of_any_publisher_and_all_of_its_topics():
+    with (
+        caraml.ZmqPub(port=0, serializer="msgpack") as publisher,
+        caraml.ZmqSub(
+            address=publisher.address, topic="a", policy="latest", deserializer="msgpack", timeout=5
+        ) as subscriber,
+    ):
+        subscriber.subscribe("b")  # ZMQ_CONFLATE would keep this subscription only
+        publisher.wait_subscribers(2, timeout=5)
+        for topic in "aab":
+            for value in range(5):  # arrays of 160 KB are frames of their own
+                publisher.pub(topic, {"value": value, "array": np.full(20_000, value)})
+            time.sleep(0.3)
+            newest = subscriber.recv()
+            assert (subscriber.topic, newest["value"], newest["array"][-1]) == (topic.encode(), 4, 4)
+        with pytest.raises(caraml.ZmqTimeoutError):
+            subscriber.recv(timeout=0.1)
+        assert (subscriber.missed, subscriber.rejected) == (4, 0)  # of a, after the first one given
+
+
 @pytest.mark.timeout(20)
 def test_r8_slow_joiner_gets_everything_after_wait_subscribers(spawn):
     publisher = caraml.ZmqPub(port=0)

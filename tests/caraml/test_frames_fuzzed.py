@@ -1,0 +1,196 @@
+"""Messages of ZeroMQ peers that mean harm: heads that say anything, to every class that reads them.
+
+Nothing is raised into the program, and an honest peer is served afterwards. Streams of bytes: tests/chaos.
+"""
+
+import random
+import threading
+
+import pytest
+import zmq
+from hypothesis import given
+from hypothesis import strategies as st
+
+import caraml
+from caraml.errors import MalformedMessageError
+from caraml.zmq import topic_frame
+from caraml.zmq.ack_protocol import HEAD_BYTES, HELLO, READY, pack_head, read_head, unpack_head
+
+ROUNDS = 1500
+_numbers = st.integers(0, (1 << 64) - 1)
+
+
+@given(st.binary(max_size=200), st.sampled_from([bytes, memoryview]))
+def test_any_bytes_have_a_head_of_acknowledged_delivery_or_none(frame, kind):
+    head = read_head(kind(frame))
+    assert head is None or (len(frame) >= HEAD_BYTES and HELLO <= head.kind <= READY)
+
+
+@given(st.integers(HELLO, READY), _numbers, st.integers(0, (1 << 32) - 1), _numbers, _numbers, _numbers)
+def test_a_head_is_read_as_it_was_packed(kind, sender, connection, first, second, asked):
+    packed = pack_head(kind, (sender, connection), first, second, 3, 4, asked)
+    head = read_head(packed + b"payload")
+    assert head[1:] == (kind, 3, connection, sender, first, second, 4, asked)
+    assert head == unpack_head(packed)
+
+
+@given(
+    st.binary(max_size=100),
+    st.integers(-1, 120),
+    st.sampled_from([bytes, memoryview]),
+)
+def test_any_bytes_have_a_topic_or_none(noise, at, kind):
+    frame = noise if at < 0 else noise[:at] + topic_frame.OPENING + noise[at:]
+    try:
+        head = topic_frame.read_head(kind(frame))
+    except MalformedMessageError:
+        return
+    if head is None:
+        assert topic_frame.OPENING not in frame
+    else:
+        assert frame.startswith(head.topic + topic_frame.OPENING)
+        assert head.data <= len(frame)
+
+
+class Harm:
+    """Messages near those of the protocols: right heads with wrong numbers, cut short, of too many parts."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def number(self) -> int:
+        return self.random.choice([0, 1, 2, 3, 64, 65535, (1 << 63) - 1, (1 << 64) - 1])
+
+    def head(self) -> bytes:
+        roll = self.random
+        session = roll.choice([0, 1, 2, (1 << 64) - 1]), roll.choice([0, 1, (1 << 32) - 1])
+        return pack_head(
+            roll.randrange(256) if roll.random() < 0.1 else roll.randrange(HELLO, READY + 1),
+            session,
+            self.number(),
+            self.number(),
+            roll.choice([0, 1, 2, 3, 65535]),
+            self.number(),
+            self.number(),
+        )
+
+    def published(self) -> bytes:
+        roll = self.random
+        return topic_frame.header(
+            b"t" * roll.randrange(3), roll.randrange(6), roll.randrange(3), roll.randrange(300)
+        )
+
+    def message(self) -> list[bytes]:
+        roll = self.random
+        start = roll.choice([self.head, self.published, lambda: roll.randbytes(roll.randrange(80))])()
+        body = roll.choice(
+            [b"", b"\xca\x01\x01", b"\xca\x02\xff", b"\xca\x06" + bytes(4), roll.randbytes(30)]
+        )
+        whole = start + body if roll.random() < 0.9 else (start + body)[: roll.randrange(60)]
+        return [whole, *(roll.randbytes(roll.randrange(9)) for _ in range(roll.choice([0, 0, 0, 1, 2, 9])))]
+
+
+def attack(mode, address, seed, count=ROUNDS, answers=False):
+    """Send it all over a few connections, reading what is answered."""
+    harm = Harm(seed)
+    with zmq.Context() as context:
+        for _ in range(5):
+            with context.socket(mode) as raw:
+                raw.linger, raw.sndtimeo = 1000, 5000
+                raw.connect(address)
+                for _ in range(count // 5):
+                    raw.send_multipart(([b""] if answers else []) + harm.message())
+
+
+def served_meanwhile(receive, seed, mode, address, honest, **options):
+    """Receive in a thread while we attack, until the honest message comes; what it raised is raised here."""
+    failed, got = [], []
+
+    def run():
+        try:
+            while not got:
+                message = receive(timeout=20)
+                if message == "honest":
+                    got.append(message)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    attack(mode, address, seed, **options)
+    honest()
+    thread.join(20)
+    if failed:
+        raise failed[0]
+    assert got == ["honest"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_receiver_survives_and_serves(seed):
+    receiver = caraml.ZmqReceiver(port=0, deserializer="msgpack")
+    sender = caraml.ZmqSender(address=receiver.address, serializer="msgpack", timeout=10)
+    served_meanwhile(receiver.recv, seed, zmq.DEALER, receiver.address, lambda: sender.send("honest"))
+    assert receiver.rejected > 0
+    sender.close(0)
+    receiver.close(0)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_binding_sender_survives_and_delivers(seed):
+    sender = caraml.ZmqSender(port=0, bind=True, serializer="msgpack", timeout=20)
+    receiver = caraml.ZmqReceiver(address=sender.address, bind=False, deserializer="msgpack")
+    attacked = threading.Thread(target=attack, args=(zmq.DEALER, sender.address, seed))
+    attacked.start()
+    served_meanwhile(
+        receiver.recv,
+        seed,
+        zmq.DEALER,
+        sender.address,
+        lambda: (attacked.join(), sender._read(), sender.send("honest"), sender.flush(timeout=20)),
+        count=5,
+    )
+    assert sender.rejected > 0
+    receiver.close(0)
+    sender.close(0)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("policy", ["all", "latest"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_subscriber_survives_and_is_served(seed, policy):
+    subscriber = caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", policy=policy)
+    publisher = caraml.ZmqPub(address=subscriber.address, bind=False, serializer="msgpack")
+
+    def honest():
+        publisher.wait_subscribers(1, timeout=10)
+        publisher.pub("t", "honest")
+
+    served_meanwhile(subscriber.recv, seed, zmq.PUB, subscriber.address, honest)
+    publisher.close(0)
+    subscriber.close(0)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_publisher_survives_and_publishes(seed):
+    with caraml.ZmqPub(port=0) as publisher:
+        attack(zmq.XSUB, publisher.address, seed)
+        with caraml.ZmqSub(address=publisher.address, topic="mine") as subscriber:
+            publisher.wait_subscribers(1, timeout=10, topic="mine")
+            publisher.pub("mine", b"honest")
+            assert subscriber.recv(timeout=10) == b"honest"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_server_survives_and_answers(seed):
+    server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
+    server.start_loop(lambda request: request)
+    attack(zmq.DEALER, server.address, seed, answers=True)
+    with caraml.ZmqClient(
+        address=server.address, serializer="msgpack", deserializer="msgpack", timeout=20
+    ) as client:
+        assert client.request("honest") == "honest"
+    server.close(0)
