@@ -127,6 +127,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
         launch.shell(inputs),
         str(_cap()),
         inputs.restart_policy,
+        str(inputs.grace),
     ]
 
 

@@ -1,16 +1,19 @@
 # Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
 # tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy.
-# With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds; one that
-# ran for ten minutes begins with 1 again.
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace.
+# With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five
+# failures in a row no more; one that ran for ten minutes begins with 1 again.
+# What the process leaves running ends when it does, as in a container: TERM, the grace, KILL.
 use strict;
 use warnings;
+use Config;
 use Fcntl;
 
-my ($folder, $attempt, $shell, $cap, $policy) = @ARGV;
+my ($most_failures, $long, $set_child_subreaper) = (5, 600, 36);
+my ($folder, $attempt, $shell, $cap, $policy, $grace) = @ARGV;
 my $hires = eval { require Time::HiRes; 1 };
 my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
-my ($restarts, $pause, $stopping, $ended) = (0, 1, 0, 0);
+my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2);
@@ -24,21 +27,26 @@ $SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
 # A closed window hangs up on us only: whoever runs in it in front is told, as it would be without us.
 $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', 0 };
 
+# Daemons cut their ties to who started them; this makes them children of ours then. Other systems lack it.
+my %prctl = (x86_64 => 157, aarch64 => 167);
+syscall($prctl{$1}, $set_child_subreaper, 1, 0, 0, 0) if $Config{archname} =~ /^(x86_64|aarch64)-linux/;
+
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = (0, '', 0);
 while (1) {
     my $began = now();
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     run_once();
-    last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
     mark_end();
-    $pause = 1 if now() - $began > 600;
+    last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
+    ($pause, $failures) = (1, 0) if now() - $began > $long;
+    $failures = $status ? $failures + 1 : 0;
+    last if $failures > $most_failures;
     keep_reading($pause);
     last if $stopping;
     $pause = $pause < 30 ? $pause * 2 : 60;
     $restarts++;
 }
-mark_end() unless $ended;
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
 kill 'TERM', $cat if $cat;
 if (my $signal = $status & 127) {
@@ -49,11 +57,10 @@ if (my $signal = $status & 127) {
 }
 exit($status >> 8);
 
-# Starts the process and keeps what its pane shows until it has ended and all of that is here.
+# Starts the process and keeps what its pane shows until its whole tree has ended and all of that is here.
 sub run_once {
-    my ($end, $deadline) = ('', 0);
-    $ended = 0;
-    my $child = fork() // die "fork: $!\n";
+    my ($end, $deadline, $over) = ('', 0, 0);
+    $child = fork() // die "fork: $!\n";
     if (!$child) {
         $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
         kill 'TERM', $$ if $stopping;
@@ -62,7 +69,7 @@ sub run_once {
     # Whoever stops the tree while the child was made did not see it.
     kill 'TERM', $child if $stopping;
     while (1) {
-        wait_for_news($end ? 0.05 : undef, !$end);
+        wait_for_news($end || $over ? 0.05 : undef, !$end);
         if (take_news()) {
             my $found = $end ? index($held, $end) : -1;
             if ($found >= 0) {
@@ -74,8 +81,9 @@ sub run_once {
             my $keep = $end ? overlap($held, $end) : 0;
             put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
         }
-        if (!$end && waitpid($child, 1) == $child) {
-            $status = $?;
+        reap();
+        $over ||= now() unless $child;
+        if ($over && !$end && end_the_rest($over)) {
             $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
             # Through the terminal, behind all that the process wrote: when it comes back the log is complete.
             $deadline = now() + (say_end($end) ? 2 : 0.1);
@@ -84,11 +92,48 @@ sub run_once {
     }
 }
 
-# What the process left running may go on to write while it waits for its next start.
+# Takes note of every child that has ended: the process itself, and what it left to us.
+sub reap {
+    while ((my $pid = waitpid(-1, 1)) > 0) {
+        ($status, $child) = ($?, 0) if $pid == $child;
+        delete $told{$pid};
+    }
+}
+
+# Whether nothing is left of the tree whose process ended then. What one of them leaves comes to us in turn.
+sub end_the_rest {
+    my ($over) = @_;
+    my @rest = left_to_us() or return 1;
+    my $late = now() - $over > $grace;
+    # Of another user, or in the hands of the kernel: it is left alone.
+    return 1 if now() - $over > $grace + 5;
+    for my $pid (@rest) {
+        kill 'KILL', $pid if $late;
+        kill 'TERM', $pid unless $told{$pid};
+        kill 'CONT', $pid unless $told{$pid}++;
+    }
+    return 0;
+}
+
+# A tmux server that was started in here holds experiments of its own.
+sub left_to_us {
+    my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
+    return grep { (read_line("/proc/$_/comm") // '') ne 'tmux: server' } @children;
+}
+
+sub read_line {
+    open(my $file, '<', $_[0]) or return undef;
+    my $line = <$file>;
+    chomp $line if defined $line;
+    return $line;
+}
+
+# Where nobody can be made to come to us, what the process left running may go on to write.
 sub keep_reading {
     my $until = now() + $_[0];
     while (!$stopping && (my $left = $until - now()) > 0) {
         wait_for_news($left, 1);
+        reap();
         if (take_news()) { put($held); $held = '' }
     }
 }
@@ -112,7 +157,6 @@ sub take_news {
 
 sub mark_end {
     mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
-    $ended = 1;
 }
 
 sub now { return $hires ? Time::HiRes::time() : time() }

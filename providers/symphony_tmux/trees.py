@@ -42,8 +42,13 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
         one = ahead.pop()
         if one.identity not in found:
             found[one.identity] = one
-            ahead.extend(children.get(one.pid, ()))
+            ahead.extend(child for child in children.get(one.pid, ()) if not _is_a_server(child))
     return found
+
+
+def _is_a_server(child: Process) -> bool:
+    """A tmux server of ours that was started in a process holds experiments of its own, and has no marker."""
+    return not child.marker and machine.command_name(child.pid) == "tmux: server"
 
 
 class Ours:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.interface import LogLine
+from symphony.plan.problems import count
 from symphony_tmux import logs as files
 from symphony_tmux.logs import Mark, Part
 from symphony_tmux.observe import signal_name
@@ -119,6 +120,12 @@ class _Reader:
         fresh = [mark for mark in ended if mark not in self._told]
         self._told.update(fresh)
         return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in fresh]
+
+
+def after_restarts(facts: Mapping[str, Any]) -> str:
+    """` after 5 restarts`: how often a process that has ended for good was started again by its policy."""
+    again = files.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
+    return f" after {count(again, 'restart')}" if again else ""
 
 
 def _shown(raw: bytes) -> str:

@@ -180,7 +180,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
-        why=_how(pane, words) if ended and pane is not None else condition.reason,
+        why=_how(pane, words, facts) if ended and pane is not None else condition.reason,
         since=_since(condition, launched),
         pid=int(facts["pid"]) if condition.state == "running" else None,
         words=words[-3:],
@@ -218,9 +218,10 @@ def _since(condition: Condition, launched: float | None) -> float | None:
     return launched if condition.state == "running" else None
 
 
-def _how(pane: Pane, words: Sequence[str]) -> str:
+def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     """How a process ended and its last words, as they stand in a column; a good end needs no word."""
     if pane.exit_code == 0:
         return ""
     how = observe.signal_name(pane.signal) if pane.signal else f"exit {pane.exit_code}"
+    how += log_lines.after_restarts(facts)
     return f"{how}: {words[-1][:_LONGEST]}" if words else how

@@ -76,6 +76,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
             remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:
         how += f": {_CODES[pane.exit_code]}"
+    how += logs.after_restarts(facts)
     return Link("exit", how, when, True, _last(facts), remedy)
 
 

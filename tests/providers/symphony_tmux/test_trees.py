@@ -40,7 +40,6 @@ CASES = {
     "ignores": ["sh", "-c", "trap '' HUP TERM INT; while :; do sleep 100; done"],
     "children": ["sh", "-c", "sleep 100 & (sleep 100; :) & setsid sleep 100 & wait"],
     "stopped": ["sh", "-c", "kill -STOP $$; sleep 100"],
-    "exited root": ["sh", "-c", "setsid nohup sleep 100 >/dev/null 2>&1 & sleep 0.1"],
 }
 
 
@@ -56,14 +55,70 @@ def test_whole_tree_goes(rig: Any, name: str) -> None:
     assert rig.condition(other).state == "running"
 
 
-def test_daemon_goes(rig: Any) -> None:
+SCRUBBED = """
+        if os.fork():
+            os._exit(0)
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        os.execve("/bin/sleep", ["sleep", "1000"], {})
+"""
+
+
+@pytest.mark.parametrize("clear", ["", SCRUBBED])
+def test_daemon_goes(rig: Any, clear: str) -> None:
+    """Its environment scrubbed, in a session of its own, its parents gone: it came to the supervisor."""
     rig.session("a")
     file = rig.home / "pid"
-    outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=""), str(file), grace=0.3)
+    outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
     pid = _written(rig, file)
-    assert machine.process(pid).parent != outputs["pid"]
+    rig.until(lambda: machine.process(pid).marker == "" or not clear)
+    rig.until(lambda: machine.process(pid).parent == outputs["pid"])
     windows.delete(outputs, World())
     assert machine.start_of(pid) == 0
+
+
+@pytest.mark.parametrize("clear", ["", SCRUBBED])
+def test_what_a_process_leaves_running_ends_with_it(rig: Any, clear: str) -> None:
+    rig.session("a")
+    file = rig.home / "pid"
+    code = DAEMON.format(clear=clear).removesuffix("time.sleep(1000)\n") + "time.sleep(0.5); sys.exit(3)"
+    outputs = rig.start("a", sys.executable, "-c", code, str(file), grace=0.3)
+    pid = _written(rig, file)
+    assert rig.ended(outputs).pane.exit_code == 3
+    assert machine.start_of(pid) == 0
+
+
+def test_leftovers_have_their_grace_and_the_log_their_last_words(rig: Any) -> None:
+    rig.session("a")
+    left = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done"
+    outputs = rig.start("a", "sh", "-c", 'setsid sh -c "$0" & sleep 0.3; exit 4', left, grace=5.0)
+    began = time.monotonic()
+    assert rig.ended(outputs).pane.exit_code == 4
+    assert time.monotonic() - began < 4
+    assert rig.printed(outputs) == b"up\r\nsaved\r\n"
+
+
+def test_a_tmux_server_started_in_a_process_outlives_it(rig: Any) -> None:
+    """It holds experiments of its own, as when a process launches some on another server."""
+    rig.session("a", "b")
+    start = 'env -i PATH="$PATH" tmux -S "$0" -f /dev/null new-session -d sleep 100; '
+    sockets = [str(rig.home / name) for name in ("one", "two")]
+    gone = rig.start("a", "sh", "-c", f"{start} exit 0", sockets[0], grace=0.2)
+    deleted = rig.start("b", "sh", "-c", f"{start} sleep 100", sockets[1], grace=0.2)
+    assert rig.ended(gone).state == "completed"
+    rig.until(lambda: Path(sockets[1]).exists())
+    windows.delete(deleted, World())
+    for socket in sockets:
+        subprocess.run(["tmux", "-S", socket, "kill-server"], check=True)
+
+
+def test_supervisor_collects_who_comes_to_it(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start(
+        "a", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &) ; done; echo up; sleep 100"
+    )
+    rig.until(lambda: b"up" in rig.printed(outputs))
+    children = Path(f"/proc/{outputs['pid']}/task/{outputs['pid']}/children")
+    rig.until(lambda: len(children.read_text().split()) == 1)
 
 
 def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
