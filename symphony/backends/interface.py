@@ -101,6 +101,15 @@ class Link:
     remedy: str = ""
 
 
+@dataclass(frozen=True)
+class Living:
+    """What bears the mark of an owner on this machine, whatever the states say; paths: of its processes."""
+
+    owner: str
+    launched_as: str
+    paths: tuple[str, ...]
+
+
 class Observer(Protocol):
     """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi."""
 
@@ -165,6 +174,10 @@ class Observer(Protocol):
 
     def hasten(self, recorded: Recorded) -> None:
         """The deletion of an experiment has begun: let everything end at once that would end in turn."""
+        ...
+
+    def living(self) -> Sequence[Living]:
+        """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
         ...
 
     def end_undeclared(self, owner: str, declared: Collection[str]) -> int:

@@ -11,7 +11,7 @@ from symphony.cli import choose, screen
 from symphony.cli.progress import Board
 from symphony.errors import UserError
 from symphony.operations.delete import Deleted, delete
-from symphony.operations.stacks import Stack
+from symphony.operations.stacks import Stack, orphan
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
@@ -21,7 +21,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
     """Stop an experiment and everything it started; its logs go with it."""
-    stack = choose.experiment(name)
+    stack = orphan(name) or choose.experiment(name)
     whole = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in whole:
         raise UserError(

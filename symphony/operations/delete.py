@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -32,6 +33,9 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
     stacks.refuse_elsewhere(stack)
     place = workspace.for_stack(stack.name)
+    if stack.state is None and stack.recorded is not None:
+        yield _ended_without_state(stack, place)
+        return
     fetches = (
         targets.fetches_plugins(targets.Target(stack.name, place))
         if stack.world is None
@@ -70,6 +74,13 @@ def matching(said: Sequence[str]) -> list[stacks.Stack]:
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
         found.update((name, every[name]) for name in names)
     return list(found.values())
+
+
+def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Deleted:
+    """The engine knows nothing of it: what bears its mark ends, and nothing else."""
+    began = time.monotonic()
+    ended = _reap(stack, place)
+    return Deleted(stack.shown, ended, 0, time.monotonic() - began)
 
 
 def _check(outcome: Outcome, stack: stacks.Stack) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from symphony.backends.interface import ProcessStatus, observer_of
+from symphony.backends.interface import Living, ProcessStatus, observer_of
+from symphony.engine import store
 from symphony.operations import stacks
+from symphony.operations.orphans import WORLD, is_being_changed, orphans
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,10 @@ class Listed:
 def ls() -> list[Listed]:
     """Every experiment that something is recorded of, with one look at each world."""
     every = stacks.every()
-    labels = stacks.labels(stack.name for stack in every if stack.recorded is not None or stack.trouble)
+    # A damaged state may record anything.
+    known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
+    lost = orphans(known)
+    labels = stacks.labels([*known, *lost])
     by_world: dict[str, list[stacks.Stack]] = defaultdict(list)
     for stack in every:
         if stack.recorded is not None and stack.world is not None:
@@ -45,7 +50,17 @@ def ls() -> list[Listed]:
         if stack.trouble:
             label = labels[stack.name]
             found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
+    for name, living in lost.items():
+        found[labels[name]] = _unrecorded(labels[name], name, living)
     return [found[label] for label in sorted(found)]
+
+
+def _unrecorded(label: str, name: store.StackName, living: Living) -> Listed:
+    state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
+    if is_being_changed(name):
+        state, hint = "being started", ""
+    count = len(living.paths)
+    return Listed(label, name.project, WORLD, count, count, state, None, hint)
 
 
 def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) -> Listed:

@@ -11,6 +11,7 @@ from symphony.backends.interface import Observer, Recorded, observer_of
 from symphony.engine import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
+from symphony.operations.orphans import WORLD, orphans
 from symphony.operations.switch import current
 from symphony.plan.worlds import WORLDS
 
@@ -48,6 +49,25 @@ def every() -> list[Stack]:
     return [_read(name) for name in store.names()]
 
 
+def orphan(said: str | None) -> Stack | None:
+    """What lives under exactly this name and is in no store any more; only a deletion can mean that."""
+    names = store.names()
+    if said is None or any(said in _spellings(name) for name in names):
+        return None
+    for name, living in orphans(names).items():
+        if said in _spellings(name):
+            nothing: Mapping[str, Any] = {}
+            processes = dict.fromkeys(living.paths, nothing)
+            return Stack(
+                name, None, WORLD, Recorded(living.owner, living.launched_as, processes, paths.host())
+            )
+    return None
+
+
+def _spellings(name: store.StackName) -> tuple[str, ...]:
+    return name.stack, f"{name.project}/{name.stack}", str(name)
+
+
 def one(said: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
@@ -60,7 +80,7 @@ def one(said: str | None) -> Stack:
     if said is None:
         return _only(names)
     here = workspace.find_usable()
-    exact = [name for name in names if said in (name.stack, f"{name.project}/{name.stack}", str(name))]
+    exact = [name for name in names if said in _spellings(name)]
     own = [name for name in exact if here is not None and name.project == here.project]
     if len(own or exact) == 1:
         return _checked(_read((own or exact)[0]))

@@ -95,3 +95,39 @@ def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(desk: Desk) 
     assert "2 of 2 running" in desk.symphony("up", "rl", "-y").out
     assert set(desk.trees()) == {"rl/a", "rl/b"}
     assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
+
+
+def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(desk: Desk) -> None:
+    """The state was deleted while the processes live; nothing else on the same server is touched."""
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y")
+    desk.symphony("up", "rl-2", "-y")
+    socket = str(desk.home / "tmux" / "default.sock")
+    desk.run(["tmux", "-S", socket, "new-session", "-d", "-s", "mine", "sleep 3600"])
+    (desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json").unlink()
+
+    rows = {row["name"]: row for row in desk.symphony("ls", "--json").json}
+    assert (rows["rl"]["state"], rows["rl"]["ready"]) == ("in no state", 2)
+    assert "symphony delete rl ends it" in rows["rl"]["hint"]
+    assert rows["rl-2"]["state"] == "running"
+    other_store = {"PULUMI_BACKEND_URL": f"file://{desk.home.parent / 'other'}"}
+    assert desk.symphony("ls", "--json", env=other_store).json == [], "another store knows its own"
+    assert desk.symphony("delete", "rl", "-y", env=other_store, code=2).err
+
+    assert "rl is deleted: 2 processes stopped" in desk.symphony("delete", "rl", "-y").out
+    assert set(desk.trees()) == {"rl-2/a", "rl-2/b"}
+    assert [row["name"] for row in desk.symphony("ls", "--json").json] == ["rl-2"]
+    sessions = desk.run(["tmux", "-S", socket, "list-sessions", "-F", "#{session_name}"]).out
+    assert set(sessions.split()) == {"mine", "rl-2"}
+    desk.symphony("delete", "rl-2", "-y")
+    desk.run(["tmux", "-S", socket, "kill-session", "-t", "=mine"])
+
+
+def test_up_takes_over_what_is_in_no_state(desk: Desk) -> None:
+    desk.write(PROGRAM)
+    desk.symphony("up", "rl", "-y")
+    before = desk.trees()
+    (desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json").unlink()
+    desk.symphony("up", "rl", "-y")
+    assert desk.trees() == before
+    assert [row["state"] for row in desk.symphony("ls", "--json").json] == ["running"]

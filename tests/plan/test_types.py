@@ -178,7 +178,8 @@ def test_an_output_of_another_resource_is_explained(tmux):
     experiment.new_process("a", ["x"], env={"TOKEN": pulumi.Output.from_input("x")})
     (problem,) = problems(experiment.spec, tmux)
     assert problem.what == "a has env['TOKEN'] of type Output"
-    assert problem.remedy.endswith("a Pulumi Output is not known before the run, so give a plain value")
+    assert "a Pulumi Output is not known before the run: give a plain value" in problem.remedy
+    assert problem.remedy.endswith("put a secret into a file and name that in Experiment(secrets=[...])")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import (
+    LIMIT,
+    PATIENCE,
+    Link,
+    Living,
+    LogLine,
+    ProcessStatus,
+    Recorded,
+    Resource,
+)
 from symphony.backends.kubernetes import (
     cluster,
     conditions,
@@ -161,6 +170,11 @@ def stuck(recorded: Recorded) -> str:
     with contextlib.suppress(SymphonyError):
         return cluster.stuck(client_for(recorded), recorded.launched_as)
     return ""
+
+
+def living() -> Sequence[Living]:
+    """Nothing of a cluster is on this machine."""
+    return ()
 
 
 def end_undeclared(owner: str, declared: Collection[str]) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.interface import LIMIT, PATIENCE, Link, LogLine, ProcessStatus, Recorded, Resource
+from symphony.backends.interface import (
+    LIMIT,
+    PATIENCE,
+    Link,
+    Living,
+    LogLine,
+    ProcessStatus,
+    Recorded,
+    Resource,
+)
 from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
@@ -122,6 +132,21 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
 
 def hasten(recorded: Recorded) -> None:
     """A session ends with all its windows at once."""
+
+
+def living() -> Sequence[Living]:
+    """Every session of ours with its processes that live; a server that does not answer has none to show."""
+    from symphony_tmux import owners
+
+    found: list[Living] = []
+    for server in sorted({DEFAULT_SERVER}.union(*map(owners.servers, owners.known()))):
+        with suppress(SymphonyError):
+            listing = client.list_panes(server)
+            for session in listing.sessions:
+                panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
+                paths = tuple(sorted(pane.path for pane in panes))
+                found.append(Living(session.owner, session.name, paths))
+    return found
 
 
 def end_undeclared(owner: str, declared: Collection[str]) -> int:

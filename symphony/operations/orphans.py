@@ -1,0 +1,31 @@
+"""What lives here and no state records: it was deleted, or its first run was killed; ls and delete ask.
+
+The mark that all of ours bears names store, project and stack; what bears none is nobody's business here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from symphony import paths
+from symphony.backends.interface import Living, observer_of
+from symphony.engine import locks, store
+from symphony.plan.worlds import DEFAULT as WORLD
+
+
+def orphans(recorded: Collection[store.StackName]) -> dict[store.StackName, Living]:
+    """What lives of this store beside the stacks that record what they have started."""
+    known = {(name.project, name.stack) for name in recorded}
+    found: dict[store.StackName, Living] = {}
+    for living in observer_of(WORLD).living():
+        whose, _, of_store = living.owner.partition("#")
+        project, _, stack = whose.partition("/")
+        if of_store == paths.store_id() and (project, stack) not in known:
+            found[store.StackName(project, stack)] = living
+    return found
+
+
+def is_being_changed(name: store.StackName) -> bool:
+    """Whether somebody runs it right now: the state learns of a first run when that ends."""
+    held = locks.read(name.project, name.stack) if store.is_files() else []
+    return any(not locks.is_dead(lock) for lock in held)
