@@ -116,11 +116,11 @@ def let_go(folder: Path) -> None:
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
-    perl = _perl()
-    if not perl:
+    found = perl()
+    if not found:
         return [launch.shell(inputs), str(folder / "launch.sh")]
     return [
-        perl,
+        found,
         _installed_supervisor(paths.home()),
         str(folder),
         str(attempt),
@@ -133,13 +133,14 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
 
 def _recorder(folder: Path) -> str:
     """Run by a shell and expanded by tmux before: made of nothing but allow-listed names."""
-    if not _perl():
+    if not perl():
         return f"exec cat >>{folder}/log"
     return f"exec 2>/dev/null >{folder}/pipe; echo $$; exec cat"
 
 
 @lru_cache(maxsize=1)
-def _perl() -> str:
+def perl() -> str:
+    """What runs the supervisor; without one a process runs, is logged, and nothing starts it again."""
     found = shutil.which("perl") or ""
     return found if PLAIN.fullmatch(found) else ""
 

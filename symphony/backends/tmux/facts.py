@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,8 @@ from typing import Any, cast
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony_tmux import client, room
+from symphony.spec.group import ProcessGroupSpec
+from symphony_tmux import client, room, start
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -48,6 +50,25 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
 
 
 def objections(spec: ExperimentSpec, owner: str, server: str) -> tuple[Problem, ...]:
+    """What this machine lacks for what is declared."""
+    return (*_crowded(spec, owner, server), *_unsupervised(spec))
+
+
+def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
+    """The policies that nothing would carry out."""
+    if start.perl():
+        return
+    for owner in (*spec.groups, *spec.processes):
+        if owner.pod.restart_policy in ("OnFailure", "Always"):
+            who = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
+            yield Problem(
+                f"{who} has a restart policy, for which tmux needs perl on this machine",
+                "install perl, or take the policy out",
+                (owner.at("restart_policy"),),
+            )
+
+
+def _crowded(spec: ExperimentSpec, owner: str, server: str) -> tuple[Problem, ...]:
     """What the tmux server has too little of for so many processes."""
     wanted = sum(1 for _ in spec.members())
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,50 @@ def test_a_command_of_the_programs_own_virtual_environment_is_found(desk: Desk) 
     said = desk.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
     assert 'a cannot start "ruff": no such command on PATH' in said
     desk.symphony("delete", "rl", "-y")
+
+
+def without_perl(place: Path) -> dict[str, str | None]:
+    """The environment of a machine that has everything but perl."""
+    folder = place / "bin"
+    folder.mkdir()
+    for found in ("/bin", "/usr/bin", "/usr/local/bin"):
+        for file in Path(found).iterdir():
+            if not file.name.startswith("perl") and not (folder / file.name).exists():
+                (folder / file.name).symlink_to(file)
+    return {"PATH": str(folder), "VIRTUAL_ENV": None}
+
+
+def test_without_perl(desk: Desk, tmp_path: Path) -> None:
+    """Processes run, are logged and end as ever; only what would start them again is missing, and told."""
+    bare = without_perl(tmp_path)
+    desk.write(
+        "with Experiment() as e:\n"
+        '    e.new_process("a", command=["sleep", "3600"]).restart_policy("OnFailure")\n'
+        '    e.new_process_group("g").restart_policy("Always")\n'
+        '    e.new_process("b", ["true"]).restart_policy("Never")'
+    )
+    said = desk.symphony("up", "rl", "-y", code=2, env=bare).err
+    assert "a has a restart policy, for which tmux needs perl on this machine" in said
+    assert "line 3" in said
+    assert "process group g has a restart policy" in said
+    assert said.count("restart policy") == 2
+    desk.write(
+        "with Experiment() as e:\n"
+        '    e.new_process("a", ["echo one; echo two; setsid sleep 1000 & sleep 0.5; exit 7"])\n'
+        '    e.new_process("b", command=["sleep", "3600"])'
+    )
+    desk.symphony("up", "rl", "-y", code=None, env=bare)
+
+    def rows() -> dict[str, Any]:
+        return {row["path"]: row for row in desk.symphony("process", "rl", "--json", env=bare).json}
+
+    wait_for(lambda: rows()["a"]["state"] == "failed", 10, "it has failed")
+    assert "exit 7" in rows()["a"]["why"]
+    assert rows()["b"]["state"] == "running"
+    assert desk.symphony("logs", "rl", "a", env=bare).out.split()[-2:] == ["one", "two"]
+    assert "exit 7" in desk.symphony("why", "rl", "a", code=None, env=bare).out
+    desk.symphony("delete", "rl", "-y", env=bare)
+    assert desk.trees() == {}
 
 
 def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
