@@ -66,6 +66,7 @@ class _Name(msgspec.Struct, array_like=True):
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Name).decode
+_decoder = Decoder(_LIMITS)
 
 
 _pools: "weakref.WeakSet[SharedPool]" = weakref.WeakSet()
@@ -272,17 +273,7 @@ def _said(name: bytes) -> _Name:
 
 
 def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
-    return Shared(parts[0] if parts and head == raw else _mine.decoder.decode(head, parts))
-
-
-class _Mine(threading.local):
-    """Each thread's own: a decoder remembers the layouts of the arrays it has seen."""
-
-    def __init__(self) -> None:
-        self.decoder = Decoder(_LIMITS)
-
-
-_mine = _Mine()
+    return Shared(parts[0] if parts and head == raw else _decoder.decode(head, parts))
 
 
 def _capacity(segment: Segment) -> int:
