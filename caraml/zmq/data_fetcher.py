@@ -13,9 +13,8 @@
 >>> server.close()
 
 **Promise.** Every request is answered by the handler once, in no particular order. A worker that dies is
-  replaced and
-what it was fetching is fetched again (so the server may serve a request twice). A reply that finds no room in
-shared memory comes through the socket.
+replaced and what it was fetching is fetched again (so the server may serve a request twice). A reply that
+finds no room in shared memory comes through the socket.
 """
 
 import contextlib

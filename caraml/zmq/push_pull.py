@@ -11,10 +11,9 @@
 >>> pusher.close(); puller.close()
 
 **Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
-  handed to
-dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while no puller
-takes more (high-water mark, `hwm=` messages each side), up to the deadline. What is over the pusher's own
-limits raises there, and is not sent.
+handed to dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while
+no puller takes more (high-water mark, `hwm=` messages each side), up to the deadline. What is over the
+pusher's own limits raises there, and is not sent.
 """
 
 from collections import deque
