@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.kubernetes_world import KubernetesWorld
+from tests.conformance.kubernetes_world import KubernetesWorld, RoleWorld
 from tests.conformance.tmux_world import TmuxWorld
 from tests.conformance.world import World
 from tests.desk import Desk, desk_in
@@ -21,16 +21,24 @@ def _tmux(desk: Desk, request: pytest.FixtureRequest) -> World:
     return TmuxWorld(desk)
 
 
-def _kubernetes(desk: Desk, request: pytest.FixtureRequest) -> World:
+def _kubernetes(
+    desk: Desk, request: pytest.FixtureRequest, world: type[KubernetesWorld] = KubernetesWorld
+) -> World:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PULUMI_HOME", desk.environment["PULUMI_HOME"])
         install()
-    return KubernetesWorld(desk, request.getfixturevalue("cluster"))
+    return world(desk, request.getfixturevalue("cluster"))
 
 
+def _role(desk: Desk, request: pytest.FixtureRequest) -> World:
+    return _kubernetes(desk, request, RoleWorld)
+
+
+ON_A_CLUSTER = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 WORLDS = [
     pytest.param(_tmux, id="tmux"),
-    pytest.param(_kubernetes, id="kubernetes", marks=[pytest.mark.kubernetes, pytest.mark.timeout(400)]),
+    pytest.param(_kubernetes, id="kubernetes", marks=ON_A_CLUSTER),
+    pytest.param(_role, id="role", marks=[*ON_A_CLUSTER, pytest.mark.slow]),
 ]
 
 

@@ -17,7 +17,10 @@ import pytest
 
 from tests.conformance.world import World
 from tests.desk import Desk, wait_for
+from toolchain.kubernetes import accounts
+from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.fixtures import Access
+from toolchain.kubernetes.layout import Layout
 
 
 class KubernetesWorld(World):
@@ -101,6 +104,42 @@ class KubernetesWorld(World):
 
     def _namespace(self, stack: str) -> str:
         return f"{stack.replace('.', '-')}-{self._own}"
+
+
+class RoleWorld(KubernetesWorld):
+    """The same as the user of toolchain/kubernetes/role.yaml, in namespaces that an administrator made."""
+
+    _EVERY = "pods,services,configmaps,secrets,jobs"
+    _OURS = ("-l", "symphony/experiment")
+
+    def __init__(self, desk: Desk, cluster: Access) -> None:
+        if not cluster.user_kubeconfig:
+            pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without an ordinary user of ours")
+        super().__init__(desk, cluster)
+        self._made: set[str] = set()
+
+    def settings(self, stack: str) -> Mapping[str, str]:
+        namespace = self._namespace(stack)
+        if namespace not in self._made:
+            self.kubectl("create", "namespace", namespace)
+            self.kubectl("-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+            accounts.grant(Api(Layout.default()), accounts.ORDINARY, namespace)
+            self._made.add(namespace)
+        mine = {"createNamespace": "false", "kubernetes:kubeconfig": self.cluster.user_kubeconfig}
+        return {**super().settings(stack), **mine}
+
+    def vanish(self, stack: str) -> None:
+        self.kubectl("delete", self._EVERY, "-n", self._namespace(stack), *self._OURS, "--timeout=60s")
+
+    def leftovers(self, stack: str) -> list[str]:
+        namespace = self._namespace(stack)
+        found = self.kubectl("get", self._EVERY, "-n", namespace, *self._OURS, "-o", "name").split()
+        files = [file.name for file in (self.desk.home / "experiments").glob("*")]
+        return [*found, *[name for name in files if name == namespace]]
+
+    def forget(self, stack: str) -> None:
+        super().forget(stack)
+        self._made.discard(self._namespace(stack))
 
 
 def _first_process(container: str) -> int:

@@ -376,7 +376,7 @@ def test_wait_for_the_uid_skips_readiness(plugin: Plugin):
 
 
 def test_a_pod_is_awaited_until_it_is_ready(plugin: Plugin, cluster: Access):
-    container = {"name": "c", "image": f"{cluster.registry}/symphony/busybox:1", "command": ["sleep", "1000"]}
+    container = {"name": "c", "image": cluster.shell_image, "command": ["sleep", "1000"]}
     runs = manifest(
         "Pod", {"name": "it"}, spec={"containers": [container], "terminationGracePeriodSeconds": 0}
     )

@@ -1,7 +1,8 @@
 """The cluster as a pytest fixture: `from toolchain.kubernetes.fixtures import cluster` in a conftest.
 
 Sessions share one cluster; the last one takes it down, unless a person brought it up. With
-SYMPHONY_TEST_KUBECONFIG the tests use that cluster instead, and with CI set a missing cluster is a failure.
+SYMPHONY_TEST_KUBECONFIG the tests use that cluster instead, with the images that SYMPHONY_TEST_IMAGE and
+SYMPHONY_TEST_PYTHON_IMAGE name; with CI set a missing cluster is a failure.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from toolchain.kubernetes import images, python_image
 from toolchain.kubernetes.layout import Layout
 
 KWOK_NODES = 4
+# What another cluster can pull, by the variable that says so.
+IMAGES = {"SYMPHONY_TEST_IMAGE": "shell_image", "SYMPHONY_TEST_PYTHON_IMAGE": "other_python_image"}
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,12 @@ class Access:
     registry: str = ""
     docker_host: str = ""
     shell_image: str = "busybox:1.36"
+    other_python_image: str = "python:3.11-slim"
 
     @property
     def python_image(self) -> str:
         """One with Python 3 and a shell: of this machine's own Python, or one that another cluster pulls."""
-        return python_image.pushed() if self.registry else "python:3.11-slim"
+        return python_image.pushed() if self.registry else self.other_python_image
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +48,12 @@ def cluster() -> Iterator[Access]:
     """The cluster to test against, running."""
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
-        yield Access(existing)
+        settings = (
+            ("SYMPHONY_TEST_IMAGE", "shell_image"),
+            ("SYMPHONY_TEST_PYTHON_IMAGE", "other_python_image"),
+        )
+        named = {field: os.environ[variable] for variable, field in settings if variable in os.environ}
+        yield Access(existing, **named)
         return
     if impossible := one_machine.impossible():
         if os.environ.get("CI"):

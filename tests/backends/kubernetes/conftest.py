@@ -17,8 +17,6 @@ from toolchain.plugin_kubernetes.install import install
 
 __all__ = ["cluster"]
 
-IMAGE = "localhost:5000/symphony/busybox:1"
-
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Access) -> Callable[..., str]:
@@ -31,6 +29,14 @@ def kubectl(cluster: Access) -> Callable[..., str]:
         return done.stdout
 
     return call
+
+
+@pytest.fixture(scope="session")
+def own(cluster: Access) -> Access:
+    """The one-machine cluster: its nodes, images and users are as the test says."""
+    if not cluster.registry:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster than the one of this machine")
+    return cluster
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def stack(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[
     desk.config(
         name,
         backend="kubernetes",
-        image=IMAGE,
+        image=cluster.shell_image,
         grace="1",
         patience="5",
         **{"kubernetes:kubeconfig": cluster.kubeconfig},

@@ -4,8 +4,13 @@ files beside this one and in tests/toolchain, each test named after its row.
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
+import signal
+import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,7 @@ from symphony.backends.kubernetes import objections, target
 from symphony.backends.kubernetes.client import Client, client_of, path_of
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
-from tests.backends.kubernetes.relay import relayed
+from tests.backends.kubernetes.relay import relayed, silenced
 from tests.backends.kubernetes.test_runs import Live, becomes, uids, up
 from tests.backends.kubernetes.test_troubles import SLEEPER, lines, place
 from tests.desk import SYMPHONY, Desk, wait_for
@@ -311,7 +316,7 @@ def test_f79_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, secon
     experiment.new_process_group(second).new_process("member")
     where = target.target(experiment.spec, Settings(image="x"), "e")
     if found := problems(experiment.spec, where):
-        assert all(problem.remedy and (first or second or True) for problem in found)
+        assert all(problem.what and problem.remedy for problem in found)
         return
     plan = build_plan(experiment.spec, where)
     assert [each.path for each in plan.processes] == [first, f"{second}/member"]
@@ -334,6 +339,15 @@ def test_f80_the_most_that_is_planned_the_server_takes(stack: str, cluster: Clus
         each for each in render.render(plan, Settings(image="x"), "t/x#1").all() if each["kind"] == "Pod"
     ]
     client.request("POST", path_of("pods", place), {"dryRun": "All"}, pod)
+
+
+def test_f80_secrets_that_no_secret_can_hold_are_refused_before_anything_starts() -> None:
+    experiment = Experiment("e", secrets=["large"])
+    experiment.new_process("a")
+    for size, refused in ((1_000_000, False), (1 << 21, True)):
+        where = target.target(experiment.spec, Settings(image="x"), "e", secrets={"large": size})
+        found = [each.what for each in problems(experiment.spec, where)]
+        assert bool(found) is refused, found
 
 
 def _wordy(size: int) -> Experiment:
@@ -373,3 +387,159 @@ with Experiment("e") as e:
         assert seen == list(range(len(seen)))
         assert following.returncode == 0, err
         desk.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+@on_the_cluster
+def test_f81_a_command_whose_connection_broke_ends_with_one_line(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        desk.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(desk, stack, SLEEPER, code=0)
+        code, err, _ = _broken_off(desk, stack, cut)
+        assert code not in (0, None)
+        assert len(err.splitlines()) == 1, err
+        desk.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+@on_the_cluster
+def test_f81_a_command_whose_pod_is_killed_ends_with_it(desk: Desk, stack: str, cluster: Cluster) -> None:
+    up(desk, stack, SLEEPER, code=0)
+    pod = path_of("pods", stack, "a")
+    code, err, seconds = _broken_off(
+        desk, stack, lambda: client_of(cluster.kubeconfig, "").delete(pod, grace=0)
+    )
+    assert code not in (0, None)
+    assert len(err.splitlines()) <= 1, err
+    assert seconds < 20
+
+
+def _broken_off(desk: Desk, stack: str, disturb: Callable[[], object]) -> tuple[int, str, float]:
+    """How a command in a process ends that is disturbed in its middle: code, what it says, how soon."""
+    words = [str(SYMPHONY), "exec", stack, "a", "--", "sh", "-c", "echo ready; sleep 300"]
+    running = desk.start(words)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    disturb()
+    _, err = running.communicate(timeout=60)
+    return running.returncode, err, time.monotonic() - began
+
+
+@on_the_cluster
+def test_f81_a_forwarded_port_serves_on_after_its_connections_broke(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    serve = "echo hello > /tmp/index.html; httpd -p 6006 -h /tmp; sleep 999"
+    program = f"""
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", {serve!r}]).exposes({{"board": 6006}})
+"""
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"{url}/index.html", timeout=10) as answer:
+                return answer.read() == b"hello\n"
+        except OSError:
+            return False
+
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        desk.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(desk, stack, program, code=0)
+        visiting = desk.start([str(SYMPHONY), "visit", stack, "-u"])
+        assert visiting.stdout is not None
+        url = visiting.stdout.readline().strip()
+        for _ in range(3):
+            wait_for(answers, 20, "it answers", pause=0.3)
+            cut()
+        visiting.send_signal(signal.SIGINT)
+        visiting.communicate(timeout=15)
+        desk.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+@on_the_cluster
+def test_f82_a_registry_that_wants_a_password_is_told_with_the_image(
+    desk: Desk, stack: str, own: Cluster
+) -> None:
+    with _locked_registry() as registry:
+        image = f"{registry}/private/thing:1"
+        program = f'with Experiment("e") as e: e.new_process("a", command="true", image={image!r})'
+        up(desk, stack, program, code=1)
+        why = becomes(desk, stack, "a", "waiting", "401 Unauthorized")["why"]
+    assert image in why
+
+
+@contextlib.contextmanager
+def _locked_registry() -> Iterator[str]:
+    """A registry of this machine that knows nobody."""
+
+    class Locked(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="test"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"localhost:{server.server_address[1]}"
+        server.shutdown()
+
+
+@on_the_cluster
+def test_what_was_read_of_a_pod_that_is_gone_can_be_read_again(
+    desk: Desk, stack: str, kubectl: Kubectl
+) -> None:
+    speaks = (
+        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo word; sleep 999"])'
+    )
+    up(desk, stack, speaks, code=0)
+    wait_for(lambda: "word" in desk.symphony("logs", stack).out, 20, "its word", pause=0.3)
+    kubectl("-n", stack, "delete", "pod", "a", "--now")
+    becomes(desk, stack, "a", "lost")
+    assert "word" in desk.symphony("logs", stack).out
+    up(desk, stack, speaks, code=0)
+    both = wait_for(
+        lambda: (out := desk.symphony("logs", stack).out).count("word") > 1 and out, 20, "both", pause=0.3
+    )
+    assert both.count("word") == 2
+
+
+@on_the_cluster
+def test_f68_a_server_that_falls_silent_while_the_engine_works_is_an_error_within_30_s(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path, live: Live
+) -> None:
+    slow = """
+with Experiment("e") as e:
+    for i in range(6):
+        e.new_process(f"p{{i}}", command="sh", args=["-c", "trap : TERM; sleep 99{} & wait; wait"])
+"""
+    desk.config(stack, grace="20")
+    up(desk, stack, slow.format(0), code=0)
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        desk.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        desk.write(slow.format(1))
+        process = desk.start([str(SYMPHONY), "up", stack, "-y"])
+        # Pods that do not go at once: the engine waits for them.
+        wait_for(
+            lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
+            30,
+            "it works",
+        )
+        began = time.monotonic()
+        silence.set()
+        out, err = process.communicate(timeout=120)
+        seconds = time.monotonic() - began
+        assert process.returncode == 1, out + err
+        assert "does not answer" in err, err
+        assert seconds < 30, f"{seconds:.1f} s"
+        # The way of which the state knows leads to the server again.
+        Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
+    for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
+        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)
+    up(desk, stack, slow.format(1), code=0)

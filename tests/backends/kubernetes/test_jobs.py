@@ -63,7 +63,7 @@ def desk_plan(desk: Desk, stack: str, program: str) -> str:
     return desk.symphony("plan", stack).out
 
 
-def test_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
+def test_f63_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
     desk: Desk, jobs: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(
@@ -78,6 +78,8 @@ def test_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
     evict(kubectl, jobs, name)
     wait_for(lambda: pods(live, jobs).get("a") not in (None, pod["metadata"]["uid"]), 60, "another pod")
     becomes(desk, jobs, "a", "running")
+    (job,) = live("jobs", jobs)
+    assert (job["spec"]["backoffLimit"], job["status"].get("failed", 0)) == (0, 0), "nobody's fault"
     (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
     said = wait_for(
         lambda: (out := desk.symphony("logs", jobs).out).count("a-") > 1 and out, 20, "the second word"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.backends.kubernetes.test_runs import becomes, up
 from tests.desk import Desk, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
@@ -40,12 +41,12 @@ def broken(desk: Desk, stack: str, path: str, step: str) -> dict[str, Any]:
     return found[step]
 
 
-def test_every_trouble_is_the_last_link_of_its_chain(desk: Desk, stack: str) -> None:
+def test_every_trouble_is_the_last_link_of_its_chain(desk: Desk, stack: str, own: Cluster) -> None:
     up(desk, stack, TROUBLES, code=1)
     found = steps(desk, stack, "fine")
     assert list(found) == ["declared", "planned", "created", "scheduled", "pulled", "started", "ready"]
     assert found["declared"]["what"] == "__main__.py:4"
-    assert found["planned"]["what"] == "localhost:5000/symphony/busybox:1, 10m cpu, 16Mi memory"
+    assert found["planned"]["what"] == f"{own.shell_image}, 10m cpu, 16Mi memory"
 
     large = broken(desk, stack, "large", "scheduled")
     assert "Insufficient cpu" in large["what"]

@@ -1,0 +1,88 @@
+"""The three doors on the real cluster: what one made the others see, change and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import Live, becomes, uids
+from tests.desk import Desk
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+PROGRAM = """
+with Experiment("e") as e:
+    e.new_process("server", command="sleep", args=["999"]).binds("alpha")
+    e.new_process("client", command="sleep", args=["{seconds}"]).connects("alpha")
+"""
+SCRIPT = """
+from symphony.engine import Cluster
+cluster = Cluster.new("kube")
+e = cluster.new_experiment({name!r})
+server = e.new_process("server", command="sleep", args=["999"], image={image!r})
+server.binds("alpha")
+client = e.new_process("client", command="sleep", args=["{seconds}"], image={image!r})
+client.connects("alpha")
+cluster.launch(e, force={force})
+print(cluster.describe_experiment({name!r})[None]["client"]["State"])
+"""
+
+
+def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stack: str, live: Live) -> None:
+    desk.write(PROGRAM.format(seconds=1000))
+    desk.pulumi("stack", "init", stack)
+    desk.pulumi("up", "--stack", stack, "--yes", "--skip-preview", timeout=120)
+    becomes(desk, stack, "client", "running")
+    becomes(desk, stack, "server", "running")
+    before = uids(live, stack)
+    assert set(before) == {"server", "client"}
+    assert "Nothing changes" in desk.symphony("up", stack, "-y", timeout=120).out
+
+    desk.write(PROGRAM.format(seconds=1001))
+    desk.symphony("up", stack, "-y", timeout=120)
+    after = uids(live, stack)
+    assert [name for name in before if before[name] != after[name]] == ["client"]
+    desk.pulumi("preview", "--stack", stack, "--expect-no-changes")
+    desk.pulumi("up", "--stack", stack, "--yes", "--skip-preview", "--expect-no-changes")
+
+    desk.python(f"from symphony.engine import Cluster; Cluster.new('kube').delete({stack!r})", timeout=120)
+    assert live("pods", stack) == live("services", stack) == []
+    assert stack not in desk.symphony("ls").out
+
+
+@pytest.fixture
+def script(desk: Desk, cluster: Cluster) -> Callable[..., str]:
+    """Runs the plain script in a folder of its own, with what a person has there: a KUBECONFIG."""
+    folder = Path(desk.folder.parent, "scripts")
+    folder.mkdir(exist_ok=True)
+
+    def run(name: str, seconds: int, force: bool = False) -> str:
+        said = {
+            "name": name,
+            "seconds": seconds,
+            "force": force,
+            "image": cluster.shell_image,
+        }
+        environment = {"KUBECONFIG": cluster.kubeconfig}
+        return desk.python(SCRIPT.format(**said), env=environment, cwd=folder, timeout=120).out
+
+    return run
+
+
+def test_made_by_a_script_seen_by_symphony_changed_by_the_script_deleted_by_symphony(
+    desk: Desk, stack: str, live: Live, script: Callable[..., str], cluster: Cluster
+) -> None:
+    said = script(stack, 1000)
+    assert said.splitlines()[-1].startswith("running")
+    environment = {"KUBECONFIG": cluster.kubeconfig}
+    found = desk.symphony("process", stack, "--json", env=environment).json
+    assert {each["path"]: each["state"] for each in found} == {"server": "running", "client": "running"}
+    before = uids(live, stack)
+    script(stack, 1001, force=True)
+    after = uids(live, stack)
+    assert [name for name in before if before[name] != after[name]] == ["client"]
+    desk.symphony("delete", stack, "-y", env=environment, timeout=120)
+    assert live("pods", stack) == []

@@ -1,0 +1,71 @@
+"""What is mounted is there: a real pod reads a Secret, the host, an empty folder and shared memory."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import becomes, up
+from tests.desk import Desk, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+PROGRAM = """
+look = "cat /key/word /host/word; cat /dev/shm/own; cat /proc/mounts; ls -lL /key/word; sleep 999"
+first = {{
+    "writes": "echo handed over > /scratch/word; echo in memory > /dev/shm/own; ",
+    "reads": "until cat /scratch/word /dev/shm/own >/dev/null 2>&1; do sleep 0.2; done; cat /scratch/word; ",
+}}
+with Experiment("e") as e:
+    pair = e.new_process_group("pair")
+    for name in first:
+        p = pair.new_process(name, command="sh", args=["-c", first[name] + look])
+        p.mount_secret("mine", "/key", defaultMode=0o400)
+        p.mount_host_path({host!r}, "/host", "Directory")
+        p.mount_empty_dir("scratch", False, "/scratch")
+        p.mount_shared_memory()
+"""
+
+
+@pytest.fixture
+def place(stack: str, desk: Desk, kubectl: Callable[..., str]) -> Iterator[str]:
+    """A namespace with a Secret in it, as an administrator would hand it out."""
+    name = f"{stack}-place"
+    kubectl("create", "namespace", name)
+    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    kubectl("-n", name, "create", "secret", "generic", "mine", "--from-literal=word=hush")
+    desk.config(stack, namespace=name, createNamespace="false", podSecurity="privileged")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def host(own: Cluster) -> Iterator[Path]:
+    """A folder of the machine that is the node."""
+    folder = Path(f"/var/tmp/symphony-{uuid.uuid4().hex[:8]}")
+    folder.mkdir()
+    (folder / "word").write_text("of the host\n")
+    yield folder
+    (folder / "word").unlink()
+    folder.rmdir()
+
+
+def test_a_pod_reads_what_is_mounted(desk: Desk, stack: str, place: str, host: Path) -> None:
+    up(desk, stack, PROGRAM.format(host=str(host)), code=0)
+    becomes(desk, stack, "pair/reads", "running")
+
+    def said() -> list[str]:
+        out = desk.symphony("logs", stack, "pair/reads", "--json").out
+        found = [json.loads(line)["text"] for line in out.splitlines()]
+        return found if any("hush" in each for each in found) and "in memory" in found else []
+
+    words = wait_for(said, 30, "it has read everything", pause=0.5)
+    assert "handed over" in words, "the empty folder is one for the pod"
+    assert any("of the host" in each for each in words)
+    assert any(each.startswith("tmpfs /dev/shm tmpfs ") for each in words)
+    assert any(each.startswith("-r--") for each in words), words
