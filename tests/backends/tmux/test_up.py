@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from symphony_tmux.environment import SHELLS_OWN
-from tests.desk import Desk, desk_in, wait_for
+from tests.desk import SYMPHONY, Desk, desk_in, wait_for
 
 
 @pytest.fixture
@@ -118,3 +118,19 @@ def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
     assert "the tmux server may open 256 files, enough for 112 of these 200 processes   line 2" in said.err
     assert "raise that limit (ulimit -H -n)" in said.err
     assert desk.trees() == {}
+
+
+def test_delete_after_a_killed_first_up_on_another_server(desk: Desk) -> None:
+    desk.config("rl", server="lab")
+    desk.write(
+        'with Experiment() as e:\n    for i in range(40): e.new_process(f"a{i}", command=["sleep", "3600"])'
+    )
+    process = desk.start([str(SYMPHONY), "up", "rl", "-y"])
+    wait_for(lambda: len(desk.trees()) >= 5, 30, "some have started", pause=0.0)
+    process.kill()
+    process.communicate(timeout=20)
+    wait_for(lambda: not desk.engines(), 10, "the run has ended")
+    desk.symphony("delete", "rl", "-y")
+    assert desk.trees() == {}
+    assert list((desk.home / "experiments").iterdir()) == []
+    wait_for(lambda: not desk.servers(), 10, "its last session took the server along")
