@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ def test_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
     assert look(elsewhere, folder) == before
     elsewhere.run(*command, "down", "--folder", str(folder), "--purge")
     assert not folder.exists()
+
+
+def test_it_is_ready_within_30_s_when_built(elsewhere: Elsewhere, folder: Path):
+    """The better of two, for other tests may be at work beside this one."""
+    command = (sys.executable, "-m", "toolchain.kubernetes")
+    taken: list[float] = []
+    while len(taken) < 2 and not any(seconds <= 30 for seconds in taken):
+        began = time.monotonic()
+        assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
+        taken.append(time.monotonic() - began)
+        elsewhere.run(*command, "down", "--folder", str(folder))
+    print(f"ready after {', '.join(f'{seconds:.1f} s' for seconds in taken)}")
+    assert min(taken) <= 30, taken
 
 
 def test_up_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):

@@ -62,7 +62,7 @@ def possible() -> bool:
     if all(cached(module).is_dir() for module in ALL):
         return True
     try:
-        return bool(_go())
+        return bool(go_program())
     except ToolchainError:
         return False
 
@@ -77,7 +77,7 @@ def cached(module: Module) -> Path:
 
 
 def _build(module: Module, folder: Path, title: str, say: Callable[[str], None]) -> None:
-    go = _go()
+    go = go_program()
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".building-{module.name}-", dir=folder.parent))
     try:
@@ -152,7 +152,8 @@ def _listing(go: str, source: Path, environment: dict[str, str]) -> list[str]:
     return done.stdout.split()
 
 
-def _go() -> str:
+def go_program() -> str:
+    """Where Go is; ToolchainError: nowhere, or too old."""
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
     if not go:
         raise ToolchainError("Go >= 1.24 is needed to build the cluster and is not installed")

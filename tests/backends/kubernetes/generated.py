@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.mounts import EmptyDirMount, GitRepoMount, Mount, NfsMount, SecretMount, SharedMemoryMount
+from symphony.spec.mounts import (
+    EmptyDirMount,
+    GitRepoMount,
+    HostPathMount,
+    Mount,
+    NfsMount,
+    SecretMount,
+    SharedMemoryMount,
+)
 from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.services import ServiceUse
@@ -40,6 +48,12 @@ MOUNT: st.SearchStrategy[Mount] = st.one_of(
         SecretMount, secret_name=LABEL, mount_path=PATH, default_mode=st.sampled_from([None, 0o400, 0o1777])
     ),
     st.builds(GitRepoMount, repository=st.just("https://git.test/x"), revision=LABEL, mount_path=PATH),
+    st.builds(
+        HostPathMount,
+        path=PATH,
+        mount_path=PATH,
+        hostpath_type=st.sampled_from(["", "Directory", "DirectoryOrCreate", "File", "Socket", "Folder"]),
+    ),
     st.builds(EmptyDirMount, name=LABEL, use_memory=st.booleans(), mount_path=PATH),
     st.builds(SharedMemoryMount, name=st.just("devshm"), mount_path=st.just("/dev/shm")),
 )

@@ -25,7 +25,7 @@ _QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(Hea
 _SLOW = settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.fixture(scope="module", params=["baseline", "restricted"])
+@pytest.fixture(scope="module", params=["privileged", "baseline", "restricted"])
 def place(
     request: pytest.FixtureRequest, cluster: Access, kubectl: Callable[..., str]
 ) -> Iterator[tuple[Client, str, Settings]]:

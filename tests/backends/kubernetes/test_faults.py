@@ -129,6 +129,33 @@ def test_f69_a_namespace_that_does_not_go_says_what_holds_it(
 
 
 @on_the_cluster
+@pytest.mark.slow  # The engine waits two minutes; and meanwhile no namespace of the cluster goes.
+def test_f69_an_api_that_nobody_serves_holds_up_delete_which_says_so(
+    desk: Desk, stack: str, applied: Callable[[dict[str, Any]], None], kubectl: Kubectl
+) -> None:
+    up(desk, stack, SLEEPER, code=0)
+    spec = {
+        "group": f"{stack}.test.example",
+        "version": "v1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"namespace": "default", "name": "nobody"},
+        "insecureSkipTLSVerify": True,
+    }
+    name = f"v1.{stack}.test.example"
+    kind = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
+    applied({**kind, "metadata": {"name": name}, "spec": spec})
+    kubectl("wait", "--for=condition=Available=false", f"apiservice/{name}", "--timeout=30s")
+    try:
+        ran = desk.symphony("delete", stack, "-y", code=1, timeout=200)
+    finally:
+        kubectl("delete", "apiservice", name)
+    assert stack in ran.err
+    assert f"{name.removeprefix('v1.')}/v1" in ran.err, ran.err
+    desk.symphony("delete", stack, "-y", timeout=120)
+
+
+@on_the_cluster
 def test_f70_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
     desk: Desk, stack: str, kubectl: Kubectl, live: Live
 ) -> None:
