@@ -27,7 +27,11 @@ class Why:
 
 
 def why(stack: stacks.Stack, said: str) -> Why:
-    """The chain of the process that is meant. UserError: there is none, or nothing was ever started."""
+    """The chain of the process that is meant.
+
+    UserError: there is none, nothing was ever started, or it runs elsewhere.
+    """
+    stacks.refuse_elsewhere(stack)
     declared = _declared(stack)
     known = dict.fromkeys([*declared, *(stack.recorded.processes if stack.recorded else ())])
     if not known:

@@ -72,6 +72,11 @@ def test_state_of_another_host_is_listed_and_nothing_else(lab: Desk) -> None:
         ("plan", "rl"),
         ("up", "rl", "-y"),
         ("delete", "rl", "-y"),
+        ("why", "rl", "learner"),
+        ("exec", "rl", "learner", "--", "true"),
+        ("ssh", "rl", "learner"),
+        ("scp", "rl", "learner:x", "."),
+        ("visit", "rl", "replay", "-u"),
     ):
         ran = lab.symphony(*words, env=away, code=2)
         assert paths.host() in ran.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from tests.cli.support import has_no_control
+from tests.conformance.tmux_world import TmuxWorld
 from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 
@@ -44,8 +46,15 @@ def test_problems_come_at_once_each_with_line_and_remedy(desk: Desk) -> None:
         assert "learner" in text
         assert "No Name" in text
         assert "Nothing was started" in text
-        for line in (5, 6, 7, 8):
-            assert str(line) in text
+        rows = [row for row in text.splitlines() if row.startswith("  ")]
+        # One line a problem, each with the lines of the program it is about: the declaration, the call.
+        for what, lines in (
+            ("nobody binds", "line 5"),
+            ("both bind", "lines 6, 7"),
+            ("No Name", "line 8"),
+            ("no-such-command-anywhere", "line 8"),
+        ):
+            assert any(what in row and f"   {lines}   " in row for row in rows), f"{what}: {text}"
         nothing_started(desk, "rl")
 
 
@@ -210,6 +219,51 @@ def test_two_at_once(desk: Desk) -> None:
     out, err = first.communicate(timeout=30)
     assert first.returncode == 0, out + err + listed.out
     assert set(desk.trees()) == {"rl/server", "rl/guest"}
+
+
+def test_four_at_once(desk: Desk) -> None:
+    """In a stack that is not there yet: at most one does it, the others name who; nothing is doubled."""
+    desk.write(f"import time; time.sleep(2)\n{TWO}")
+    all_ = [desk.start([str(SYMPHONY), "up", "rl", "-y"]) for _ in range(4)]
+    ended = [(each, *each.communicate(timeout=60)) for each in all_]
+    won = [each for each, _, _ in ended if each.returncode == 0]
+    assert len(won) <= 1
+    for process, out, err in ended:
+        if process not in won:
+            assert process.returncode == 1, out + err
+            assert "rl is being changed by" in err
+            assert re.search(r"pid \d+", err), err
+            assert len(err.splitlines()) == 1, err
+    if won:
+        assert set(desk.trees()) == {"rl/server", "rl/guest"}
+        assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
+    before = desk.trees()
+    desk.symphony("up", "rl", "-y")
+    assert desk.trees() == before or not won
+    living = TmuxWorld(desk).identities("rl")
+    assert {path: len(tops) for path, tops in living.items()} == {"server": 1, "guest": 1}
+
+
+def test_ls_and_delete_while_it_comes_up(desk: Desk) -> None:
+    """The list never fails and shows it; a deletion is refused, naming who is at work, and harms nothing."""
+    desk.write(SLOW)
+    process = begun(desk, "rl", 5)
+    looks = 0
+    while process.poll() is None:
+        (row,) = desk.symphony("ls", "--json").json
+        assert row["name"] == "rl"
+        assert row["state"] != "in no state" or process.poll() is not None
+        if looks == 0:
+            refused = desk.symphony("delete", "rl", "-y", code=1)
+            assert "rl is being changed by" in refused.err
+            assert len(refused.err.splitlines()) == 1
+        looks += 1
+    out, err = process.communicate(timeout=30)
+    assert looks > 0
+    assert process.returncode == 0, out + err
+    assert "150 of 150" in out
+    assert len(desk.trees()) == 150
+    assert desk.symphony("ls", "--json").json[0]["state"] == "running"
 
 
 def test_a_process_that_fails_at_once_is_said(desk: Desk) -> None:

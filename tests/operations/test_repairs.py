@@ -62,7 +62,23 @@ def test_refresh_tells_the_truth(desk: Desk) -> None:
     world = TmuxWorld(desk)
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y")
+    windows = {"a", "b", "c"}
+    assert _windows(desk) == windows
+    kept = world.identities("rl")
     world.lose("rl", "a")
     desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
+    assert _windows(desk) == {"b", "c"}, "the state records what lives and nothing else"
+    assert set(desk.processes("rl")) == {"b", "c"}
+    planned = desk.symphony("plan", "rl", "--json").json["changes"]
+    assert {each["path"]: each["kind"] for each in planned} == {"a": "start", "b": "keep", "c": "keep"}
     desk.symphony("up", "rl", "-y")
+    assert _windows(desk) == windows
+    assert all(world.identities("rl")[path] == kept[path] for path in ("b", "c"))
     assert {path: len(tops) for path, tops in world.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
+
+
+def _windows(desk: Desk) -> set[str]:
+    """The processes that the state records, as the engine exports it."""
+    exported = desk.pulumi("stack", "export", "--stack=rl").json
+    resources = exported["deployment"].get("resources", [])
+    return {each["inputs"]["path"] for each in resources if each["type"].endswith(":Window")}

@@ -42,7 +42,9 @@ def test_made_by_symphony(desk: Desk) -> None:
     tree = desk.pulumi("stack", "--stack=rl").out
     for word in ("symphony:index:Experiment", "symphony:index:Process", "server", "guest"):
         assert word in tree
-    assert "2 unchanged" in desk.pulumi("refresh", "--stack=rl", "--yes").out.replace("  ", " ") or True
+    refreshed = desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview").out
+    # The stack, the experiment, its session, and two processes with a window each.
+    assert "7 unchanged" in " ".join(refreshed.split())
     preview = desk.pulumi("preview", "--stack=rl", "--diff", "--expect-no-changes")
     assert preview.code == 0
     desk.pulumi("up", "--stack=rl", "--yes", "--skip-preview", "--expect-no-changes")
@@ -112,6 +114,24 @@ def test_made_by_a_script(desk: Desk) -> None:
     desk.symphony("delete", "rl", "-y")
     assert desk.trees() == {}
     assert desk.servers() == []
+
+
+def test_made_by_a_script_changed_by_pulumi(desk: Desk) -> None:
+    """In the project whose folder the script runs in; the script sees what became of it."""
+    desk.python(SCRIPT % 1001 + "cluster.launch(e)")
+    made = desk.trees()
+    assert set(made) == BOTH
+    desk.write(PROGRAM % 1002)
+    desk.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
+    changed = desk.trees()
+    assert changed["rl/server"] == made["rl/server"]
+    assert changed["rl/guest"] != made["rl/guest"]
+    desk.pulumi("up", "--stack=rl", "--yes", "--skip-preview", "--expect-no-changes")
+    assert desk.trees() == changed
+    told = desk.python(SCRIPT % 1 + "print(cluster.describe_process('rl', 'guest'))").out
+    assert "'Ready': 1" in told
+    desk.python(SCRIPT % 1 + "cluster.delete('rl')")
+    assert desk.trees() == {}
 
 
 def test_the_script_deletes_what_symphony_made(desk: Desk) -> None:

@@ -1,0 +1,69 @@
+"""Ports through the real engine: a taken one is refused naming who has it, a stranger's is passed over."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.desk import Desk, desk_in
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A port on which this very process listens; the one after it is free."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except OSError:
+                continue
+            yield port
+            return
+    pytest.fail("no two ports in a row are free")
+
+
+def binds(port: int | None) -> str:
+    said = "'web'" if port is None else f"{{'web': {port}}}"
+    return f'with Experiment() as e: e.new_process("server", command=["sleep", "3600"]).binds({said})'
+
+
+def test_a_port_of_a_stranger_is_refused(desk: Desk, stranger: int) -> None:
+    desk.write(binds(stranger))
+    ran = desk.symphony("up", "rl", "-y", code=2)
+    assert f'cannot have port {stranger} for "web"' in ran.err
+    assert f"pid {os.getpid()}" in ran.err
+    assert "choose another" in ran.err
+    assert desk.trees() == {}
+
+
+def test_a_port_of_another_experiment_is_refused(desk: Desk, stranger: int) -> None:
+    """Also while nobody listens on it: the other one has it for as long as it is there."""
+    free = stranger + 1
+    desk.write(binds(free))
+    desk.symphony("up", "first", "-y")
+    ran = desk.symphony("up", "second", "-y", code=2)
+    assert f'cannot have port {free} for "web"' in ran.err
+    assert "first" in ran.err
+    assert set(desk.trees()) == {"first/server"}
+    desk.symphony("delete", "first", "-y")
+    desk.symphony("up", "second", "-y")
+    assert set(desk.trees()) == {"second/server"}
+
+
+def test_a_port_of_a_stranger_is_passed_over(desk: Desk, stranger: int) -> None:
+    desk.write(binds(None).replace("Experiment()", f"Experiment(port_range=({stranger}, {stranger + 1}))"))
+    desk.symphony("up", "rl", "-y")
+    (service,) = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+    assert service["port"] == stranger + 1
+    assert set(desk.trees()) == {"rl/server"}
