@@ -1,0 +1,61 @@
+"""What changed in the world after an `up`: the namespace became another's (S29), the token ended (F74)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.backends.kubernetes.test_troubles import SLEEPER
+from tests.desk import Desk
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+
+def test_s29_a_namespace_that_is_anothers_by_now_is_left_alone(
+    desk: Desk, stack: str, kubectl: Callable[..., str], live: Live
+) -> None:
+    up(desk, stack, SLEEPER, code=0)
+    kubectl("delete", "namespace", stack, "--timeout=60s")
+    kubectl("create", "namespace", stack)
+    kubectl("-n", stack, "create", "configmap", "theirs")
+    for words in (("delete", stack, "-y"), ("logs", stack), ("exec", stack, "a", "--", "true")):
+        ran = desk.symphony(*words, code=2)
+        assert f"the namespace {stack} is not the one that {stack} made" in ran.err
+        assert len(ran.err.splitlines()) == 1
+    assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
+    assert "exists already, and symphony did not make it" in up(desk, stack, SLEEPER, code=2)
+    desk.pulumi("stack", "rm", stack, "--force", "--yes", "--preserve-config")
+    assert stack not in desk.symphony("ls").out
+    assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
+
+
+def test_f74_a_token_that_ended_after_up_is_said_by_every_command(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path, live: Live
+) -> None:
+    file = tmp_path / "kubeconfig"
+    content: dict[str, Any] = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    file.write_text(yaml.safe_dump(content))
+    desk.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    up(desk, stack, SLEEPER, code=0)
+    expired = {**content, "users": [{**content["users"][0], "user": {"token": "expired-long-ago"}}]}
+    file.write_text(yaml.safe_dump(expired))
+    commands = (
+        ("process", stack),
+        ("logs", stack),
+        ("exec", stack, "a", "--", "true"),
+        ("plan", stack),
+        ("up", stack, "-y"),
+        ("delete", stack, "-y"),
+    )
+    for words in commands:
+        ran = desk.symphony(*words, code=1)
+        assert ran.err.strip() == ("symphony: the API server does not know who you are. Log in again."), words
+    file.write_text(yaml.safe_dump(content))
+    desk.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []
