@@ -8,6 +8,7 @@ import itertools
 import logging
 import struct
 import threading
+import time
 from collections import deque
 from typing import Any
 
@@ -35,6 +36,7 @@ _REFUSALS = {
 }
 _ZAP = "inproc://zeromq.zap.01"
 _event = struct.Struct("=Hi")  # as ZeroMQ writes it; pyzmq's own reader loads asyncio
+_AT_ONCE = 1.0
 _PATIENCE = 2  # handshakes closed without a reason before a connector calls it a refusal: servers do restart
 
 
@@ -51,6 +53,7 @@ class Link:
         "lost",
         "made",
         "news",
+        "refused_at",
         "shaking",
         "unexplained",
     )
@@ -65,6 +68,7 @@ class Link:
         self.news = 0  # changes with `lost` and `fault`: one look tells that there is something to look at
         self.made = 0
         self.unexplained = 0
+        self.refused_at = 0.0
         self.shaking: dict[int, None] = {}
 
     def handle(self, event: zmq.Event, descriptor: int) -> None:
@@ -100,6 +104,9 @@ class Link:
             log.warning("%s: %s", self.endpoint, error)
         if self.bind:
             return
+        if time.monotonic() - self.refused_at > _AT_ONCE:
+            self.unexplained = 0  # a server that was too slow to answer, and not one that refuses
+        self.refused_at = time.monotonic()
         self.unexplained += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
         if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained > _PATIENCE:
             self.fault = error

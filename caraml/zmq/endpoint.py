@@ -8,13 +8,15 @@ from typing import Any, TypedDict
 
 import zmq
 
-from caraml.errors import AuthenticationError, MalformedMessageError
+from caraml.errors import AuthenticationError, MalformedMessageError, ZmqTimeoutError
 from caraml.limits import Limits
 from caraml.security import Keys
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.wire import Wire
 
 log = logging.getLogger("caraml")
+
+_PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
 
 
 class SocketOptions(TypedDict, total=False):
@@ -107,7 +109,8 @@ class Endpoint:
     def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
         """The next message that can be decoded; others are rejected and counted."""
         wire = self._wire
-        deadline = 0.0
+        timeout = asked = wire.timeout if timeout is None else timeout
+        deadline = time.monotonic() + timeout if timeout >= 0 else 0.0
         wire.enter()
         try:
             while True:
@@ -116,11 +119,14 @@ class Endpoint:
                 except MalformedMessageError as error:
                     self._reject(error)
                     self._after_rejection(error)
-                timeout = wire.timeout if timeout is None else timeout
-                if timeout >= 0:
-                    deadline = (
-                        deadline or time.monotonic() + timeout
-                    )  # begins anew with the first rejected one
-                    timeout = max(0.0, deadline - time.monotonic())
+                except ZmqTimeoutError:
+                    if timeout == asked:
+                        raise
+                    raise wire.late(waiting_for, asked)  # noqa: B904
+                if deadline:
+                    left = deadline - time.monotonic()
+                    if left < -_PAST_DEADLINE:
+                        raise wire.late(waiting_for, asked)
+                    timeout = max(0.0, left)
         finally:
             wire.leave()

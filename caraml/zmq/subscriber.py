@@ -11,7 +11,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.joined import split
 from caraml.codec.parts import Inline
-from caraml.errors import MalformedMessageError
+from caraml.errors import MalformedMessageError, ZmqTimeoutError
 from caraml.utils.serializer import str2bytes
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
@@ -144,6 +144,7 @@ class ZmqSub(LoopingEndpoint):
     def recv(self, timeout: float | None = None) -> Any:
         """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
         ready = self._ready
+        deadline = 0.0
         while True:
             if ready:
                 if self._raw:
@@ -154,8 +155,16 @@ class ZmqSub(LoopingEndpoint):
                     self._reject(error)
             elif self._flowing is not None and timeout is None and self._wire.timeout < 0:
                 self._flow(self._flowing)
-            elif (data := self._next(self._take, timeout, "a message")) is not _NOTHING:
-                return data
+            else:
+                asked = self._wire.timeout if timeout is None else timeout
+                deadline = deadline or monotonic() + asked
+                left = asked if asked < 0 else max(0.0, deadline - monotonic())
+                try:
+                    data = self._next(self._take, left, "a message")
+                except ZmqTimeoutError:
+                    raise self._wire.late("a message", asked)  # noqa: B904
+                if data is not _NOTHING:
+                    return data
 
     @property
     def pending(self) -> int:

@@ -8,6 +8,8 @@ import pytest
 import zmq
 
 import caraml
+from caraml import sentry
+from caraml.zmq.topic_frame import INLINE, header
 
 
 @pytest.mark.timeout(20)
@@ -159,3 +161,53 @@ def test_a_blocking_loop_ends_without_an_error_when_it_is_stopped_or_closed():
         threading.Timer(0.3, getattr(server, end)).start()
         assert server.start_loop(len, blocking=True) is None
         server.close()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["puller", "subscriber"])
+def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
+    """What is rejected, and what ZeroMQ let through though nobody subscribed to it, come all the time."""
+    if kind == "puller":
+        end = caraml.ZmqPuller(port=0, deserializer="msgpack")
+        noise = zmq.Context.instance().socket(zmq.PUSH)
+        noise.connect(end.address)
+        receive, message = end.pull, b"junk"
+    else:
+        noise = zmq.Context.instance().socket(zmq.PUB)
+        end = caraml.ZmqSub(port=noise.bind_to_random_port("tcp://127.0.0.1"), topic="topic")
+        receive, message = end.recv, header(b"topi", INLINE, 1, 0)
+        end.socket.unwrap().setsockopt(zmq.SUBSCRIBE, b"")
+    stop = threading.Event()
+
+    def chatter():
+        while not stop.wait(0.03):
+            noise.send(message)
+
+    talking = threading.Thread(target=chatter)
+    talking.start()
+    time.sleep(0.3)
+    began = time.monotonic()
+    with pytest.raises(caraml.ZmqTimeoutError, match=r"for 0\.3 s"):
+        receive(timeout=0.3)
+    took = time.monotonic() - began
+    stop.set()
+    talking.join()
+    noise.close(0)
+    end.close(0)
+    assert 0.25 < took < 0.6
+
+
+def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
+    """Handshakes that end one by one after their deadline, and three at once as of a wrong key."""
+    link = sentry.Link("tcp://127.0.0.1:9", bind=False)
+    clock = [100.0]
+    monkeypatch.setattr(sentry.time, "monotonic", lambda: clock[0])
+    for _ in range(5):
+        clock[0] += 1.6
+        link.handle(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 7)
+    assert link.fault is None
+    for _ in range(2):
+        clock[0] += 0.2
+        link.handle(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 7)
+    assert isinstance(link.fault, caraml.AuthenticationError)
+    assert len(link.denied) == 7
