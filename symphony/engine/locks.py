@@ -77,6 +77,15 @@ def read(project: str, stack: str) -> list[Lock]:
     return [lock for file in files if (lock := _read(file, name)) is not None]
 
 
+def at_work() -> set[store.StackName]:
+    """The stacks that somebody changes right now."""
+    if not store.is_files():
+        return set()
+    folders = (store.root() / "locks" / "organization").glob("*/*")
+    names = [store.StackName(folder.parent.name, folder.name) for folder in folders]
+    return {name for name in names if any(not is_dead(lock) for lock in read(name.project, name.stack))}
+
+
 def is_dead(lock: Lock) -> bool:
     """Whether the owner surely is no more: same host, and gone, or another process has its number now."""
     if not lock.pid:

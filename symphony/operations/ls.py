@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from symphony.backends.interface import Living, ProcessStatus, observer_of
-from symphony.engine import store
+from symphony.engine import locks, store
 from symphony.operations import stacks
-from symphony.operations.orphans import WORLD, is_being_changed, orphans
+from symphony.operations.orphans import WORLD, orphans
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Listed:
 
 def ls() -> list[Listed]:
     """Every experiment that something is recorded of, with one look at each world."""
+    # Before the states: that of a first run has everything at once, when the run ends.
+    busy = locks.at_work()
     every = stacks.every()
     # A damaged state may record anything.
     known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
@@ -51,13 +53,13 @@ def ls() -> list[Listed]:
             label = labels[stack.name]
             found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
     for name, living in lost.items():
-        found[labels[name]] = _unrecorded(labels[name], name, living)
+        found[labels[name]] = _unrecorded(labels[name], name, living, name in busy)
     return [found[label] for label in sorted(found)]
 
 
-def _unrecorded(label: str, name: store.StackName, living: Living) -> Listed:
+def _unrecorded(label: str, name: store.StackName, living: Living, busy: bool) -> Listed:
     state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
-    if is_being_changed(name):
+    if busy:
         state, hint = "being started", ""
     count = len(living.paths)
     return Listed(label, name.project, WORLD, count, count, state, None, hint)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from symphony import paths
 from symphony.backends.interface import Living, observer_of
-from symphony.engine import locks, store
+from symphony.engine import store
 from symphony.plan.worlds import DEFAULT as WORLD
 
 
@@ -23,9 +23,3 @@ def orphans(recorded: Collection[store.StackName]) -> dict[store.StackName, Livi
         if of_store == paths.store_id() and (project, stack) not in known:
             found[store.StackName(project, stack)] = living
     return found
-
-
-def is_being_changed(name: store.StackName) -> bool:
-    """Whether somebody runs it right now: the state learns of a first run when that ends."""
-    held = locks.read(name.project, name.stack) if store.is_files() else []
-    return any(not locks.is_dead(lock) for lock in held)

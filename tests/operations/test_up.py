@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from symphony.engine import workspace
-from symphony.engine.events import ResourceState, Step
+from symphony.engine.events import ResourceState, Started, Step
+from symphony.engine.run import Outcome
 from symphony.engine.store import StackName
 from symphony.operations import targets
-from symphony.operations.up import path_of
+from symphony.operations.handed import Inbox
+from symphony.operations.plan import planned_from
+from symphony.operations.up import path_of, up
 
 STACK = "urn:pulumi:rl::desk::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -64,3 +71,50 @@ def test_plugins_are_fetched_only_for_worlds_that_need_them(tmp_path: Path, said
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
     assert targets.fetches_plugins(targets.Target(StackName("desk", "rl"), place)) is fetched
+
+
+BUCKET = Step("urn:bucket", "gcp:storage/bucket:Bucket", "create")
+PLAN = {"world": "tmux", "processes": []}
+
+
+class PreviewedRun:
+    """A run of a program that makes these, and hands over a plan without processes."""
+
+    def __init__(self, steps: list[Step], box: Inbox) -> None:
+        self.steps = steps
+        box.file.write_text(json.dumps({"plan": PLAN, "inputs": {}, "unused": []}))
+        self.outcome = Outcome("preview", "rl", "desk", Path(), "succeeded", 0, None, (), "", 0.1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __iter__(self) -> Iterator[Started]:
+        return (Started(each, preview=True) for each in self.steps)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("steps", "others"),
+    [
+        ([step("symphony:index:Process", "")], ()),
+        ([BUCKET, step("symphony:index:Process", "")], ("urn:bucket",)),
+    ],
+)
+def test_a_preview_tells_what_is_not_ours_and_the_run_keeps_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], others: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(targets, "existing", lambda target: nullcontext())
+    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
+    target = targets.Target(StackName("desk", "rl"), workspace.load(tmp_path / "Pulumi.yaml"))
+    previewed = planned_from(target, lambda _, box: PreviewedRun(steps, box))  # type: ignore[arg-type,return-value]
+    assert previewed.others == others
+    made: list[PreviewedRun] = []
+
+    def make_run(_: object, box: Inbox) -> PreviewedRun:
+        made.append(PreviewedRun(steps, box))
+        return made[0]
+
+    list(up(target, make_run, previewed))  # type: ignore[arg-type]
+    assert made[0].keep_checkpoints is bool(others)  # type: ignore[attr-defined]
