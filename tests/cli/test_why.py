@@ -75,13 +75,11 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(desk: De
     assert steps(desk, "rl", "done")["lost"]["what"].startswith("the tmux server is gone")
 
 
-def test_what_runs_on_another_host_is_told_so(desk: Desk) -> None:
+def test_what_runs_on_another_host_is_refused(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
-    found = steps(desk, "rl", "fine")
-    assert found["started"]["broken"]
-    assert found["started"]["what"] == f"on host elsewhere, this is {paths.host()}"
-    assert found["started"]["remedy"] == "Run this on elsewhere"
+    refused = desk.symphony("why", "rl", "fine", code=2).err
+    assert refused == f"symphony: rl was started on elsewhere, this is {paths.host()}. Run this on elsewhere.\n"
     desk.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
