@@ -780,10 +780,13 @@ def test_r13_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch)
         caraml.ZmqPuller(port=0, deserializer="pickle")
     with pytest.raises(caraml.PickleRefusedError, match="@r13"):
         caraml.ZmqPuller(address=f"ipc://@r13-{os.getpid()}", deserializer="pickle")
-    with caraml.ZmqPuller(address=f"ipc://{tmp_path}/r13", deserializer="pickle") as puller:
-        with caraml.ZmqPusher(address=puller.address, serializer="pickle") as pusher:
-            pusher.push({2})
-            assert puller.pull(timeout=5) == {2}
+    address = f"ipc://{tmp_path}/r13"
+    with (
+        caraml.ZmqPuller(address=address, deserializer="pickle") as puller,
+        caraml.ZmqPusher(address=address, serializer="pickle") as pusher,
+    ):
+        pusher.push({2})
+        assert puller.pull(timeout=5) == {2}
     with caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller:
         caraml.ZmqPusher(address="inproc://r13", serializer="pickle").push({1})
         assert puller.pull(timeout=5) == {1}
