@@ -79,7 +79,9 @@ def test_what_runs_on_another_host_is_refused(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
     refused = desk.symphony("why", "rl", "fine", code=2).err
-    assert refused == f"symphony: rl was started on elsewhere, this is {paths.host()}. Run this on elsewhere.\n"
+    assert (
+        refused == f"symphony: rl was started on elsewhere, this is {paths.host()}. Run this on elsewhere.\n"
+    )
     desk.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
