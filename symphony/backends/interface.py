@@ -176,6 +176,14 @@ class Observer(Protocol):
         """The deletion of an experiment has begun: let everything end at once that would end in turn."""
         ...
 
+    def require_answer(self, recorded: Recorded) -> None:
+        """Before a deletion. SymphonyError: the world does not answer, so the engine would wait in vain."""
+        ...
+
+    def stuck(self, recorded: Recorded) -> str:
+        """What a deletion that failed waits for, in the world's words; nothing when it does not say."""
+        ...
+
     def living(self) -> Sequence[Living]:
         """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
         ...

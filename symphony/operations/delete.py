@@ -36,6 +36,8 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     if stack.state is None and stack.recorded is not None:
         yield _ended_without_state(stack, place)
         return
+    if stack.recorded is not None:
+        stack.observer().require_answer(stack.recorded)
     fetches = (
         targets.fetches_plugins(targets.Target(stack.name, place))
         if stack.world is None
@@ -90,7 +92,12 @@ def _check(outcome: Outcome, stack: stacks.Stack) -> None:
             f"delete of {stack.shown} was interrupted, {left}",
             remedy=f"`symphony delete {stack.shown}` finishes it",
         )
-    errors.check(outcome)
+    try:
+        errors.check(outcome)
+    except SymphonyError as error:
+        if stack.recorded is not None and (waits_for := stack.observer().stuck(stack.recorded)):
+            error.what = f"{error.what}; {waits_for}"
+        raise
 
 
 def _left(stack: stacks.Stack) -> str | None:

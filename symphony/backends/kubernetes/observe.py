@@ -165,6 +165,11 @@ def hasten(recorded: Recorded) -> None:
         cluster.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
 
 
+def require_answer(recorded: Recorded) -> None:
+    """SymphonyError: the API server does not answer."""
+    client_for(recorded).get("/version")
+
+
 def stuck(recorded: Recorded) -> str:
     """What a deletion that did not come to its end waits for; nothing when the cluster does not say."""
     with contextlib.suppress(SymphonyError):

@@ -134,6 +134,15 @@ def hasten(recorded: Recorded) -> None:
     """A session ends with all its windows at once."""
 
 
+def require_answer(recorded: Recorded) -> None:
+    """This machine answers."""
+
+
+def stuck(recorded: Recorded) -> str:
+    """The provider says it all."""
+    return ""
+
+
 def living() -> Sequence[Living]:
     """Every session of ours with its processes that live; a server that does not answer has none to show."""
     from symphony_tmux import owners

@@ -88,7 +88,7 @@ def test_f68_every_command_ends_in_time(desk: Desk, stack: str, cluster: Cluster
         for name, text in said.items():
             assert "answer" in text or name == "ls", (name, text)
             assert len(text.splitlines()) == 1 or name in ("ls", "process", "why"), (name, text)
-        for words in (("plan", stack), ("up", stack, "-y")):
+        for words in (("plan", stack), ("up", stack, "-y"), ("delete", stack, "-y")):
             began = time.monotonic()
             said = ended(began, {words[0]: start(*words)})
             assert "answer" in said[words[0]], said
