@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -43,6 +43,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
         if stack.world is None
         else stack.world in FETCHING
     )
+    paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         hastened = False
         for event in run:
@@ -53,12 +54,12 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
             if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
                 state = "stopped" if isinstance(event, Finished) else "failed"
                 yield Progress(path, state, event.seconds)
-    _check(run.outcome, stack)
+    _check(run.outcome, stack, paths)
     strays = _reap(stack, place)
     switch.forget(stack.name)
     yield Deleted(
         stack=stack.shown,
-        processes=len(stack.recorded.processes) if stack.recorded else 0,
+        processes=len(paths),
         strays=strays,
         seconds=run.outcome.seconds,
     )
@@ -85,9 +86,9 @@ def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Del
     return Deleted(stack.shown, ended, 0, time.monotonic() - began)
 
 
-def _check(outcome: Outcome, stack: stacks.Stack) -> None:
+def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> None:
     """Raise the one line that says why the run did not do its work; of a stopped one, what is left."""
-    if outcome.result == "interrupted" and (left := _left(stack)) is not None:
+    if outcome.result == "interrupted" and (left := _left(stack, paths)) is not None:
         raise errors.Interrupted(
             f"delete of {stack.shown} was interrupted, {left}",
             remedy=f"`symphony delete {stack.shown}` finishes it",
@@ -100,20 +101,29 @@ def _check(outcome: Outcome, stack: stacks.Stack) -> None:
         raise
 
 
-def _left(stack: stacks.Stack) -> str | None:
-    """What is still there, in words; None when that cannot be told."""
+def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
+    """Which of them still live, in words; None when that cannot be told."""
+    if stack.recorded is None:
+        return None
     try:
-        now = stacks.read(stack.name)
-        if now.recorded is None:
-            return "no process of it is left"
-        (statuses,) = now.observer().statuses([now.recorded])
+        (statuses,) = stack.observer().statuses([stack.recorded])
+        # The engine forgets processes as soon as it ends their session, which then may take its time.
+        living = _living(stack)
     except SymphonyError:
         return None
-    alive = [status.path for status in statuses if status.state not in ("lost", "completed", "failed")]
-    if not alive:
+    alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
+    left = [path for path in paths if path in alive or path in living]
+    if not left:
         return "no process of it runs, its record is left"
-    names = f"{', '.join(alive[:5])}{', …' if len(alive) > 5 else ''}"
-    return f"{len(alive)} of {count(len(statuses), 'process', 'processes')} left: {names}"
+    names = f"{', '.join(left[:5])}{', …' if len(left) > 5 else ''}"
+    return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {names}"
+
+
+def _living(stack: stacks.Stack) -> list[str]:
+    """The processes that bear its mark, also those that an interrupted deletion has made the state forget."""
+    if stack.recorded is None:
+        return []
+    return [path for each in stack.observer().living() if each.owner == stack.owner for path in each.paths]
 
 
 def _hasten(stack: stacks.Stack) -> None:
