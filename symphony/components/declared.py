@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
+from symphony.components.misuse import misuse
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import caller, part_of
@@ -24,6 +25,23 @@ from symphony.spec.mounts import (
 from symphony.spec.plain import DEEPEST
 from symphony.spec.pod import Toleration
 from symphony.spec.process import ProcessSpec
+
+# Settings that are keywords of a declaration.
+_SAID_AT_ONCE = frozenset(
+    {
+        "args",
+        "cmds",
+        "command",
+        "configs",
+        "env",
+        "image",
+        "inherit",
+        "port_range",
+        "preamble_cmds",
+        "secrets",
+        "start_dir",
+    }
+)
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
@@ -117,6 +135,15 @@ class Declared(Generic[AnySpec]):
     """Holds what the user said so far; every call replaces the frozen spec and notes its line."""
 
     _spec: AnySpec
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A setting that is assigned would be lost without a word, so it is refused."""
+        if callable(getattr(type(self), name, None)):
+            raise misuse(f"{name} is not assigned", f"Call {name}(...)")
+        if name in _SAID_AT_ONCE:
+            kind = type(self).__name__
+            raise misuse(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
+        super().__setattr__(name, value)
 
     @property
     def spec(self) -> AnySpec:

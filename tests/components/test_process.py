@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony import Process
+from symphony.errors import UserError
 from symphony.spec import mounts
 from symphony.spec.pod import Toleration
 from symphony.spec.process import Resources
@@ -149,3 +150,21 @@ def test_name_and_loading_back():
     again.set_env("A", 1)
     again.pod_yml["b"] = 2
     assert process.spec.pod.pod_yml == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ("args", "Say args=... where it is declared"),
+        ("binds", "Call binds(...)"),
+        ("set_env", "Call set_env"),
+    ],
+)
+def test_a_setting_that_is_assigned_is_not_lost_silently(setting, remedy):
+    process = Process("a", command="python")
+    with pytest.raises(UserError) as error:
+        setattr(process, setting, ["a.py"])
+    assert remedy in error.value.remedy
+    assert "test_process.py:" in error.value.where
+    process.pod_yml = {"spec": {}}
+    process.mine = 3
