@@ -45,6 +45,8 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
 
     reach: where its next `up` would go; such an `up` judges names by itself.
     """
+    if reach is not None and _is_reached_anew(recorded, reach):
+        return
     try:
         client = client_for(recorded)
         if reach is None:
@@ -57,6 +59,16 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
         # What only looks says in its own words that the cluster does not answer.
         if reach is not None or (isinstance(error, Refused) and error.status == 401):
             raise
+
+
+def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
+    """Whether the settings name another kubeconfig for the same cluster: the recorded one may lead nowhere."""
+    said = reach.get("kubeconfig", "")
+    if not said or said == recorded.reach.get("kubeconfig", ""):
+        return False
+    pinned = recorded.reach.get("clusterIdentifier")
+    context = reach.get("context") or recorded.reach.get("context", "")
+    return not pinned or cluster.identifier(client_of(said, context)) == pinned
 
 
 def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:

@@ -85,6 +85,18 @@ def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest
             observe.refuse_elsewhere(recorded(api), "rl", {})
 
 
+def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
+    system = {"/api/v1/namespaces/kube-system": namespace("kube-system", "ours")}
+    with serving(Cluster(system)) as api:
+        before = recorded(api, kubeconfig="/nowhere/kubeconfig")
+        with pytest.raises(UserError):
+            observe.refuse_elsewhere(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
+        observe.refuse_elsewhere(before, "rl", {"kubeconfig": api.kubeconfig()})
+        another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
+        with pytest.raises(UserError):
+            observe.refuse_elsewhere(another, "rl", {"kubeconfig": api.kubeconfig()})
+
+
 def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
     theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
     with serving(theirs) as api:
