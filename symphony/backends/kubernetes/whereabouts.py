@@ -62,7 +62,7 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
 
 
 def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
-    """Whether the settings name another kubeconfig for the same cluster: the recorded one may lead nowhere."""
+    """Whether the settings name another kubeconfig of the same cluster: the recorded one may lead nowhere."""
     said = reach.get("kubeconfig", "")
     if not said or said == recorded.reach.get("kubeconfig", ""):
         return False
