@@ -67,8 +67,7 @@ def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
     if not said or said == recorded.reach.get("kubeconfig", ""):
         return False
     pinned = recorded.reach.get("clusterIdentifier")
-    context = reach.get("context") or recorded.reach.get("context", "")
-    return not pinned or cluster.identifier(client_of(said, context)) == pinned
+    return not pinned or cluster.identifier(client_of(said, reach.get("context", ""))) == pinned
 
 
 def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:
