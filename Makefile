@@ -19,7 +19,7 @@ python:
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests, with the real engine and the real tmux
+test: setup check ## lint, types and the tests: the real engine, the real tmux, and as root the real Kubernetes
 	@toolchain/test.sh $(PYTEST_ARGS)
 
 test-kubernetes: setup ## the tests that need a cluster: builds a one-machine Kubernetes first (as root)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests that need this machine only, or, with --cluster as the first word, those that need a cluster;
-# `make test` and `make test-kubernetes` call it. The other words are handed on to pytest.
+# Runs the tests: first those that need this machine only, then those that need a cluster; `make test` calls it.
+# Words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
+# --cluster, as the first word, leaves out the first part.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +10,8 @@ pytest=("$python" -m pytest)
 
 # Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
 # runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
-on_this_machine() {
+side_by_side() {
+    rm -f .pytest_cache/v/cache/lastfailed
     "${pytest[@]}" -n 3 --dist loadfile "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
@@ -23,11 +25,11 @@ print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
     echo "$failed"
 }
 
-# The tests themselves would build and start the cluster too, but pytest keeps to itself what they say meanwhile.
+# The tests would build the cluster's programs too, but pytest keeps to itself what they say meanwhile.
 on_a_cluster() {
-    local reason=""
+    local reason="" code
     if [ -z "${SYMPHONY_TEST_KUBECONFIG:-}" ]; then
-        reason=$("$python" -c 'from toolchain.kubernetes.cluster import impossible; print(impossible())')
+        reason=$("$python" -c 'from toolchain.kubernetes.cluster import impossible; print(impossible())') || return 1
         if [ -n "$reason" ]; then
             echo "left out, the tests that need a cluster: $reason"
             [ -z "${CI:-}" ]
@@ -36,14 +38,18 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    "${pytest[@]}" -p no:cacheprovider -m "kubernetes and not slow" -rs "$@"
-    local code=$?
+    side_by_side -m "kubernetes and not slow" -rs "$@"
+    code=$?
+    # 5: the words chose none of these tests, but perhaps some of the others.
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; }
 }
 
 if [ "${1:-}" = --cluster ]; then
     shift
-    on_a_cluster "$@"
 else
-    on_this_machine "$@"
+    side_by_side "$@"
+    code=$?
+    case " $* " in *" -m "*) exit "$code" ;; esac
+    [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || exit "$code"
 fi
+on_a_cluster "$@"

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.desk import wait_for
 from toolchain.kubernetes import accounts, daemons, images, processes
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes.api import Api
@@ -141,7 +142,8 @@ def test_a_program_that_was_killed_is_started_by_up(own: Layout):
     killed = daemons.running(own, "kube-scheduler")
     assert killed
     killed.kill()
-    killed.wait(10)
+    # Who collects it is the machine's first process, in its own time.
+    wait_for(lambda: daemons.running(own, "kube-scheduler") is None, 10, "it is gone")
     assert "kube-scheduler" in one_machine.status(own).stopped
     assert "kube-scheduler" in one_machine.up(own, say=lambda text: None).running
 
