@@ -10,9 +10,12 @@ pytest=("$python" -m pytest)
 
 # Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
 # runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
+# The first word says how many at once: those on a cluster mostly wait.
 side_by_side() {
+    local workers=$1
+    shift
     rm -f .pytest_cache/v/cache/lastfailed
-    "${pytest[@]}" -n 3 --dist loadfile "$@"
+    "${pytest[@]}" -n "$workers" --dist loadfile "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
     failed=$("$python" -c '
@@ -38,7 +41,7 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    side_by_side -m "kubernetes and not slow" -rs "$@"
+    side_by_side 4 -m "kubernetes and not slow" -rs "$@"
     code=$?
     # 5: the words chose none of these tests, but perhaps some of the others.
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; }
@@ -47,7 +50,7 @@ on_a_cluster() {
 if [ "${1:-}" = --cluster ]; then
     shift
 else
-    side_by_side "$@"
+    side_by_side 3 "$@"
     code=$?
     case " $* " in *" -m "*) exit "$code" ;; esac
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || exit "$code"

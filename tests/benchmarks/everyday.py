@@ -59,12 +59,14 @@ def _python(code: str) -> float:
 
 def _ls() -> Row:
     with project(OURS.format(count=3)) as ours, tempfile.TemporaryDirectory():
-        ours.symphony("up", "s0", "-y")
+        ours.symphony("up", "ours.s0", "-y")
         stacks = ours.folder / "store/.pulumi/stacks/bench"
-        first = json.loads((stacks / "s0.json").read_text())
+        first = json.loads((stacks / "ours.s0.json").read_text())
         text = json.dumps(first)
         for number in range(1, STACKS):
-            (stacks / f"s{number}.json").write_text(text.replace("bench/s0", f"bench/s{number}"))
+            (stacks / f"ours.s{number}.json").write_text(
+                text.replace("bench/ours.s0", f"bench/ours.s{number}")
+            )
         socket = next((ours.folder / "home/tmux").glob("*.sock"), Path("none"))
 
         def floor() -> float:
@@ -78,5 +80,5 @@ def _ls() -> Row:
             "ls of 100 stacks", lambda: ours.symphony("ls"), floor, against="tmux ls + python start", goal=3
         )
         for number in range(1, STACKS):
-            (stacks / f"s{number}.json").unlink()
+            (stacks / f"ours.s{number}.json").unlink()
         return row

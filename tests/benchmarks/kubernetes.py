@@ -57,19 +57,19 @@ def rows() -> list[Row]:
                 against="kubectl apply --server-side, wait", goal=None, runs=RUNS,
             ),
         ]  # fmt: skip
-        _configure(ours, "warm", cluster)
-        ours.symphony("up", "warm", "-y")
+        _configure(ours, "ours.warm", cluster)
+        ours.symphony("up", "ours.warm", "-y")
         file, namespace = kubectl.standing()
         found += [
             paired(
                 f"up of {COUNT} pods and Services, no change",
-                lambda: ours.symphony("up", "warm", "-y"),
+                lambda: ours.symphony("up", "ours.warm", "-y"),
                 lambda: kubectl.timed("diff", "--server-side", "-f", str(file), codes=(0, 1)),
                 against="kubectl diff --server-side", goal=1.5,
             ),
             paired(
                 f"process of {COUNT} pods",
-                lambda: ours.symphony("process", "warm"),
+                lambda: ours.symphony("process", "ours.warm"),
                 lambda: kubectl.timed("get", "pods", "-n", namespace),
                 against="kubectl get pods", goal=2,
             ),
@@ -91,7 +91,7 @@ def _stacks(cluster: Access) -> Iterator[Project]:
             if before is not None:
                 os.environ["PULUMI_HOME"] = before
         for number in range(2 * RUNS):
-            _configure(made, f"cold{number}", cluster)
+            _configure(made, f"ours.cold{number}", cluster)
         yield made
 
 
@@ -103,14 +103,14 @@ def _configure(made: Project, stack: str, cluster: Access) -> None:
         "symphony:namespace": f"bench-{uuid.uuid4().hex[:8]}",
         "kubernetes:kubeconfig": cluster.kubeconfig,
     }
-    (made.folder / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": settings}))
+    (made.folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": settings}))
 
 
 def _up(ours: Project) -> Callable[[], float]:
     """Each on a stack of its own, which is deleted again, uncounted."""
 
     def once() -> float:
-        stack = f"cold{next(_NUMBERS)}"
+        stack = f"ours.cold{next(_NUMBERS)}"
         took = ours.symphony("up", stack, "-y")
         ours.symphony("delete", stack, "-y")
         return took

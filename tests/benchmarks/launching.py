@@ -26,7 +26,7 @@ def rows() -> list[Row]:
         numbers = itertools.count()
 
         def cold() -> float:
-            stack = f"cold{next(numbers)}"
+            stack = f"ours.cold{next(numbers)}"
             took = ours.symphony("up", stack, "-y")
             ours.symphony("delete", stack, "-y")
             return took
@@ -42,13 +42,13 @@ def rows() -> list[Row]:
             paired("up of 100 processes, cold", cold, _honcho, against="honcho start", goal=None),
             paired("up of 100 processes, cold", cold, _supervisord, against="supervisord", goal=None),
         ]
-        ours.symphony("up", "warm", "-y")
+        ours.symphony("up", "ours.warm", "-y")
         floor.engine("stack", "init", "warm")
         floor.engine("up", "--yes", "--skip-preview", "--stack", "warm")
         found.append(
             paired(
                 "up of 100 processes, no change",
-                lambda: ours.symphony("up", "warm", "-y"),
+                lambda: ours.symphony("up", "ours.warm", "-y"),
                 lambda: floor.engine("preview", "--stack", "warm"),
                 against="engine: preview of 100 no-ops",
                 goal=1.2,

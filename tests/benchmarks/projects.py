@@ -31,13 +31,22 @@ with Experiment() as experiment:
 """
 
 
+DISPATCHER = """
+from symphony import run_program
+run_program("stacks")
+"""
+
+
 class Project:
-    """A Pulumi project in a temporary folder."""
+    """A Pulumi project in a temporary folder; of ours a program in stacks/, for stacks called `ours.NAME`."""
 
     def __init__(self, folder: Path, program: str) -> None:
         self.folder = folder
-        (folder / "Pulumi.yaml").write_text("name: bench\nruntime: python\n")
-        (folder / "__main__.py").write_text(program)
+        is_ours = "symphony" in program
+        (folder / "stacks").mkdir()
+        (folder / "Pulumi.yaml").write_text("name: bench\nruntime: python\nstackConfigDir: stacks\n")
+        (folder / "__main__.py").write_text(DISPATCHER if is_ours else program)
+        (folder / "stacks" / "ours.py").write_text(program)
         (folder / "store").mkdir()
         self.env = {
             **os.environ,
@@ -46,14 +55,14 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{folder / 'store'}",
             "PULUMI_CONFIG_PASSPHRASE": "bench",
             "PULUMI_PYTHON_CMD": sys.executable,
-            # As for a program of stacks/: one of any other form keeps its checkpoints.
-            "PULUMI_SKIP_CHECKPOINTS": "true",
             "PYTHONPATH": str(HERE),
         }
         engine = binary.require()
         self.pulumi = str(engine.pulumi)
         floor = {**environment.defaults(), "PATH": environment.path_with(engine, os.environ["PATH"])}
         floor["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
+        # As symphony does for its own.
+        floor["PULUMI_SKIP_CHECKPOINTS"] = "true"
         self.engine_env = {**floor, **self.env, "PATH": floor["PATH"]}
 
     def symphony(self, *words: str) -> float:

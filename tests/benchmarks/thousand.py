@@ -15,9 +15,9 @@ COUNT = 1000
 def rows() -> list[Row]:
     """up, ls, delete of 1,000 processes, once each: they take minutes, not milliseconds."""
     with project(OURS.format(count=COUNT)) as ours:
-        up = ours.symphony("up", "big", "-y")
+        up = ours.symphony("up", "ours.big", "-y")
         listed = subprocess.run(
-            [SYMPHONY, "process", "big", "--json"],
+            [SYMPHONY, "process", "ours.big", "--json"],
             cwd=ours.folder,
             env=ours.env,
             capture_output=True,
@@ -25,7 +25,7 @@ def rows() -> list[Row]:
         )
         running = sum(1 for each in json.loads(listed.stdout) if each["state"] == "running")
         ls = ours.symphony("ls")
-        delete = ours.symphony("delete", "big", "-y")
+        delete = ours.symphony("delete", "ours.big", "-y")
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         return [
             Row("up of 1,000 processes", up, goal=120),
