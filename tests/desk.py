@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,3 +216,14 @@ def desk_in(place: Path, project: str = "desk", folder: Path | None = None) -> I
         yield desk
     finally:
         desk.close()
+
+
+def clone_in(folder: Path) -> Path:
+    """The root project, as a clone would have it, in this folder."""
+    clone = folder / "clone"
+    for part in ("stacks", "examples"):
+        shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
+    for part in ("Pulumi.yaml", "__main__.py"):
+        shutil.copy(ROOT / part, clone / part)
+    (clone / ".venv").symlink_to(ROOT / ".venv")
+    return clone

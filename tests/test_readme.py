@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from symphony.cli.main import COMMANDS, find
-from tests.desk import ROOT, SYMPHONY, Desk, desk_in, wait_for
+from tests.desk import ROOT, SYMPHONY, Desk, clone_in, desk_in, wait_for
 from tests.terminal import terminal
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -70,13 +69,7 @@ def on_a_terminal(desk: Desk, command: str, *, answer: str = "", code: int = 0) 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """The root project, as a clone would have it."""
-    folder = tmp_path / "clone"
-    for part in ("stacks", "examples"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
-    for part in ("Pulumi.yaml", "__main__.py"):
-        shutil.copy(ROOT / part, folder / part)
-    (folder / ".venv").symlink_to(ROOT / ".venv")
-    with desk_in(tmp_path, folder=folder) as made:
+    with desk_in(tmp_path, folder=clone_in(tmp_path)) as made:
         yield made
 
 
