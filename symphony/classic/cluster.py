@@ -225,7 +225,7 @@ class Cluster:
 
     def _target(self, name: str) -> Target:
         place = inline.workspace_for(name)
-        return Target(workspace.stack_name(name, place), place)
+        return Target(workspace.stack_name(name, place), place, self.world)
 
     def _refuse_second(self, target: Target, force: bool) -> Any:
         before = stacks.read(target.name) if store.exists(target.name) else None

@@ -65,8 +65,7 @@ def plan_of(target: targets.Target) -> Planned:
 
 def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inbox], Run]) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
-    before = stacks.read(target.name)
-    stacks.refuse_elsewhere(before, target.workspace)
+    before = targets.before(target)
     with targets.existing(target), inbox() as box:
         with make_run(target, box) as run:
             others = dict.fromkeys(step.urn for step in _steps(run) if not _is_ours(step))

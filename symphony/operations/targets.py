@@ -1,4 +1,4 @@
-"""Which stack of which project an `up` is for, and making it when it is missing; plan and up call it."""
+"""Which stack of which project an `up` is for, how it was, and making a missing one; plan and up call it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 from symphony.engine import store, workspace
 from symphony.errors import UserError
-from symphony.plan.worlds import ALIASES, FETCHING
+from symphony.operations import stacks
+from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, WORLDS
 
 
 @dataclass(frozen=True)
 class Target:
-    """A stack and the project folder whose program it runs."""
+    """A stack and the project folder whose program it runs; world: what a script says of it."""
 
     name: store.StackName
     workspace: workspace.Workspace
+    world: str = ""
 
 
 def of(said: str | None) -> Target:
@@ -36,8 +38,37 @@ def of(said: str | None) -> Target:
 
 def fetches_plugins(target: Target) -> bool:
     """Whether the engine is to get plugins for this stack: what its settings say of its world."""
-    said = str(workspace.stack_config(target.workspace, target.name.stack).get("symphony:backend"))
-    return ALIASES.get(said, said) in FETCHING
+    return _world(target) in FETCHING
+
+
+def before(target: Target) -> stacks.Stack:
+    """The stack as its state records it. UserError: it runs where an `up` from here would not find it.
+
+    A stack that would move would stop in one world and start in another, which is hardly ever what is meant:
+    a settings file is missing, or its line of the backend.
+    """
+    stack = stacks.read(target.name)
+    wanted = _world(target)
+    if stack.recorded is not None and wanted in WORLDS and stack.world != wanted:
+        file = workspace.config_file(target.workspace, target.name.stack)
+        back = (
+            f'Launch it with Cluster.new("{stack.world}")'
+            if target.world
+            else f"Say `symphony:backend: {stack.world}`"
+        )
+        raise UserError(
+            f"{stack.shown} runs on {stack.world} and would move to {wanted}",
+            where="" if target.world else str(file),
+            remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
+        )
+    stacks.refuse_elsewhere(stack, target.workspace)
+    return stack
+
+
+def _world(target: Target) -> str:
+    settings = workspace.stack_config(target.workspace, target.name.stack)
+    said = str(target.world or settings.get("symphony:backend") or DEFAULT)
+    return ALIASES.get(said, said)
 
 
 @contextmanager

@@ -95,8 +95,7 @@ def up(
     previewed: what a preview said of it just before.
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = stacks.read(target.name)
-    stacks.refuse_elsewhere(before, target.workspace)
+    before = targets.before(target)
     patience = _patience(target)
     if make_run is _project_run and _could_empty(target, before):
         previewed = plan_of(target)
