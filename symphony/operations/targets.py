@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from symphony.engine import store, workspace
 from symphony.errors import UserError
@@ -74,23 +75,32 @@ def _world(target: Target) -> str:
 @contextmanager
 def existing(target: Target) -> Generator[None]:
     """The stack, made when it is missing; one made here goes again when nothing came of it."""
+    file = workspace.config_file(target.workspace, target.name.stack)
+    settings = file.read_bytes() if file.is_file() else None
     created = workspace.create_stack(target.workspace, target.name.stack)
     try:
         yield
     except BaseException:
         if created:
-            _remove(target)
+            _remove(target, file, settings)
         raise
 
 
-def _remove(target: Target) -> None:
-    """Only a stack in which there is nothing but itself and the engine's own bookkeeping."""
+def _remove(target: Target, file: Path, settings: bytes | None) -> None:
+    """Only a stack in which there is nothing but itself and the engine's own bookkeeping.
+
+    The settings are the user's, and stay as they were before: the engine wrote its salt into them.
+    """
     if not store.is_files() or not store.exists(target.name):
         return
     if any(not resource.type.startswith("pulumi:") for resource in store.read(target.name).resources):
         return
-    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--force"]
+    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--force", "--preserve-config"]
     workspace.pulumi(target.workspace, words)
+    if settings is None:
+        file.unlink(missing_ok=True)
+    elif file.read_bytes() != settings:
+        file.write_bytes(settings)
 
 
 def _only(place: workspace.Workspace) -> str:
