@@ -22,6 +22,20 @@ with Experiment() as e:
 """
 
 
+# Before a program: its later half is not made as long as the engine lives, so that no test comes too late.
+HELD = """
+import asyncio, pulumi
+def hold(args):
+    if args.name not in {f"p-{i}" for i in range(%d, %d)}:
+        return None
+    never = pulumi.Output.from_input(asyncio.sleep(3600, []))
+    return pulumi.ResourceTransformationResult(
+        args.props, pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(depends_on=never))
+    )
+pulumi.runtime.register_stack_transformation(hold)
+"""
+
+
 @pytest.fixture
 def stack(world: World, request: pytest.FixtureRequest) -> Iterator[str]:
     """A stack of this test's own; whatever became of it, `delete` leaves nothing."""
@@ -35,16 +49,22 @@ def stack(world: World, request: pytest.FixtureRequest) -> Iterator[str]:
         world.forget(name)
 
 
-def begun(world: World, stack: str, program: str, alive: int) -> subprocess.Popen[str]:
-    """An `up` in its middle: so many processes live, not all."""
+def begun(world: World, stack: str, alive: int) -> subprocess.Popen[str]:
+    """An `up` of MANY in its middle: so many processes live, at most half of them, and the others cannot."""
+    program = HELD % (world.crowd // 2, world.crowd) + MANY % world.crowd
     process = world.desk.start(world.prepare(stack, program), start_new_session=True)
     wait_for(lambda: world.begun(stack) >= alive, 30, f"{alive} processes", pause=0.0)
     return process
 
 
 def engine_of(process: subprocess.Popen[str]) -> psutil.Process:
-    found = [each for each in psutil.Process(process.pid).children() if each.name() == "pulumi"]
-    return found[0]
+    """The engine of a run, which may still be starting."""
+
+    def look() -> psutil.Process | None:
+        children = psutil.Process(process.pid).children()
+        return next((each for each in children if each.name() == "pulumi"), None)
+
+    return wait_for(look, 10, "the engine runs")
 
 
 def converged(world: World, stack: str, count: int) -> None:
@@ -70,7 +90,7 @@ SLOW = pytest.mark.slow
     ],
 )
 def test_after_a_killed_run_the_next_one_finishes(world: World, stack: str, victim: str, part: float) -> None:
-    process = begun(world, stack, MANY % world.crowd, max(1, int(part * world.crowd)))
+    process = begun(world, stack, max(1, int(part * world.crowd)))
     killed = engine_of(process) if victim == "engine" else psutil.Process(process.pid)
     killed.kill()
     process.communicate(timeout=20)
@@ -82,7 +102,7 @@ def test_after_a_killed_run_the_next_one_finishes(world: World, stack: str, vict
 
 def test_after_a_killed_run_a_changed_program_is_what_runs(world: World, stack: str) -> None:
     """What the killed run started and the program does not declare any more is gone."""
-    process = begun(world, stack, MANY % world.crowd, world.crowd // 2)
+    process = begun(world, stack, world.crowd // 2)
     engine_of(process).kill()
     process.communicate(timeout=20)
     world.up(stack, MANY % 3)
@@ -90,7 +110,7 @@ def test_after_a_killed_run_a_changed_program_is_what_runs(world: World, stack: 
 
 
 def test_after_a_killed_run_delete_leaves_nothing(world: World, stack: str) -> None:
-    process = begun(world, stack, MANY % world.crowd, world.crowd // 2)
+    process = begun(world, stack, world.crowd // 2)
     engine_of(process).kill()
     process.communicate(timeout=20)
     world.delete(stack)
@@ -103,9 +123,9 @@ def test_after_a_killed_delete_the_next_one_finishes(world: World, stack: str) -
     world.up(stack, stubborn, grace="3")
     words = world.prepare(stack, stubborn)
     process = world.desk.start([words[0], "delete", *words[2:]])
-    wait_for(lambda: psutil.Process(process.pid).children(), 10, "the engine runs")
+    engine = engine_of(process)
     time.sleep(1)
-    engine_of(process).kill()
+    engine.kill()
     process.communicate(timeout=20)
     world.delete(stack)
     assert world.leftovers(stack) == []
