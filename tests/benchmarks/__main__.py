@@ -9,7 +9,7 @@ import sys
 from tests.benchmarks.timing import table
 from toolchain.kubernetes import cluster
 
-PARTS = ("everyday", "launching", "thousand", "kubernetes")
+PARTS = ("everyday", "commands", "launching", "thousand", "kubernetes")
 
 
 def main(parts: list[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import time
 import uuid
@@ -13,17 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from symphony import Experiment
 from symphony.backends.kubernetes import render, target
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
+from tests.benchmarks.clusters import add_plugin, configure
 from tests.benchmarks.projects import Project, project
 from tests.benchmarks.timing import Row, paired
 from toolchain.kubernetes.fixtures import Access, in_use
 from toolchain.kubernetes.layout import Layout
-from toolchain.plugin_kubernetes.install import install
 
 COUNT = 300
 RUNS = 3
@@ -57,7 +54,7 @@ def rows() -> list[Row]:
                 against="kubectl apply --server-side, wait", goal=None, runs=RUNS,
             ),
         ]  # fmt: skip
-        _configure(ours, "ours.warm", cluster)
+        configure(ours, "ours.warm", cluster, IMAGE)
         ours.symphony("up", "ours.warm", "-y")
         file, namespace = kubectl.standing()
         found += [
@@ -82,28 +79,10 @@ def rows() -> list[Row]:
 def _stacks(cluster: Access) -> Iterator[Project]:
     """A project whose stacks run on the cluster, with the plugin in its Pulumi home."""
     with project(PROGRAM.format(count=COUNT)) as made:
-        before = os.environ.get("PULUMI_HOME")
-        os.environ["PULUMI_HOME"] = made.env["PULUMI_HOME"]
-        try:
-            install()
-        finally:
-            os.environ.pop("PULUMI_HOME")
-            if before is not None:
-                os.environ["PULUMI_HOME"] = before
+        add_plugin(made)
         for number in range(2 * RUNS):
-            _configure(made, f"ours.cold{number}", cluster)
+            configure(made, f"ours.cold{number}", cluster, IMAGE)
         yield made
-
-
-def _configure(made: Project, stack: str, cluster: Access) -> None:
-    settings = {
-        "symphony:backend": "kubernetes",
-        "symphony:image": IMAGE,
-        "symphony:grace": "0",
-        "symphony:namespace": f"bench-{uuid.uuid4().hex[:8]}",
-        "kubernetes:kubeconfig": cluster.kubeconfig,
-    }
-    (made.folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": settings}))
 
 
 def _up(ours: Project) -> Callable[[], float]:
