@@ -1,4 +1,4 @@
-"""What a process owns of ZeroMQ: one context, made on first use and again after a fork, closed at exit.
+"""What a process owns of ZeroMQ: its contexts, made on first use and again after a fork, closed at exit.
 Sockets call it.
 
 At exit loops are stopped, what is unsent or unacknowledged gets up to a second in all, and nothing blocks the
@@ -26,7 +26,7 @@ _MAX_SOCKETS = 65536
 
 
 class _State:
-    context: zmq.Context[Any] | None = None
+    contexts: dict[bool, zmq.Context[Any]] = {}  # with and without keys
     pid = -1
     closing = False
 
@@ -36,14 +36,26 @@ _at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 _after_fork: list[Callable[[], None]] = []
 
 
-def context() -> zmq.Context[Any]:
-    """The context this process's sockets share when they are not given one."""
+def context(keyed: bool = False) -> zmq.Context[Any]:
+    """The context this process's sockets share when they are not given one; those with keys have their own.
+
+    Where somebody answers who may connect, ZeroMQ asks about every handshake, also about those of connecting
+    sockets without keys; a socket closed while it waits for the answer never gets it, and what it had to send
+    waits for the handshake to time out and begin again.
+    """
     with _lock:
-        if _State.context is None or _State.context.closed or _State.pid != os.getpid():
-            _State.context = zmq.Context(io_threads=max(1, min(4, (os.cpu_count() or 1) // 4)))
-            _State.context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+        if _State.pid != os.getpid():
+            _State.contexts = {}
             _State.pid = os.getpid()
-        return _State.context
+        made = _State.contexts.get(keyed)
+        if made is None or made.closed:
+            made = _State.contexts[keyed] = zmq.Context(io_threads=_io_threads())
+            made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+        return made
+
+
+def _io_threads() -> int:
+    return max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
 def closing() -> bool:
@@ -83,7 +95,7 @@ def end_with_parent() -> None:
 def _forget() -> None:
     global _lock, _at_exit
     _lock = threading.Lock()  # another thread may have held the old one when we were forked
-    _State.context = None
+    _State.contexts = {}
     for forget in _after_fork:
         forget()
     _at_exit = weakref.WeakSet()
@@ -99,12 +111,20 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
             if time.monotonic() - begin > until:
                 break
             time.sleep(0.001)
-    if _State.context is not None and _State.pid == os.getpid() and not _State.context.closed:
-        ending = threading.Thread(target=_State.context.destroy, args=(EXIT_LINGER_MS,), daemon=True)
-        if not any(resource.in_use() for resource in list(_at_exit)):
-            ending.start()
-            ending.join(max(0.1, _EXIT - (time.monotonic() - begin)))
-        _never_freed.append(_State.context)
+    if _State.pid == os.getpid():
+        _destroy([made for made in _State.contexts.values() if not made.closed], begin + _EXIT)
+
+
+def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
+    """Each in a thread of its own: one may wait for what it has to send."""
+    _never_freed.extend(contexts)
+    if any(resource.in_use() for resource in list(_at_exit)):
+        return
+    ending = [threading.Thread(target=made.destroy, args=(EXIT_LINGER_MS,), daemon=True) for made in contexts]
+    for thread in ending:
+        thread.start()
+    for thread in ending:
+        thread.join(max(0.1, until - time.monotonic()))
 
 
 def _told(resource: Any, stage: int) -> bool:

@@ -70,10 +70,10 @@ class ZmqSocket:
 
     `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant
     of zmq or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket
-    given a context never closes it); `hwm` the high-water mark both ways, in messages; `keys` a key folder
-    (caraml.keys), after which only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds
-    between heartbeats, None for none. `verbose` is accepted and ignored: what happens is logged to the logger
-    `caraml`, never printed.
+    given a context never closes it; give sockets with keys another than those without); `hwm` the high-water
+    mark both ways, in messages; `keys` a key folder (caraml.keys), after which only allowed keys connect;
+    `limits` what a peer may send; `heartbeat` seconds between heartbeats, None for none. `verbose` is
+    accepted and ignored: what happens is logged to the logger `caraml`, never printed.
 
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
@@ -110,7 +110,8 @@ class ZmqSocket:
         self._owned = context is None
         self._inode = -1
         self._sliced: tuple[int, int] | None = None
-        self.context: zmq.Context[Any] = process.context() if context is None else context
+        keyed = self.keys is not None and self.scheme != "inproc"
+        self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
         self.link = sentry.Link(self.address, bind)
         try:
             self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode)

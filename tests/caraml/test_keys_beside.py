@@ -1,0 +1,32 @@
+"""Sockets with keys and sockets without in one process: neither is in the other's way."""
+
+import pytest
+
+import caraml
+from caraml.keys import make_keys
+from caraml.zmq import ZmqSocket
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("modes", [("PUSH", "PULL"), ("DEALER", "DEALER")], ids=["push", "dealer"])
+def test_a_connector_used_and_closed_at_once_delivers_beside_a_socket_with_keys(tmp_path, modes):
+    make_keys(tmp_path)
+    with caraml.ZmqPuller(port=0, keys=tmp_path):
+        for _ in range(60):
+            receiver = ZmqSocket(port=0, socket_mode=modes[1], bind=True).establish()
+            receiver.rcvtimeo = 5000
+            sender = ZmqSocket(address=receiver.address, socket_mode=modes[0], bind=False).establish()
+            sender.send(b"last word")
+            sender.close()
+            assert receiver.recv() == b"last word"
+            receiver.close(0)
+
+
+def test_keys_change_nothing_within_a_process(tmp_path):
+    make_keys(tmp_path)
+    with (
+        caraml.ZmqPuller(address="inproc://beside", keys=tmp_path) as puller,
+        caraml.ZmqPusher(address="inproc://beside") as pusher,
+    ):
+        pusher.push(b"hello")
+        assert puller.pull(timeout=5) == b"hello"
