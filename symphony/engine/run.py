@@ -15,6 +15,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal, Self, cast
 
-from symphony.engine import binary, checkpoints, environment, locks, owners, prune, store, watch
+from symphony.engine import binary, checkpoints, environment, locks, owners, prune, salt, store, watch
 from symphony.engine.events import Diagnostic, Event, Note, Reader, Summary
-from symphony.engine.workspace import Workspace
+from symphony.engine.workspace import Workspace, config_file
 from symphony.errors import SymphonyError
 
 Verb = Literal["up", "preview", "destroy", "refresh"]
@@ -124,8 +125,9 @@ class Run:
         if self._may_skip_checkpoints():
             env.setdefault(checkpoints.VARIABLE, "true")
         self._take_signals()
+        self._command = (engine.pulumi, env)
         try:
-            self._start(engine.pulumi, env)
+            self._start(*self._command)
         except BaseException:
             self._give_signals_back()
             raise
@@ -147,6 +149,11 @@ class Run:
     def __iter__(self) -> Iterator[Event]:
         yield from self._notes
         self._notes = []
+        yield from self._events()
+        if self._is_shut_out() and (settings := salt.without(self._settings, self._salt())) is not None:
+            yield from self._again_with(settings)
+
+    def _events(self) -> Iterator[Event]:
         process = self._process
         assert process is not None, "use `with Run(...) as run`"
         for line in self._lines(process):
@@ -158,6 +165,35 @@ class Run:
             if event is not None:
                 yield event
         self._finish(process)
+
+    @property
+    def _settings(self) -> Path:
+        return config_file(self.workspace, self.stack)
+
+    def _is_shut_out(self) -> bool:
+        """Whether the engine did not begin because the passphrase is not the one of the settings."""
+        return self.outcome.result == "failed" and salt.is_refused(self.outcome.stderr)
+
+    def _salt(self) -> str:
+        try:
+            return store.read(self._name).salt
+        except KeyError:
+            return ""
+
+    def _again_with(self, settings: str) -> Iterator[Event]:
+        """Once more, with a copy of the settings; the user's are not touched before that has proved right."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / self._settings.name
+            copy.write_text(settings, encoding="utf-8")
+            self._options = (*self._options, f"--config-file={copy}")
+            self._outcome = None
+            self._stderr.clear()
+            self._start(*self._command)
+            yield from self._events()
+            # What is planned or deleted keeps nothing that the engine must be able to read again.
+            if self.verb in ("up", "refresh") and not self._is_shut_out():
+                self._settings.write_bytes(copy.read_bytes())
+                yield Note(salt.replaced(self._settings))
 
     def _may_skip_checkpoints(self) -> bool:
         if self.verb == "preview" or self.keep_checkpoints or not store.is_files():

@@ -80,6 +80,7 @@ class StackState:
     resources: tuple[Resource, ...]
     pending: tuple[PendingOperation, ...]
     modified: float
+    salt: str = ""
 
     def outputs(self) -> Mapping[str, Any]:
         """The outputs of the stack itself."""
@@ -189,6 +190,7 @@ def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) ->
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
         pending=tuple(PendingOperation(str(p["type"]), str(p["resource"]["urn"])) for p in pending),
         modified=modified,
+        salt=_salt(raw.get("secrets_providers")),
     )
 
 
@@ -201,6 +203,14 @@ def damaged(name: StackName, file: Path) -> SymphonyError:
         else "There is no copy beside it: move it away, and `symphony ls` shows what still runs"
     )
     return SymphonyError(f"the state of {name.stack} is damaged", where=str(file), remedy=remedy)
+
+
+def _salt(raw: Any) -> str:
+    """With which the secrets of the state are encrypted; empty where no passphrase does that."""
+    try:
+        return str(raw["state"]["salt"])
+    except (KeyError, TypeError):
+        return ""
 
 
 def _resource(raw: dict[str, Any]) -> Resource:

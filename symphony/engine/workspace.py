@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from symphony import paths
-from symphony.engine import binary, environment, store
+from symphony.engine import binary, environment, salt, store
 from symphony.errors import SymphonyError, UserError
 
 DEADLINE = 60.0
@@ -180,7 +180,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
         return False
-    if done.returncode and "incorrect passphrase" in done.stderr and _forget_salt(workspace, stack):
+    if done.returncode and salt.is_refused(done.stderr) and _forget_salt(workspace, stack):
         done = pulumi(workspace, words)
     if done.returncode:
         from symphony.engine import errors
@@ -192,11 +192,9 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
 def _forget_salt(workspace: Workspace, stack: str) -> bool:
     """Take out the salt that a stack of another store left in the settings; False when a secret needs it."""
     file = config_file(workspace, stack)
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
-    kept = [line for line in lines if not line.startswith("encryptionsalt:")]
-    if len(kept) == len(lines) or any("secure:" in line for line in lines):
+    if (settings := salt.without(file)) is None:
         return False
-    file.write_text("".join(kept), encoding="utf-8")
+    file.write_text(settings, encoding="utf-8")
     return True
 
 
