@@ -152,11 +152,11 @@ def _app(row: Row) -> Typer:
 
 def _invoke(app: Typer, words: list[str], name: str, rest: list[str] | None = None) -> int:
     import typer
-    from typer import _click as click
+    from typer.exceptions import TyperException
 
     try:
         code = app(args=words, prog_name=name, standalone_mode=False, obj=rest)
-    except click.exceptions.ClickException as error:
+    except TyperException as error:
         complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
         return 2
     except typer.Abort:
