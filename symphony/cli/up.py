@@ -51,11 +51,13 @@ def command(
 
 def _agreed(stack: str | None) -> Planned | None:
     """The plan that a person said yes to, or that changes nothing."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
     planned = plan(stack)
     plan_table.show(planned)
-    if planned.changes_nothing or choose.confirmed("Go on?"):
+    if planned.changes_nothing:
+        return planned
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+    if choose.confirmed("Go on?"):
         return planned
     print("Nothing was changed.")
     return None

@@ -114,6 +114,20 @@ def test_names_that_are_none(desk: Desk, name: str) -> None:
     assert desk.trees() == {}
 
 
+def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(desk: Desk) -> None:
+    desk.write(PROBLEMS)
+    assert "nobody binds" in desk.symphony("up", "rl", code=2).err
+    desk.write(TWO)
+    ran = desk.symphony("up", "rl", code=2)
+    assert "2 start" in ran.out
+    assert ran.err == "symphony: there is no terminal to ask on. Say -y to go on without asking.\n"
+    assert desk.trees() == {}
+    desk.symphony("up", "rl", "-y")
+    living = desk.trees()
+    assert "Nothing changes" in desk.symphony("up", "rl").out, "there is nothing to ask"
+    assert desk.trees() == living
+
+
 def test_plain_lines(desk: Desk) -> None:
     """Asked for nothing, with no terminal: plan, a line each, the end; then nothing to do, then a stop."""
     desk.write(TWO)
