@@ -55,7 +55,7 @@ class Cluster:
                 f"The options are: {', '.join(('preamble_cmds', 'start_dir', *self.own_options))}",
             )
         self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
-        self._server: str | None = None
+        self._settings: dict[str, str | None] = {}
 
     @staticmethod
     def new(backend: str = DEFAULT, **options: Any) -> Cluster:
@@ -225,7 +225,7 @@ class Cluster:
 
     def _target(self, name: str) -> Target:
         place = inline.workspace_for(name)
-        return Target(workspace.stack_name(name, place), place, self.world)
+        return Target(workspace.stack_name(name, place), place, self._said())
 
     def _refuse_second(self, target: Target, force: bool) -> Any:
         before = stacks.read(target.name) if store.exists(target.name) else None
@@ -258,13 +258,13 @@ class Cluster:
     def _options(self, target: Target) -> Sequence[str]:
         """The settings of this cluster, kept with the stack so that the other doors see them."""
         known = workspace.stack_config(target.workspace, target.name.stack)
-        wanted = {"symphony:backend": self.world, "symphony:server": self._server}
-        defaults = {"symphony:backend": DEFAULT, "symphony:server": "default"}
-        return [
-            f"--config={key}={value}"
-            for key, value in wanted.items()
-            if value is not None and known.get(key, defaults[key]) != value
-        ]
+        before = {"symphony:backend": DEFAULT, "symphony:server": "default", **known}
+        return [f"--config={key}={value}" for key, value in self._said().items() if before.get(key) != value]
+
+    def _said(self) -> dict[str, str]:
+        """The settings that this cluster gives a stack; those it is not told stay as the stack has them."""
+        told = {key: value for key, value in self._settings.items() if value is not None}
+        return {"symphony:backend": self.world, **told}
 
 
 class TmuxCluster(Cluster):
@@ -275,13 +275,32 @@ class TmuxCluster(Cluster):
 
     def __init__(self, server_name: str | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self._server = server_name
+        self._settings = {"symphony:server": server_name}
 
 
 class KubeCluster(Cluster):
-    """A Cluster of Kubernetes: the one that the current context of your kubeconfig names."""
+    """A Cluster of Kubernetes: the one that the current context of your kubeconfig names.
+
+    kubeconfig: the path of another kubeconfig; context: another context of it; image: that of the processes
+    that name none. The stack keeps them: kubernetes:kubeconfig, kubernetes:context, symphony:image.
+    """
 
     world = "kubernetes"
+    own_options = ("kubeconfig", "context", "image")
+
+    def __init__(
+        self,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        image: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._settings = {
+            "kubernetes:kubeconfig": _absolute(kubeconfig),
+            "kubernetes:context": _word("context", context),
+            "symphony:image": _word("image", image),
+        }
 
 
 @contextmanager
@@ -296,6 +315,22 @@ def _own_environment() -> Generator[None]:
 def _streams() -> Streams:
     sys.stdout.flush()
     return Streams(terminal=os.isatty(0) and os.isatty(1))
+
+
+def _absolute(kubeconfig: object) -> str | None:
+    """The path as every folder understands it. A kubeconfig itself would be read by all in the settings."""
+    said = _word("kubeconfig", str(kubeconfig) if isinstance(kubeconfig, Path) else kubeconfig)
+    if said is None:
+        return None
+    if "\n" in said or said.lstrip().startswith("{"):
+        raise _mistake("kubeconfig= is a kubeconfig itself", "Write it to a file and give its path")
+    return str(Path(said).expanduser().absolute())
+
+
+def _word(option: str, said: object) -> str | None:
+    if said is None or (isinstance(said, str) and said.strip()):
+        return said
+    raise _mistake(f"{option}={said!r} is no text that says anything", "Give a name, or leave it out")
 
 
 def _mistake(what: str, remedy: str) -> UserError:

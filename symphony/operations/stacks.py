@@ -102,22 +102,25 @@ def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
     }
 
 
-def refuse_elsewhere(stack: Stack, place: Workspace | None = None) -> None:
+def refuse_elsewhere(
+    stack: Stack, place: Workspace | None = None, said: Mapping[str, str] | None = None
+) -> None:
     """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
 
-    place: the project of an `up`, whose settings say where it would go.
+    place: the project of an `up`, whose settings say where it would go; said: the settings it brings along.
     """
     if stack.recorded is not None:
         stack.observer().refuse_elsewhere(
-            stack.recorded, stack.shown, reach_of(stack, place) if place is not None else None
+            stack.recorded, stack.shown, reach_of(stack, place, said) if place is not None else None
         )
 
 
-def reach_of(stack: Stack, place: Workspace) -> dict[str, str]:
-    """How the settings of a stack say to reach its world."""
+def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = None) -> dict[str, str]:
+    """How the settings of a stack say to reach its world; said: others, which go before them."""
     from symphony.engine import workspace
 
-    return stack.observer().reach(workspace.stack_config(place, stack.name.stack), place.folder)
+    settings = workspace.stack_config(place, stack.name.stack)
+    return stack.observer().reach({**settings, **(said or {})}, place.folder)
 
 
 def addresses(stack: Stack) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from symphony.engine import store, workspace
@@ -13,14 +13,16 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, WORLDS
 
+_BACKEND = "symphony:backend"
+
 
 @dataclass(frozen=True)
 class Target:
-    """A stack and the project folder whose program it runs; world: what a script says of it."""
+    """A stack and the project folder whose program it runs; said: the settings that a script gives it."""
 
     name: store.StackName
     workspace: workspace.Workspace
-    world: str = ""
+    said: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def of(said: str | None) -> Target:
@@ -54,21 +56,21 @@ def before(target: Target) -> stacks.Stack:
         file = workspace.config_file(target.workspace, target.name.stack)
         back = (
             f'Launch it with Cluster.new("{stack.world}")'
-            if target.world
+            if _BACKEND in target.said
             else f"Say `symphony:backend: {stack.world}`"
         )
         raise UserError(
             f"{stack.shown} runs on {stack.world} and would move to {wanted}",
-            where="" if target.world else str(file),
+            where="" if _BACKEND in target.said else str(file),
             remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
         )
-    stacks.refuse_elsewhere(stack, target.workspace)
+    stacks.refuse_elsewhere(stack, target.workspace, target.said)
     return stack
 
 
 def _world(target: Target) -> str:
     settings = workspace.stack_config(target.workspace, target.name.stack)
-    said = str(target.world or settings.get("symphony:backend") or DEFAULT)
+    said = str(target.said.get(_BACKEND) or settings.get(_BACKEND) or DEFAULT)
     return ALIASES.get(said, said)
 
 

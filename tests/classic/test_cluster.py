@@ -131,6 +131,9 @@ def test_logs(desk: Desk) -> None:
         ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
         ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
         ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
+        ("Cluster.new('kube', contex='x')", "preamble_cmds, start_dir, kubeconfig, context, image"),
+        ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
+        ("Cluster.new('kube', image=7)", "image=7 is no text"),
         ("Cluster.new(['tmux'])", "tmux, kubernetes"),
         ("cluster.launch('rand')", "a str is no experiment"),
         ("cluster.delete(exp)", "a Experiment is no name"),
@@ -141,7 +144,8 @@ def test_logs(desk: Desk) -> None:
     ],
     ids=[
         *("exists", "backend", "delete", "process", "service", "exec", "no command", "nul", "scp", "login"),
-        *("switch", "option", "class option", "kube option", "kind of backend", "no experiment", "no name"),
+        *("switch", "option", "class option", "kube option", "kube word", "kube text", "kube number"),
+        *("kind of backend", "no experiment", "no name"),
         *("since list", "since word", "tail", "plan"),
     ],
 )

@@ -14,7 +14,7 @@ from symphony.engine import workspace
 from symphony.engine.events import ResourceState, Started, Step
 from symphony.engine.run import Outcome
 from symphony.engine.store import StackName
-from symphony.operations import targets
+from symphony.operations import stacks, targets
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
 from symphony.operations.up import path_of, up
@@ -71,6 +71,18 @@ def test_plugins_are_fetched_only_for_worlds_that_need_them(tmp_path: Path, said
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
     assert targets.fetches_plugins(targets.Target(StackName("desk", "rl"), place)) is fetched
+
+
+def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
+    (tmp_path / "Pulumi.rl.yaml").write_text(
+        "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
+    )
+    place = workspace.load(tmp_path / "Pulumi.yaml")
+    stack = stacks.Stack(StackName("desk", "rl"), None, "kubernetes", None)
+    assert stacks.reach_of(stack, place) == {"kubeconfig": "/old.yaml", "context": "a"}
+    said = {"kubernetes:kubeconfig": "/new.yaml"}
+    assert stacks.reach_of(stack, place, said) == {"kubeconfig": "/new.yaml", "context": "a"}
 
 
 BUCKET = Step("urn:bucket", "gcp:storage/bucket:Bucket", "create")

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.backends.kubernetes.test_runs import Live, becomes, uids
 from tests.desk import Desk
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+NO_KUBECONFIG = {"KUBECONFIG": "/nowhere"}
 
 PROGRAM = """
 with Experiment("e") as e:
@@ -20,11 +22,11 @@ with Experiment("e") as e:
 """
 SCRIPT = """
 from symphony.engine import Cluster
-cluster = Cluster.new("kube")
+cluster = Cluster.new("kube", **{options!r})
 e = cluster.new_experiment({name!r})
-server = e.new_process("server", command="sleep", args=["999"], image={image!r})
+server = e.new_process("server", command="sleep", args=["999"])
 server.binds("alpha")
-client = e.new_process("client", command="sleep", args=["{seconds}"], image={image!r})
+client = e.new_process("client", command="sleep", args=["{seconds}"])
 client.connects("alpha")
 cluster.launch(e, force={force})
 print(cluster.describe_experiment({name!r})[None]["client"]["State"])
@@ -54,35 +56,35 @@ def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stac
 
 
 @pytest.fixture
-def script(desk: Desk, cluster: Cluster) -> Callable[..., str]:
-    """Runs the plain script in a folder of its own, with what a person has there: a KUBECONFIG."""
+def script(desk: Desk) -> Callable[..., str]:
+    """Runs the plain script in a folder of its own; only it knows of a kubeconfig."""
     folder = Path(desk.folder.parent, "scripts")
     folder.mkdir(exist_ok=True)
 
-    def run(name: str, seconds: int, force: bool = False) -> str:
-        said = {
-            "name": name,
-            "seconds": seconds,
-            "force": force,
-            "image": cluster.shell_image,
-        }
-        environment = {"KUBECONFIG": cluster.kubeconfig}
-        return desk.python(SCRIPT.format(**said), env=environment, cwd=folder, timeout=120).out
+    def run(name: str, seconds: int, force: bool = False, **options: str) -> str:
+        text = SCRIPT.format(name=name, seconds=seconds, force=force, options=options)
+        return desk.python(text, env=NO_KUBECONFIG, cwd=folder, timeout=120).out
 
     return run
 
 
 def test_made_by_a_script_seen_by_symphony_changed_by_the_script_deleted_by_symphony(
-    desk: Desk, stack: str, live: Live, script: Callable[..., str], cluster: Cluster
+    desk: Desk, stack: str, live: Live, script: Callable[..., str], cluster: Cluster, tmp_path: Path
 ) -> None:
-    said = script(stack, 1000)
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    content = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    (context, *_) = content["contexts"]
+    content["contexts"] = [{**context, "name": "mine"}]
+    first.write_text(yaml.safe_dump({**content, "current-context": ""}))
+    said = script(stack, 1000, kubeconfig=str(first), context="mine", image=cluster.shell_image)
     assert said.splitlines()[-1].startswith("running")
-    environment = {"KUBECONFIG": cluster.kubeconfig}
-    found = desk.symphony("process", stack, "--json", env=environment).json
+    found = desk.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
     assert {each["path"]: each["state"] for each in found} == {"server": "running", "client": "running"}
     before = uids(live, stack)
-    script(stack, 1001, force=True)
+    # Another way to the same cluster restarts nothing.
+    second.write_text(first.read_text())
+    script(stack, 1001, force=True, kubeconfig=str(second))
     after = uids(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["client"]
-    desk.symphony("delete", stack, "-y", env=environment, timeout=120)
+    desk.symphony("delete", stack, "-y", env=NO_KUBECONFIG, timeout=120)
     assert live("pods", stack) == []
