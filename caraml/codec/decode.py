@@ -15,7 +15,7 @@ import zmq
 
 from caraml.codec import extensions, records
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts
-from caraml.codec.parts import ARRAYS, TREE, Buffer, size, view
+from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.errors import MalformedMessageError
 from caraml.limits import DEFAULT_LIMITS, Limits
 
@@ -267,7 +267,7 @@ def _build(name: str, fields: dict[Any, Any]) -> object:
 
 def _array_of(part: Buffer, layout: Layout) -> Array:
     """The array over this memory, or over a copy where it is read-only or lies askew."""
-    memory: Any = part.buffer if isinstance(part, zmq.Frame) else part
+    memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
     if size(part) != layout.nbytes:
         raise MalformedMessageError(f"{size(part)} bytes for an array of {layout.nbytes}")
     if layout.nbytes == 0:

@@ -34,9 +34,9 @@ from caraml import serializers
 from caraml.codec.joined import join
 from caraml.codec.parts import Parts, size, view
 from caraml.errors import CaramlError, MalformedMessageError, MessageTooLargeError
-from caraml.utils.serializer import str2bytes
+from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.sent import Sent
+from caraml.zmq.sent import DONE, Sent
 from caraml.zmq.socket import ZmqSocket
 from caraml.zmq.topic_frame import (
     DETACHED,
@@ -136,6 +136,7 @@ class ZmqPub(Endpoint):
         self._subscriptions: Counter[bytes] = Counter()
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
+        self.serializer = get_serializer(serializer)
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
@@ -176,8 +177,13 @@ class ZmqPub(Endpoint):
     def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> Sent:
         """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
         `done`.
+
+        Over inproc, where the subscribers would be given the arrays themselves, they are copied.
         """
         message = data if self._encode is None else self._encode(data)
+        if self.socket.scheme == "inproc":
+            self._publish(topic, message, self._wire.send, timeout)
+            return DONE
         return self._publish(topic, message, self._wire.send_uncopied, timeout)
 
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:

@@ -129,6 +129,7 @@ class ZmqPuller(Endpoint):
     ) -> None:
         self._batch: deque[Any] = deque()
         super().__init__(zmq.PULL, bind, callback, timeout, options)
+        self._wire.fetched = self._batch
         self._decode_one = serializers.decoder(deserializer, self.socket)
         self.deserializer = get_deserializer(deserializer)
 

@@ -17,6 +17,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import MAGIC, Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
+from caraml.utils.serializer import get_deserializer
 from caraml.zmq.ack_protocol import (
     ACK,
     DATA,
@@ -101,6 +102,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._due = 0.0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None
         if not bind:
             self._wire.enter()

@@ -47,6 +47,7 @@ from caraml.errors import (
     SocketError,
     ZmqTimeoutError,
 )
+from caraml.utils.serializer import get_serializer
 from caraml.zmq.ack_protocol import (
     DETACHED,
     HEAD_BYTES,
@@ -105,6 +106,7 @@ class ZmqSender(Endpoint):
         self._news = 0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
+        self.serializer = get_serializer(serializer)
         self._most = self.socket.limits.message_bytes - HEAD_BYTES
         if not bind:
             self._greet(b"")

@@ -12,7 +12,7 @@ from caraml import serializers
 from caraml.codec.joined import split
 from caraml.codec.parts import Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
-from caraml.utils.serializer import str2bytes
+from caraml.utils.serializer import get_deserializer, str2bytes
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
@@ -86,6 +86,7 @@ class ZmqSub(LoopingEndpoint):
         self._topics: Counter[bytes] = Counter()
         super().__init__(zmq.SUB, bind, callback, timeout, options)
         self._decode_data = serializers.decoder(deserializer, self.socket)
+        self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None
 
     def _prepare(self) -> None:
@@ -205,6 +206,8 @@ class ZmqSub(LoopingEndpoint):
 
     def _take(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         """The data of a message; what has come after it is fetched with it, where it is more of the same."""
+        if self.socket.scheme == "inproc":  # ZeroMQ gives all subscribers the same memory
+            frame, *rest = (_own(part) for part in (frame, *rest))
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
         head = read_head(whole)
         if head is None:
@@ -269,7 +272,7 @@ class ZmqSub(LoopingEndpoint):
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
             return self._decode_data(rest[0], rest[1:])
-        if kind == JOINED and not rest and (parts := split(payload)):
+        if kind == JOINED and not rest and (parts := split(payload, self.socket.limits.parts)):
             return self._decode_data(Inline(parts[0]), parts[1:])
         if kind == INLINE or (kind == PARTS and rest):
             return self._decode_data(Inline(payload), rest)
@@ -286,3 +289,7 @@ class ZmqSub(LoopingEndpoint):
     def _wants(self, topic: bytes) -> bool:
         """False for what ZeroMQ let through because topic and data together begin with a subscription."""
         return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
+
+
+def _own(part: Any) -> Any:
+    return part if len(part) < LARGE else Inline(memoryview(bytearray(part.buffer)))

@@ -201,6 +201,14 @@ def test_classic_attributes():
         assert server.deserializer(b"x") == "x"
         assert puller.deserializer(pickle.dumps({1})) == {1}
         assert pusher.serializer(b"x") == b"x"
+    with (
+        ZmqReceiver(port=0, deserializer="json") as receiver,
+        ZmqSender(address=receiver.address, serializer="json") as sender,
+        ZmqPub(port=0, serializer="str") as publisher,
+        ZmqSub(address=publisher.address, topic="", deserializer="str") as subscriber,
+    ):
+        assert receiver.deserializer(sender.serializer([1])) == [1]
+        assert subscriber.deserializer(publisher.serializer("ö")) == "ö"
 
 
 @pytest.mark.timeout(30)

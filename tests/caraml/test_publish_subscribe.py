@@ -7,9 +7,11 @@ import pytest
 import zmq
 
 import caraml
+from caraml import process
+from caraml.codec.joined import join
 from caraml.errors import MalformedMessageError
 from caraml.zmq import topic_frame
-from caraml.zmq.topic_frame import INLINE, LAST_NUMBER, OPENING, header, headers, read_head, start
+from caraml.zmq.topic_frame import INLINE, JOINED, LAST_NUMBER, OPENING, header, headers, read_head, start
 
 
 @pytest.mark.parametrize("number", [0, 1, 254, 255, 256, 65_535, LAST_NUMBER - 1, LAST_NUMBER])
@@ -165,6 +167,23 @@ def test_kinds_that_do_not_fit_their_parts_are_rejected(frames):
             attacker.send_multipart([header(b"t", kind, 7, 0) + b"data", *rest])
             attacker.send_multipart([b"t", b"plain"])
             assert subscriber.recv(timeout=5) == b"plain"
+            assert subscriber.rejected == 1
+
+
+@pytest.mark.parametrize("parts", [4, 5000])
+def test_a_joined_message_is_of_as_many_parts_as_the_subscribers_limits_say(parts):
+    limits = caraml.Limits(parts=parts)
+    with process.context().socket(zmq.XPUB) as publisher:
+        publisher.rcvtimeo = 5000
+        publisher.bind("inproc://joined")
+        with caraml.ZmqSub(address="inproc://joined", topic="t", limits=limits) as subscriber:
+            subscriber._decode_data = lambda _, rest: 1 + len(rest)
+            assert publisher.recv() == b"\x01t"
+            for number, count in enumerate((parts, parts + 1)):
+                publisher.send(header(b"t", JOINED, 7, number) + join([b"x"] * count))
+            assert subscriber.recv(timeout=5) == parts
+            with pytest.raises(caraml.ZmqTimeoutError):
+                subscriber.recv(timeout=0.2)
             assert subscriber.rejected == 1
 
 

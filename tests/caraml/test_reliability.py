@@ -976,6 +976,18 @@ def test_r15_what_a_subscriber_fetched_before_the_fork_is_the_parents():
 
 
 @pytest.mark.timeout(30)
+def test_r15_what_is_left_of_a_batch_at_the_fork_is_the_parents():
+    with (
+        caraml.ZmqPuller(address="inproc://fork-batch") as puller,
+        caraml.ZmqPusher(address="inproc://fork-batch") as pusher,
+    ):
+        pusher.push_many([b"0", b"1", b"2"])
+        assert puller.pull() == b"0"
+        assert in_child(puller.pull) == 0
+        assert [puller.pull(), puller.pull()] == [b"1", b"2"]
+
+
+@pytest.mark.timeout(30)
 def test_r15_a_fork_while_another_thread_makes_sockets(spawn):
     program = spawn("""
         import os, caraml

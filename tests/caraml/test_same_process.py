@@ -23,6 +23,28 @@ def test_a_request_over_inproc_is_the_servers_own():
             assert mine[1] == 7
 
 
+@pytest.mark.parametrize("policy", ["drop", "latest"])
+@pytest.mark.parametrize("way", ["pub", "pub_uncopied"])
+def test_what_is_published_over_inproc_is_each_subscribers_own(way, policy):
+    address = f"inproc://same-process-{way}-{policy}"
+    keywords = {"address": address, "topic": "t", "deserializer": "msgpack"}
+    with (
+        caraml.ZmqPub(address=address, policy=policy, serializer="msgpack") as publisher,
+        caraml.ZmqSub(**keywords) as one,
+        caraml.ZmqSub(**keywords) as other,
+    ):
+        publisher.wait_subscribers(2, timeout=5)
+        mine = np.zeros(LARGE)
+        sent = getattr(publisher, way)("t", {"a": mine})
+        got, also = (subscriber.recv(timeout=5)["a"] for subscriber in (one, other))
+        mine[:] = 7
+        assert got[0] == also[0] == 0
+        got[1] = 99
+        assert mine[1] == 7
+        assert also[1] == 0
+        assert sent is None or sent.done
+
+
 @pytest.mark.parametrize("way", ["push", "push_uncopied"])
 def test_a_push_over_inproc_is_the_pullers_own(way):
     address = f"inproc://same-process-{way}"
