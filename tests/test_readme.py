@@ -30,7 +30,7 @@ def blocks(language: str) -> list[str]:
     return [textwrap.dedent(body) for _, its, body in found if its == language]
 
 
-HELLO, SETTINGS, SCRIPT = blocks("python")
+HELLO, SETTINGS, TALK, SCRIPT = blocks("python")
 SCREENS, MISTAKE = blocks("")
 
 
@@ -119,6 +119,22 @@ def test_what_a_process_may_say_can_be_planned(desk: Desk) -> None:
         ("metrics", 9090),
         ("tensorboard", 6006),
     }
+
+
+def test_what_processes_say_to_each_other(desk: Desk) -> None:
+    (desk.folder / "talk.py").write_text(TALK)
+    declared = """
+    from symphony import Experiment
+    with Experiment("talk") as experiment:
+        for name, says in (("learner", "binds"), ("agent", "connects")):
+            process = experiment.new_process(name, command="python", args=["-u", "talk.py", name])
+            getattr(process, says)("replay")
+    """
+    (desk.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))
+    desk.symphony("up", "talk", "-y")
+    said = wait_for(lambda: desk.symphony("logs", "talk", "learner").out, 30, "the learner has pulled")
+    assert "1.0" in said
+    desk.symphony("delete", "talk", "-y")
 
 
 def test_the_plain_script(desk: Desk) -> None:

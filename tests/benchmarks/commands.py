@@ -1,7 +1,7 @@
 """Rows of the commands that look into a running experiment, each beside the call that does its I/O.
 
-The other side is that call and a bare start of Python. `ssh` and `switch` have no row: one waits for a
-person, the other asks nobody.
+The other side is that call and a bare start of Python. `ssh`, and `visit` of pods, have no row: they
+last until a person ends them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ def _kubernetes() -> list[Row]:
             ("logs -t 100", ["logs", "ours.a", "p-0", "-t", "100"], "logs p-0 --tail=100"),
             ("exec true", ["exec", "ours.a", "p-0", "--", "true"], "exec p-0 -- true"),
             ("scp of 1 MiB", ["scp", "ours.a", str(file), "p-0:/tmp/there"], f"cp {file} p-0:/tmp/here"),
-            ("visit -u", ["visit", "ours.a", "s-0", "-u"], "get service s-0"),
         )
         return [
             *(_row(f"{what}, pods", ours, words, [[*here, *call.split()]]) for what, words, call in looks),
