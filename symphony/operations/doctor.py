@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from symphony import paths
-from symphony.engine import binary, passphrase, store, tmux
+from symphony.engine import binary, passphrase, plugins, store, tmux
 from symphony.errors import SymphonyError
 
 _SETUP = "symphony setup"
@@ -39,7 +39,10 @@ def examine() -> list[Finding]:
         _engine(),
         _state(),
         _secrets(),
-        *(_extra(*row) for row in _EXTRAS),
+        _extra("kubernetes"),
+        _plugin(),
+        _kubeconfig(),
+        _extra("gcp"),
         _perl(),
         _docker(),
     ]
@@ -99,19 +102,45 @@ def _secrets() -> Finding:
     return _guarded("passphrase", "", lambda: Finding("passphrase", True, "ours", str(passphrase.ensure())))
 
 
-_EXTRAS = (
-    ("kubernetes", "pulumi-kubernetes"),
-    ("gcp", "pulumi-gcp"),
-)
-
-
-def _extra(name: str, distribution: str) -> Finding:
+def _extra(name: str) -> Finding:
+    distribution = f"pulumi-{name}"
     try:
         version = importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         get = f"pip install 'symphony-launch[{name}]'"
         return Finding(f"{name} (optional)", False, get=get, needed=False)
     return Finding(f"{name} (optional)", True, version, distribution, needed=False)
+
+
+def _plugin() -> Finding:
+    """What makes resources on Kubernetes: Pulumi's own plugin, or the stand-in of this repository's tests."""
+    name = "kube plugin (optional)"
+    try:
+        version = importlib.metadata.version("pulumi-kubernetes")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, False, get="goes with kubernetes, above", needed=False)
+    place = plugins.find("kubernetes", version)
+    if place is None:
+        return Finding(name, False, get="`symphony up` gets it by itself", needed=False)
+    try:
+        kind = "a stand-in" if plugins.is_script(place) else version
+    except OSError as error:
+        return Finding(name, False, get=f"remove {place}: {error.strerror}", needed=False)
+    return Finding(name, True, kind, str(place), needed=False)
+
+
+def _kubeconfig() -> Finding:
+    """Read and not tried: a cluster that does not answer would hold up whoever only uses tmux."""
+    # Who only uses tmux has none, and does not wait for this to load in any other command.
+    from symphony.backends.kubernetes import kubeconfig
+
+    name = "kubeconfig (optional)"
+    try:
+        place, context = kubeconfig.current()
+    except SymphonyError as error:
+        get = error.line if kubeconfig.exists() else "export KUBECONFIG=FILE"
+        return Finding(name, False, get=get, needed=False)
+    return Finding(name, True, f"context {context}" if context else "", place, needed=False)
 
 
 def _perl() -> Finding:

@@ -25,6 +25,7 @@ from symphony.errors import SymphonyError, UserError
 
 # A program that fetches a token may have to ask a cloud for it.
 TOKEN_DEADLINE = 20.0
+_USUAL = Path("~/.kube/config")
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -52,13 +53,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     content = _content(kubeconfig)
     if content is None:
         return _in_cluster()
-    chosen = context or str(content.get("current-context") or "")
-    if not chosen:
-        raise UserError(
-            "the kubeconfig has no current context",
-            remedy="Set kubernetes:context, or kubectl config use-context",
-        )
-    named = _entry(content, "context", chosen)
+    chosen, named = _chosen(content, context)
     cluster = _entry(content, "cluster", str(named.get("cluster") or ""))
     user = _entry(content, "user", str(named["user"])) if named.get("user") else {}
     server = str(cluster.get("server") or "").rstrip("/")
@@ -75,6 +70,39 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     )
 
 
+def current() -> tuple[str, str]:
+    """Where kubectl would look, and the context it would use; no program is run and no server is asked.
+
+    UserError: there is no kubeconfig, or it does not name what it has to.
+    """
+    content = _content("")
+    if content is None:
+        return str(_IN_CLUSTER), ""
+    return os.pathsep.join(map(str, _places(""))), _chosen(content, "")[0]
+
+
+def exists() -> bool:
+    """Whether there is a file where kubectl would look."""
+    return any(place.exists() for place in _places(""))
+
+
+def _places(said: str) -> list[Path]:
+    listed = said or os.environ.get("KUBECONFIG", "")
+    places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
+    return places or [_USUAL.expanduser()]
+
+
+def _chosen(content: Mapping[str, Any], context: str) -> tuple[str, dict[str, Any]]:
+    """The name of a context, the current one unless told, and what it holds."""
+    name = context or str(content.get("current-context") or "")
+    if not name:
+        raise UserError(
+            "the kubeconfig has no current context",
+            remedy="Set kubernetes:context, or kubectl config use-context",
+        )
+    return name, _entry(content, "context", name)
+
+
 def located(said: str, folder: Path) -> str:
     """A kubeconfig as a stack's settings say it, the text of one or a path, with the path made absolute."""
     return said if not said or is_text(said) else str(folder / Path(said).expanduser())
@@ -89,12 +117,9 @@ def _content(said: str) -> dict[str, Any] | None:
     """The kubeconfig, of several files the first that says something; None in a cluster without one."""
     if is_text(said):
         return _parsed(said, Path("kubernetes:kubeconfig"))
-    listed = said or os.environ.get("KUBECONFIG", "")
-    places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
-    if not places:
-        places = [Path("~/.kube/config").expanduser()]
-        if not places[0].exists() and (_IN_CLUSTER / "token").exists():
-            return None
+    places = _places(said)
+    if places == [_USUAL.expanduser()] and not places[0].exists() and (_IN_CLUSTER / "token").exists():
+        return None
     found = [
         _resolved(_parsed(_read(place), place), place.parent) for place in places if place.exists() or said
     ]

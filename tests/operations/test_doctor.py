@@ -1,0 +1,74 @@
+"""What doctor finds of Kubernetes: the plugin that makes resources, and the kubeconfig, only read."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from symphony.operations.doctor import Finding, examine, is_ready
+from toolchain.plugin_kubernetes import install, real
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has nothing of Kubernetes."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+
+
+def found(name: str) -> Finding:
+    return next(each for each in examine() if each.name == f"{name} (optional)")
+
+
+def test_who_only_uses_tmux_lacks_nothing() -> None:
+    plugin, config = found("kube plugin"), found("kubeconfig")
+    assert (plugin.there, plugin.get) == (False, "`symphony up` gets it by itself")
+    assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
+    assert is_ready([plugin, config])
+
+
+def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
+    place = install.install()
+    assert found("kube plugin") == Finding(
+        "kube plugin (optional)", True, "a stand-in", str(place), needed=False
+    )
+    place.unlink()
+    place.write_bytes(b"\x7fELF")
+    assert found("kube plugin").version == metadata.version("pulumi-kubernetes")
+
+
+def test_a_plugin_of_another_version_is_not_the_one() -> None:
+    other = real.plugins_folder() / "resource-kubernetes-v1.0.0" / real.PROGRAM
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"\x7fELF")
+    assert not found("kube plugin").there
+
+
+def test_a_plugin_that_cannot_be_read_is_told() -> None:
+    place = install.install()
+    place.unlink()
+    place.mkdir()
+    assert found("kube plugin").get.startswith(f"remove {place}")
+
+
+def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.255.255.1:6443"}}],
+        "contexts": [{"name": "mine", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": {"command": "touch", "args": [str(made)]}}}],
+        "current-context": "mine",
+    }
+    (tmp_path / "config").write_text(json.dumps(content))
+    told = found("kubeconfig")
+    assert (told.there, told.version, told.place) == (True, "context mine", str(tmp_path / "config"))
+    assert not made.exists()
+
+    (tmp_path / "config").write_text(json.dumps({**content, "current-context": "other"}))
+    assert found("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
+    (tmp_path / "config").write_text("]")
+    assert "the kubeconfig is no YAML" in found("kubeconfig").get
