@@ -58,8 +58,7 @@ def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) 
     edited = PAIR.replace(
         'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
     )
-    assert "2 restart" in desk_plan(desk, jobs, edited)
-    up(desk, jobs, edited, code=0)
+    assert "2 restart" in up(desk, jobs, edited, code=0)
     after = pods(live, jobs)
     assert [name for name in before if before[name] != after[name]] == ["pool"]
 
@@ -70,11 +69,6 @@ def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) 
     assert found["created"]["what"].startswith("pod pool-")
     desk.symphony("delete", jobs, "-y", timeout=120)
     assert live("pods", jobs) == live("jobs", jobs) == []
-
-
-def desk_plan(desk: Desk, stack: str, program: str) -> str:
-    desk.write(program)
-    return desk.symphony("plan", stack).out
 
 
 def test_f63_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
