@@ -195,7 +195,8 @@ def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Containe
 
 def _because(message: str) -> str:
     """The last cause in a chain such as `failed to pull: failed to resolve: not found`."""
-    cause = message.rstrip('" .').rpartition(": ")[2]
+    # containerd ends with the kind of an error of which it knows none.
+    cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
     return f": {cause}" if cause and cause != message else ""
 
 

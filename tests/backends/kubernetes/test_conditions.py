@@ -48,6 +48,13 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
     return {"waiting": {"reason": reason, "message": message}}
 
 
+# F82: the disk of a machine is full while an image is pulled, and while a process writes.
+FULL = (
+    'failed to pull and unpack image "rl:9": failed to extract layer sha256:5f70bf18a086: write'
+    " /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/412/fs/usr/lib/libtorch.so:"
+    " no space left on device: unknown"
+)
+LOW = "The node was low on resource: ephemeral-storage. Container a was using 9Gi, request is 0."
 RUNS = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
 UNSCHEDULED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_NODE}]
 SILENT = [{"type": "Ready", "status": "False"}]
@@ -76,6 +83,9 @@ CASES = [
     (pod(ended(139)), "failed", "exit 139 (SIGSEGV)"),
     (pod(ended(137, "OOMKilled")), "failed", "out of memory, exit 137 (SIGKILL)"),
     (pod(None, conditions=UNSCHEDULED), "waiting", f"Unschedulable: {NO_NODE}"),
+    (pod(waits("ErrImagePull", FULL)), "waiting", "ErrImagePull: rl:9: no space left on device"),
+    (pod(waits("ImagePullBackOff", f"Back-off: {FULL}")), "waiting", "ImagePullBackOff: rl:9: no space left on device"),
+    (pod(None, phase="Failed", reason="Evicted", message=LOW), "lost", f"Evicted: {LOW}"),
     (pod(waits("ErrImagePull", "failed to pull: rl:9: not found")), "waiting", "ErrImagePull: rl:9: not found"),
     (pod(waits("CrashLoopBackOff"), ended(2, message="no gpu")), "waiting", "CrashLoopBackOff: exit 2: no gpu"),
     (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "waiting", 'CreateContainerConfigError: secret "x" not found'),
