@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +49,7 @@ def recover(project: str, stack: str) -> list[str]:
     if not store.is_files():
         return []
     notes: list[str] = []
+    _sweep_drafts(_folder(project, stack))
     for lock in read(project, stack):
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
@@ -68,13 +70,24 @@ def held(stack: str, lock: Lock) -> SymphonyError:
 
 def read(project: str, stack: str) -> list[Lock]:
     """The locks of a stack."""
-    folder = store.root() / "locks" / "organization" / project / stack
     try:
-        files = sorted(folder.glob("*.json"))
+        files = sorted(_folder(project, stack).glob("*.json"))
     except OSError:
         return []
     name = store.StackName(project, stack)
     return [lock for file in files if (lock := _read(file, name)) is not None]
+
+
+def _folder(project: str, stack: str) -> Path:
+    return store.root() / "locks" / "organization" / project / stack
+
+
+def _sweep_drafts(folder: Path) -> None:
+    """Locks that a full disk or a kill kept from getting their name: the engine takes them for locks too."""
+    with suppress(OSError):
+        for draft in folder.glob("*.tmp"):
+            if time.time() - draft.stat().st_mtime > _SLACK:
+                draft.unlink()
 
 
 def at_work() -> set[store.StackName]:

@@ -27,7 +27,7 @@ def own_store() -> str:
 def ensure() -> Path:
     """The passphrase file, made at the first call; two callers at once end up with the same one."""
     path = paths.home() / "passphrase"
-    if path.exists():
+    if path.exists() and path.stat().st_size:
         return path
     try:
         paths.private_folder(path.parent)
@@ -37,6 +37,7 @@ def ensure() -> Path:
             file.write(secrets.token_urlsafe(32))
             file.flush()
             os.fsync(file.fileno())
+        _forget_empty(path)
         try:
             # A link, not a rename: whoever comes second keeps the first one's passphrase.
             path.hardlink_to(fresh)
@@ -51,3 +52,9 @@ def ensure() -> Path:
             remedy="Make its folder writable or set PULUMI_CONFIG_PASSPHRASE",
         ) from error
     return path
+
+
+def _forget_empty(path: Path) -> None:
+    """What a power loss left; the secrets that it opened are lost with it."""
+    if path.exists() and not path.stat().st_size:
+        path.unlink()

@@ -150,7 +150,7 @@ class Run:
         yield from self._notes
         self._notes = []
         yield from self._events()
-        if self._is_shut_out() and (settings := salt.without(self._settings, self._salt())) is not None:
+        if self._is_shut_out() and (settings := salt.without(self._settings)) is not None:
             yield from self._again_with(settings)
 
     def _events(self) -> Iterator[Event]:
@@ -174,14 +174,8 @@ class Run:
         """Whether the engine did not begin because the passphrase is not the one of the settings."""
         return self.outcome.result == "failed" and salt.is_refused(self.outcome.stderr)
 
-    def _salt(self) -> str:
-        try:
-            return store.read(self._name).salt
-        except KeyError:
-            return ""
-
     def _again_with(self, settings: str) -> Iterator[Event]:
-        """Once more, with a copy of the settings; the user's are not touched before that has proved right."""
+        """Once more, with a copy of the settings: the engine refuses it too where its state has secrets."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / self._settings.name
             copy.write_text(settings, encoding="utf-8")

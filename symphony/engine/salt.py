@@ -15,16 +15,11 @@ def is_refused(said: str) -> bool:
     return "incorrect passphrase" in said
 
 
-def without(file: Path, own: str = "") -> str | None:
-    """The settings without a foreign salt; None when they have none, or a secret of theirs needs it.
-
-    own: the salt with which the state is encrypted.
-    """
+def without(file: Path) -> str | None:
+    """The settings without the salt; None when they have none, or a secret of theirs needs it."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
-    foreign = [line for line in lines if line.startswith(_LINE) and not (own and own in line)]
-    if not foreign or any("secure:" in line for line in lines):
-        return None
-    return "".join(line for line in lines if line not in foreign)
+    kept = [line for line in lines if not line.startswith(_LINE)]
+    return None if len(kept) == len(lines) or any("secure:" in line for line in lines) else "".join(kept)
 
 
 def replaced(file: Path) -> str:

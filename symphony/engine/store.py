@@ -80,7 +80,6 @@ class StackState:
     resources: tuple[Resource, ...]
     pending: tuple[PendingOperation, ...]
     modified: float
-    salt: str = ""
 
     def outputs(self) -> Mapping[str, Any]:
         """The outputs of the stack itself."""
@@ -111,6 +110,7 @@ def prepare() -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unwritable(folder, "Permission denied")
     _mend(root() / "meta.yaml")
+    _mend_version(root() / "meta.yaml")
 
 
 def mend(name: StackName) -> None:
@@ -129,6 +129,13 @@ def _mend(file: Path) -> None:
             note.unlink()
     except OSError:
         pass
+
+
+def _mend_version(file: Path) -> None:
+    """The engine writes it once, and without its line refuses the store; a power loss can leave it empty."""
+    with suppress(OSError):
+        if not file.read_bytes().strip(b"\0\n"):
+            file.write_bytes(b"version: 1\n")
 
 
 def names() -> list[StackName]:
@@ -190,7 +197,6 @@ def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) ->
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
         pending=tuple(PendingOperation(str(p["type"]), str(p["resource"]["urn"])) for p in pending),
         modified=modified,
-        salt=_salt(raw.get("secrets_providers")),
     )
 
 
@@ -199,18 +205,10 @@ def damaged(name: StackName, file: Path) -> SymphonyError:
     backup = file.with_name(file.name + ".bak")
     remedy = (
         f"Look at it; the engine's last copy is {backup}"
-        if backup.exists()
+        if backup.exists() and backup.stat().st_size
         else "There is no copy beside it: move it away, and `symphony ls` shows what still runs"
     )
     return SymphonyError(f"the state of {name.stack} is damaged", where=str(file), remedy=remedy)
-
-
-def _salt(raw: Any) -> str:
-    """With which the secrets of the state are encrypted; empty where no passphrase does that."""
-    try:
-        return str(raw["state"]["salt"])
-    except (KeyError, TypeError):
-        return ""
 
 
 def _resource(raw: dict[str, Any]) -> Resource:

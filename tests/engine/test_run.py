@@ -193,9 +193,10 @@ def test_damaged_state_is_refused_and_left_alone(run: Runner, spoil: object, sai
 
 
 def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("up")
+    secret = "Thing('safe', value=pulumi.Output.secret('hush'))"
+    run("up", program=secret)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
-    error = errors.explain(run("up").outcome)
+    error = errors.explain(run("up", program=secret).outcome)
     assert str(error).startswith("this passphrase does not open the secrets of dev.")
     assert error.exit_code == 2
 
