@@ -38,6 +38,7 @@ class Recorded:
     processes: path -> the recorded inputs and outputs of the process.
     host:      the machine it was started on, where that matters.
     reach:     how its world is reached, where there is more than one.
+    things:    where what it has beside processes is -> what tells that from one made anew.
     """
 
     owner: str
@@ -45,6 +46,7 @@ class Recorded:
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
     reach: Mapping[str, str] = field(default_factory=dict[str, str])
+    things: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,10 @@ class Observer(Protocol):
         ...
 
     def require_answer(self, recorded: Recorded) -> None:
-        """Before a deletion. SymphonyError: the world does not answer, so the engine would wait in vain."""
+        """Before a deletion. SymphonyError: the world does not answer, so the engine would wait in vain.
+
+        UserError: the engine would delete by its name what another made.
+        """
         ...
 
     def stuck(self, recorded: Recorded) -> str:

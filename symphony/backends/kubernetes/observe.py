@@ -31,12 +31,18 @@ from symphony.backends.kubernetes import (
 )
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
-from symphony.backends.kubernetes.shapes import Values, listing, text
+from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.backends.kubernetes.whereabouts import client_for
 from symphony.errors import SymphonyError
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
+# What an experiment has beside pods, by how the server calls it.
+_THINGS = {
+    SERVICE_TYPE: "services",
+    "kubernetes:core/v1:ConfigMap": "configmaps",
+    "kubernetes:core/v1:Secret": "secrets",
+}
 _BETWEEN = "its Job makes another pod"
 PROVIDER_TYPE = "pulumi:providers:kubernetes"
 
@@ -46,8 +52,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     found: dict[str, dict[str, Any]] = {}
     reach: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
+    things: dict[str, str] = {}
     namespace = ""
     for resource in resources:
+        if resource.type in _THINGS and _is_ours(resource):
+            things.update(_thing(resource))
         if resource.type == PROVIDER_TYPE:
             reach |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
@@ -62,7 +71,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             found.update(_processes(resource))
     for facts in found.values():
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    return Recorded(owner, namespace, found, reach=reach) if namespace else None
+    return Recorded(owner, namespace, found, reach=reach, things=things) if namespace else None
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
@@ -166,8 +175,10 @@ def hasten(recorded: Recorded) -> None:
 
 
 def require_answer(recorded: Recorded) -> None:
-    """SymphonyError: the API server does not answer."""
-    client_for(recorded).get("/version")
+    """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
+    client = client_for(recorded)
+    client.get("/version")
+    whereabouts.refuse_their_things(client, recorded)
 
 
 def stuck(recorded: Recorded) -> str:
@@ -298,6 +309,13 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
         "uid": text(resource.outputs, "metadata", "uid"),
     }
     return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in found.items()}
+
+
+def _thing(resource: Resource) -> dict[str, str]:
+    """Where it is, and its uid."""
+    metadata, uid = mapping(resource.inputs, "metadata"), text(resource.outputs, "metadata", "uid")
+    place = path_of(_THINGS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
+    return {place: uid} if uid else {}
 
 
 def _is_ours(resource: Resource) -> bool:

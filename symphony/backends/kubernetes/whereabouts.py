@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
 
 from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import cluster, labels
@@ -30,7 +31,7 @@ def client_for(recorded: Recorded) -> Client:
         raise UserError(error.what, where=error.where, remedy=_OWN if hidden else error.remedy) from error
     pinned = recorded.reach.get("clusterIdentifier")
     if pinned and cluster.identifier(client) != pinned:
-        stack = recorded.owner.partition("#")[0].rpartition("/")[2]
+        stack = _stack(recorded)
         again = _OWN if hidden else "Let the context mean that cluster again"
         raise UserError(
             f"{stack} runs in another cluster than the one that context {context or '(current)'}"
@@ -84,6 +85,29 @@ def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) ->
         )
 
 
+def refuse_their_things(client: Client, recorded: Recorded) -> None:
+    """UserError: a Service or a file of ours went from a shared namespace, and another made one like it."""
+    if NAMESPACE in recorded.reach:
+        # It goes as a whole.
+        return
+    for place, found in _living(client, recorded.things):
+        if _is_anothers(found, recorded.things[place], recorded.owner):
+            kind, name = place.split("/")[-2:]
+            raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", _stack(recorded))
+
+
+def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
+    """What there is at some places; Services may be many and are listed, of files nobody sees another's."""
+    for folder in {place.rpartition("/")[0] for place in places if "/services/" in place}:
+        with contextlib.suppress(Forbidden):
+            there = {f"{folder}/{text(each, 'metadata', 'name')}": each for each in client.items(folder)}
+            yield from ((place, there[place]) for place in places if place in there)
+    for place in places:
+        with contextlib.suppress(Forbidden):
+            if "/services/" not in place and (found := client.find(place)) is not None:
+                yield place, found
+
+
 def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
     """UserError: the engine would delete by its name what another made."""
     try:
@@ -91,10 +115,14 @@ def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
     except Forbidden:
         return
     if what:
-        raise UserError(
-            f"{what} is not the one that {name} made: somebody else made it when that was gone",
-            remedy=f"{_forget(name)} and leaves theirs alone",
-        )
+        raise _not_ours(what, name)
+
+
+def _not_ours(what: str, name: str) -> UserError:
+    return UserError(
+        f"{what} is not the one that {name} made: somebody else made it when that was gone",
+        remedy=f"{_forget(name)} and leaves theirs alone",
+    )
 
 
 def _anothers(client: Client, recorded: Recorded) -> str:
@@ -115,6 +143,10 @@ def _anothers(client: Client, recorded: Recorded) -> str:
 def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
     """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it anew."""
     return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
+
+
+def _stack(recorded: Recorded) -> str:
+    return recorded.owner.partition("#")[0].rpartition("/")[2]
 
 
 def _forget(stack: str) -> str:

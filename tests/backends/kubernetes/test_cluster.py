@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from symphony.backends.interface import Recorded
-from symphony.backends.kubernetes import cluster, observe, whereabouts
+from symphony.backends.kubernetes import cluster, labels, observe, whereabouts
 from symphony.backends.kubernetes.client import Refused
+from symphony.engine.events import ResourceState
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, namespace, serving, thing
 
@@ -130,6 +132,44 @@ def test_s29_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
         observe.refuse_elsewhere(recorded(api), "rl")
     with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
         observe.refuse_elsewhere(recorded(api), "rl")
+
+
+THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets": "symphony-secrets"}
+
+
+@pytest.mark.parametrize("kind", THINGS)
+def test_s29_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) -> None:
+    places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
+    ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
+    place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
+    theirs = {**ours, place: thing("x", THINGS[kind], "theirs")}
+    again = {**ours, place: thing("x", THINGS[kind], "made anew by a killed up", OWNER)}
+    version = {"/version": {}}
+    with serving(Cluster({**version, **theirs})) as api:
+        state = replace(recorded(api), things=places)
+        with pytest.raises(UserError, match=words) as error:
+            observe.require_answer(state)
+        assert "`pulumi stack rm rl --force`" in error.value.remedy
+        # A namespace of its own goes as a whole, and was looked at before.
+        observe.require_answer(replace(state, reach={**state.reach, whereabouts.NAMESPACE: "ours"}))
+    for there in (ours, again, {}):
+        with serving(Cluster({**version, **there})) as api:
+            observe.require_answer(replace(recorded(api), things=places))
+
+
+def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
+    metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
+    inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
+    pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
+    found = observe.recorded(
+        OWNER,
+        [
+            ResourceState("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs),
+            ResourceState("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod),
+        ],
+    )
+    assert found is not None
+    assert found.things == {f"{SPACE}/services/greetings": "7"}
 
 
 def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:

@@ -260,8 +260,9 @@ def test_f73_a_user_without_the_right_is_told_which(desk: Desk, stack: str, clus
 
 
 def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
-    desk: Desk, stack: str, cluster: Cluster, live: Live
+    desk: Desk, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
+    """What others make there under a name of ours is left alone."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     desk.config(
@@ -273,7 +274,14 @@ def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
     up(desk, stack, PAIR)
     try:
         becomes(desk, stack, "pool/w0", "running")
+        kubectl("-n", "ordinary", "delete", "service", "alpha")
+        kubectl("-n", "ordinary", "create", "service", "clusterip", "alpha", "--tcp=1")
+        refused = desk.symphony("delete", stack, "-y", code=2).err
+        assert "the service alpha in namespace ordinary is not the one" in refused
+        assert len(refused.splitlines()) == 1
+        assert len(live("pods", "ordinary")) == 2
     finally:
+        kubectl("-n", "ordinary", "delete", "service", "alpha", "--ignore-not-found")
         desk.symphony("delete", stack, "-y", timeout=120)
     assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
     assert live("pods", "ordinary") == []
