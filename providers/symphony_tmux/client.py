@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -207,11 +209,22 @@ def _failure(server: str, said: bytes) -> TmuxError:
     text = " ".join(said.decode(errors="replace").split())
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
+    remedy = "The same command again goes on from here"
+    if "protocol version mismatch" in clean:
+        remedy = f"tmux was updated under its server: {_end_of(server)}, then `symphony up` starts it again"
     return kind(
-        f"tmux refused: {clean or 'no reason given'}",
-        where=str(paths.tmux_socket(server)),
-        remedy="The same command again goes on from here",
+        f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)), remedy=remedy
     )
+
+
+def _end_of(server: str) -> str:
+    """How to end a server that this tmux cannot talk to: the kernel knows who listens on its socket."""
+    with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(DEADLINE)
+        connection.connect(str(paths.tmux_socket(server)))
+        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return f"end that with `kill {int.from_bytes(told[:4], sys.byteorder)}`"
+    return "end that"
 
 
 def _row(parts: list[str]) -> dict[str, str]:

@@ -76,11 +76,20 @@ def environment(
     marker: str,
 ) -> dict[bytes, bytes]:
     """Inherited, under the service variables, under the declared ones; the marker is nobody's to set."""
+    return passed_on(caller, inherit) | told(services, declared, marker)
+
+
+def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
+    """The lower layer: what comes from the caller."""
     found = inherited(caller.environ, (*INHERITED, *inherit))
     _activate(found, caller.virtual_env)
-    for layer in (services, declared, {MARKER: marker}):
-        found.update({_bytes(name): _bytes(value) for name, value in layer.items()})
     return found
+
+
+def told(services: Mapping[str, str], declared: Mapping[str, str], marker: str) -> dict[bytes, bytes]:
+    """The upper layer: what the process itself is told."""
+    layers = {**services, **declared, MARKER: marker}
+    return {_bytes(name): _bytes(value) for name, value in layers.items()}
 
 
 def search_path(caller: Caller) -> str:

@@ -11,7 +11,7 @@ from symphony.errors import UserError
 from symphony_tmux import names
 from symphony_tmux.environment import RESERVED
 
-SESSION_INPUTS = ("name", "owner", "server", "processes", "grace")
+SESSION_INPUTS = ("name", "owner", "server", "processes", "services", "grace")
 WINDOW_INPUTS = (
     "session",
     "server",
@@ -50,6 +50,7 @@ class SessionInputs:
     owner: str
     server: str
     processes: tuple[str, ...]
+    services: dict[str, str]
     grace: float
 
 
@@ -76,9 +77,13 @@ class WindowInputs:
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     """Raises the first fault: names become parts of commands and paths, so nothing is done with bad ones."""
     _refuse(session_problems(props), str(props.get("name", "")))
-    processes = tuple(props.get("processes") or ())
     return SessionInputs(
-        props["name"], props["owner"], _server(props), processes, float(props.get("grace", 5))
+        name=props["name"],
+        owner=props["owner"],
+        server=_server(props),
+        processes=_list(props, "processes"),
+        services=_mapping(props, "services"),
+        grace=float(props.get("grace", 5)),
     )
 
 
@@ -105,13 +110,14 @@ def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
 
 def session_problems(props: Mapping[str, Any]) -> list[Problem]:
     found = [*_shapes(props), *_words(props, "name", names.is_name), *_common(props)]
-    if not found:
-        found += [
-            Problem("processes", f"{path!r} is no process: {NO_NAME}")
-            for path in props.get("processes") or ()
-            if not names.is_path(path)
-        ]
-    return found
+    if found:
+        return found
+    found += [
+        Problem("processes", f"{path!r} is no process: {NO_NAME}")
+        for path in props.get("processes") or ()
+        if not names.is_path(path)
+    ]
+    return [*found, *_texts(props), *_variables(props)]
 
 
 def window_problems(props: Mapping[str, Any]) -> list[Problem]:

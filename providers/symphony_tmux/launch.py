@@ -7,10 +7,11 @@ import re
 import resource
 import shutil
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from symphony_tmux.environment import Caller, environment
+from symphony_tmux.environment import Caller, passed_on, told
 from symphony_tmux.inputs import WindowInputs
 
 # What the tmux server and tmux itself put into a pane.
@@ -20,18 +21,28 @@ PANE_VARIABLES = (
 )
 
 
-def content(inputs: WindowInputs, marker: str, caller: Caller) -> bytes:
-    """A shell file that sets exactly the environment, goes to the folder and becomes the process."""
-    variables = environment(caller, inputs.inherit, inputs.services, inputs.env, marker)
+def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path | None = None) -> bytes:
+    """A shell file that sets exactly the environment, goes to the folder and becomes the process.
+
+    services: the file with the variables of all services, if any; they win over what is inherited only.
+    """
     lines = [b"# Written by symphony for every start of this process.", *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
-    lines += [b"export " + name + b"=" + quote(value) for name, value in sorted(variables.items())]
+    lines += _exports(passed_on(caller, inputs.inherit))
+    if services is not None:
+        lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
+    lines += _exports(told(inputs.services, inputs.env, marker))
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     lines += [_bytes(line) for line in inputs.preamble]
     lines += [_bytes(line) for line in inputs.script]
     if inputs.argv:
         lines += [b"exec " + b" ".join(quote(_bytes(word)) for word in inputs.argv)]
     return b"\n".join(lines) + b"\n"
+
+
+def export(name: bytes, value: bytes) -> bytes:
+    """The line that puts a variable into the environment."""
+    return b"export " + name + b"=" + quote(value)
 
 
 def quote(text: bytes) -> bytes:
@@ -54,6 +65,10 @@ def caller() -> Caller:
 def bash() -> str:
     """The shell that runs lines of the user."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin") or "/bin/sh"
+
+
+def _exports(variables: Mapping[bytes, bytes]) -> list[bytes]:
+    return [export(name, value) for name, value in sorted(variables.items())]
 
 
 def _limits() -> list[bytes]:

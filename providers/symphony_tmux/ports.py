@@ -69,6 +69,13 @@ def leased() -> dict[str, dict[str, int]]:
     return {owner: held["ports"] for owner, held in _read().items()}
 
 
+def strangers(owner: str, wanted: set[int]) -> dict[int, str]:
+    """Who listens on these ports without being of this owner."""
+    found = _Listeners(owner, range(0))
+    found.look_at(wanted)
+    return found.strangers
+
+
 class _Choice:
     """One call of `lease`: the table as it was and what is known about the listeners."""
 

@@ -23,7 +23,10 @@ WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).d
 
 
 class Session(pulumi.CustomResource):
-    """One experiment: a tmux session, files, port leases; deleting it takes down every process in it."""
+    """One experiment: a tmux session, files, port leases; deleting it takes down every process in it.
+
+    services: the variables that all its processes see.
+    """
 
     def __init__(
         self,
@@ -32,16 +35,27 @@ class Session(pulumi.CustomResource):
         name: pulumi.Input[str],
         owner: pulumi.Input[str],
         processes: pulumi.Input[Sequence[pulumi.Input[str]]],
+        services: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {"name": name, "owner": owner, "server": server, "processes": processes, "grace": grace}
+        inputs: dict[str, Any] = {
+            "name": name,
+            "owner": owner,
+            "server": server,
+            "processes": processes,
+            "services": services or None,
+            "grace": grace,
+        }
         super().__init__(SESSION_TYPE, resource_name, _props(inputs, SESSION_PROVIDER), opts)
 
 
 class Window(pulumi.CustomResource):
-    """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two."""
+    """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two.
+
+    services: the variables of those it uses; a change of them starts it again.
+    """
 
     def __init__(
         self,

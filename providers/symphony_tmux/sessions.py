@@ -10,6 +10,7 @@ from typing import Any
 
 from symphony import paths
 from symphony_tmux import (
+    addresses,
     files,
     inputs,
     machine,
@@ -42,8 +43,12 @@ class Difference:
 
 
 def reason(old_inputs: Props, world: World) -> str:
-    """Why the session that state believes there must be made again, told before the outputs are known."""
-    return observe.session_reason(old_inputs, world.listing(old_inputs.get("server") or paths.DEFAULT_SERVER))
+    """Why what state believes there must be made again, told before the outputs are known."""
+    on = old_inputs.get("server") or paths.DEFAULT_SERVER
+    if said := observe.session_reason(old_inputs, world.listing(on)):
+        return said
+    gone = old_inputs.get("services") and not addresses.place(on, old_inputs["name"]).exists()
+    return "the file of its services is gone" if gone else ""
 
 
 def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
@@ -60,13 +65,18 @@ def create(props: Props, world: World) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, world: World) -> Difference:
-    """A session that is gone is made again in place; a process more or less does not change it."""
+    """A session that is gone is made again in place; a process more or less does not change it.
+
+    A change of its services starts nothing again: a window whose process uses one of them changes itself.
+    """
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     if replaced := tuple(name for name in REPLACED if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed: list[str] = []
     if olds.get("grace") != news.get("grace"):
         changed.append("grace")
+    if not _tells(olds, news.get("services") or {}):
+        changed.append("services")
     if observe.session_reason(olds, world.listing(olds["server"])):
         changed.append("session_id")
     if news.get("strays"):
@@ -120,12 +130,20 @@ def delete(props: Props, world: World) -> None:
     world.forget(on)
 
 
+def _tells(olds: Props, services: Mapping[str, str]) -> bool:
+    """Whether the state and the file, where one is needed, name just these."""
+    if services != (olds.get("services") or {}):
+        return False
+    return not services or addresses.are(olds["server"], olds["name"], services)
+
+
 def _made(
     wanted: SessionInputs, created: float, world: World, known: set[str] | None = None
 ) -> dict[str, Any]:
     session = server.ensure_session(wanted.server, wanted.name, wanted.owner, world)
     for path in sorted(world.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
         windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, world)
+    addresses.write(wanted.server, wanted.name, wanted.services)
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},
         "processes": list(wanted.processes),

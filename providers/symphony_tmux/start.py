@@ -14,7 +14,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import UserError
-from symphony_tmux import changes, client, files, launch, machine, names, record, server
+from symphony_tmux import addresses, changes, client, files, launch, machine, names, record, server
 from symphony_tmux.client import Pane
 from symphony_tmux.inputs import WindowInputs
 from symphony_tmux.world import World
@@ -70,7 +70,9 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
     folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
-    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller()))
+    services = addresses.place(inputs.server, inputs.session)
+    known = services if services.exists() else None
+    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), known))
     files.touch(folder / "log")
     let_go(folder)
     os.mkfifo(folder / "pipe", 0o600)

@@ -19,7 +19,7 @@ from symphony.backends.tmux.copies import copy
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import tmux_socket
 from symphony.plan.names import shown
-from symphony_tmux import client, launch, names, observe
+from symphony_tmux import addresses, client, launch, names, observe
 from symphony_tmux.environment import environment
 
 # The preamble is the user's own shell text; the command comes as words, and its output stays its own.
@@ -81,8 +81,9 @@ def start_folder(path: str, facts: Mapping[str, Any]) -> Path:
 def variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     """The environment of a process, with its mark: what is started here goes when the process goes."""
     marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
-    inherit, services, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
-    found = environment(launch.caller(), inherit or (), services or {}, declared or {}, marker)
+    inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
+    services = addresses.read(str(facts["server"]), str(facts["session"])) | dict(own or {})
+    found = environment(launch.caller(), inherit or (), services, declared or {}, marker)
     return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
 
 

@@ -12,7 +12,7 @@ from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux import logs as files
-from symphony_tmux import observe
+from symphony_tmux import observe, ports
 from symphony_tmux.client import Listing, Pane
 from symphony_tmux.observe import Condition
 
@@ -77,7 +77,19 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     elif pane.exit_code in _CODES:
         how += f": {_CODES[pane.exit_code]}"
     how += logs.after_restarts(facts)
+    if taken := _taken(facts):
+        how += f"; {taken}"
+        remedy = f"End that, or choose another port; {remedy}"
     return Link("exit", how, when, True, _last(facts), remedy)
+
+
+def _taken(facts: Mapping[str, Any]) -> str:
+    """Who came first to a port that the process was to listen on: it was free when the plan was made."""
+    variables: Mapping[str, str] = facts.get("services") or {}
+    bound = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
+    wanted = {int(port) for name in bound if (port := variables.get(f"{name}_PORT", "")).isdigit()}
+    found = ports.strangers(str(facts["owner"]), wanted) if wanted else {}
+    return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(found.items()))
 
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:

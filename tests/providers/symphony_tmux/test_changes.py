@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.changes import changes, digest, replaces
+from symphony_tmux.changes import changes, digest, replaces, with_own_services
 
 BASE: dict[str, Any] = {
     "session": "rl",
@@ -45,7 +45,10 @@ BASE: dict[str, Any] = {
         ({"services": BASE["services"] | {"SYMPH_REPLAY_SERVER_PORT": "1"}}, []),
         ({"services": BASE["services"] | {"SYMPH_PS_PORT": "1"}}, ["services"]),
         ({"services": BASE["services"] | {"SYMPH_PS_X_PORT": "1"}}, []),
-        ({"uses": ["ps", "replay-server"]}, []),
+        ({"services": {"SYMPH_PS_PORT": "20000"}}, []),
+        ({"uses": ["ps", "replay-server"]}, ["services"]),
+        ({"uses": []}, ["services"]),
+        ({"uses": [], "services": {}}, ["services"]),
         ({"uses": ["replay-server"], "services": {"SYMPH_PS_PORT": "20000"}}, ["services"]),
         ({"repair": "it exited with code 1"}, []),
     ],
@@ -60,6 +63,12 @@ def test_outputs_compare_as_inputs() -> None:
 
 def test_replaced_are_named() -> None:
     assert replaces(BASE, {**BASE, "session": "x", "argv": ["y"]}) == ["session"]
+
+
+def test_the_services_that_an_older_version_left_are_not_shown_as_gone() -> None:
+    told = BASE["services"] | {"SYMPH_PS_BIND": "127.0.0.1"}
+    shown = with_own_services({**BASE, "services": told})
+    assert shown == {**BASE, "services": {"SYMPH_PS_PORT": "20000", "SYMPH_PS_BIND": "127.0.0.1"}}
 
 
 def test_digest_follows_changes() -> None:

@@ -221,8 +221,8 @@ def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
 
 def test_silent_changes_do_not_restart(rig: Any) -> None:
     rig.session("a")
-    outputs = rig.start("a", "sleep", "100", uses=[], services={"SYMPH_PS_PORT": "1"})
-    news = rig.inputs("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_PORT": "1"}, grace=0.5)
+    outputs = rig.start("a", "sleep", "100", uses=["x", "ps"], services={"SYMPH_PS_PORT": "1"})
+    news = rig.inputs("a", "sleep", "100", uses=["ps", "x"], services={"SYMPH_PS_PORT": "1"}, grace=0.5)
     assert windows.diff(outputs, news, World()).changed == ("grace", "uses")
     after = windows.update(outputs, news, World())
     assert (after["pid"], after["attempt"], after["grace"]) == (outputs["pid"], 1, 0.5)

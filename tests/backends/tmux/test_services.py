@@ -1,0 +1,89 @@
+"""Services through the real command: who learns of them, who starts again because of them, what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.desk import Desk, desk_in
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as made:
+        yield made
+
+
+def program(*lines: str) -> str:
+    """Processes p0, p1, ... with what each says of its services."""
+    made = (
+        f'    e.new_process("p{number}", command=["sleep", "3600"]){line}'
+        for number, line in enumerate(lines)
+    )
+    return "\n".join(["with Experiment() as e:", *made])
+
+
+def windows(desk: Desk) -> dict[str, dict[str, Any]]:
+    """The inputs of each process in the state."""
+    (file,) = (desk.home / "state" / ".pulumi" / "stacks").glob("*/rl.json")
+    resources = json.loads(file.read_text())["checkpoint"]["latest"]["resources"]
+    return {
+        each["inputs"]["path"]: each["inputs"] for each in resources if each["type"].endswith("tmux:Window")
+    }
+
+
+def environment(desk: Desk, path: str) -> list[str]:
+    """What a process itself has, as opposed to who supervises it."""
+    for pid in desk.trees()[path]:
+        if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"):
+            return Path(f"/proc/{pid}/environ").read_text().split("\0")
+    raise AssertionError(path)
+
+
+def test_every_process_sees_all_and_the_state_holds_them_once(desk: Desk) -> None:
+    desk.write(program('.binds("a")', '.binds("b")', '.connects("a")', ""))
+    desk.symphony("up", "rl", "-y")
+    services = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+    wanted = {f"SYMPH_{each['name'].upper()}_ADDR={each['host']}:{each['port']}" for each in services}
+    for path in desk.trees():
+        shown = desk.symphony("exec", "rl", path.removeprefix("rl/"), "--", "env").out.splitlines()
+        for variables in (environment(desk, path), shown):
+            assert {each for each in variables if "_ADDR=" in each} == wanted
+    held = {path: sorted(inputs.get("services", {})) for path, inputs in windows(desk).items()}
+    used = ["SYMPH_A_ADDR", "SYMPH_A_HOST", "SYMPH_A_PORT"]
+    assert held["p2"] == used
+    assert held["p3"] == []
+    assert all(len(names) <= 4 for names in held.values())
+
+
+def test_a_service_that_moves_to_another_process_starts_both_again(desk: Desk) -> None:
+    """At the same address: only the one that binds it is told where, and the other one must let go of it."""
+    desk.write(program('.binds("a")', "", '.connects("a")', ""))
+    desk.symphony("up", "rl", "-y")
+    before = desk.trees()
+    desk.write(program("", '.binds("a")', '.connects("a")', ""))
+    said = desk.symphony("up", "rl", "-y").out
+    assert "services: SYMPH_A_ADDR, SYMPH_A_HOST, SYMPH_A_PORT" in said.replace("SYMPH_A_BIND, ", "")
+    after = desk.trees()
+    assert {path for path in after if after[path] == before[path]} == {"rl/p2", "rl/p3"}
+    for path, binds in {"rl/p0": False, "rl/p1": True}.items():
+        assert ("SYMPH_A_BIND=127.0.0.1" in environment(desk, path)) is binds
+
+
+def test_a_service_more_or_another_port_starts_only_those_again_that_use_it(desk: Desk) -> None:
+    desk.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', ""))
+    desk.symphony("up", "rl", "-y")
+    before = desk.trees()
+    desk.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
+    desk.symphony("up", "rl", "-y")
+    assert {path: pids for path, pids in desk.trees().items() if path != "rl/p4"} == before
+    desk.write(program('.binds({"a": 23471})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
+    seen = desk.pulumi("preview", "-s", "rl", "--diff").out
+    assert "SYMPH_A_PORT" in seen
+    desk.symphony("up", "rl", "-y")
+    after = desk.trees()
+    assert {path for path in before if after[path] == before[path]} == {"rl/p2", "rl/p3"}

@@ -1,0 +1,94 @@
+"""The variables of all services: once in a file of the experiment, whole in every process that starts."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from symphony_tmux import addresses, sessions, windows
+from symphony_tmux.world import World
+
+ALL = {"SYMPH_PS_ADDR": "127.0.0.1:7", "SYMPH_X_ADDR": "127.0.0.1:8"}
+VALUE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.from_regex(r"\A[A-Z_]{1,6}\Z"), VALUE | st.text("'\n\\", max_size=6), max_size=4))
+def test_what_is_written_is_read(home: Path, variables: dict[str, str]) -> None:
+    assert not addresses.are("default", "rl", {"NEVER": "written"})
+    addresses.write("default", "rl", variables)
+    assert addresses.read("default", "rl") == variables
+    assert addresses.are("default", "rl", variables)
+    assert stat.S_IMODE(addresses.place("default", "rl").stat().st_mode) == 0o600
+
+
+def test_an_experiment_of_an_older_version_has_no_file(home: Path) -> None:
+    assert addresses.read("default", "rl") == {}
+    assert not addresses.are("default", "rl", {})
+
+
+def _seen(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
+    rig.ended(outputs)
+    found = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    return {name: value for name, value in found.items() if name.startswith("SYMPH_")}
+
+
+def test_every_process_sees_all_though_its_own_inputs_do_not(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over what is inherited from an experiment around this one, under what the process declares."""
+    monkeypatch.setenv("SYMPH_X_ADDR", "outer")
+    monkeypatch.setenv("SYMPH_OUTER_ADDR", "outer")
+    rig.session("a", "b", services=ALL)
+    show = ("cat", "/proc/self/environ")
+    a = rig.start("a", *show, inherit=["SYMPH_*"])
+    assert _seen(rig, a) == {**ALL, "SYMPH_OUTER_ADDR": "outer"}
+    b = rig.start("b", *show, services={"SYMPH_PS_BIND": "::"}, env={"SYMPH_X_ADDR": "mine"})
+    assert _seen(rig, b) == {**ALL, "SYMPH_PS_BIND": "::", "SYMPH_X_ADDR": "mine"}
+    assert "SYMPH_PS_ADDR" not in str([a, b])
+
+
+def test_another_address_changes_the_session_and_who_uses_it(rig: Any) -> None:
+    old = rig.session("a", "b", services=ALL)
+    a = rig.start("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:7"})
+    b = rig.start("b", "sleep", "100")
+    moved = {**ALL, "SYMPH_PS_ADDR": "127.0.0.1:9"}
+    declared = rig.session_inputs("a", "b", services=moved)
+    assert sessions.diff(old, declared, World()).changed == ("services",)
+    new = sessions.update(old, declared, World())
+    assert addresses.read("default", "rl") == new["services"] == moved
+    assert sessions.diff(new, declared, World()).changed == ()
+    assert windows.diff(b, rig.inputs("b", "sleep", "100"), World()).changed == ()
+    used = rig.inputs("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:9"})
+    assert windows.diff(a, used, World()).changed == ("services",)
+    assert (rig.condition(a).state, rig.condition(b).state) == ("running", "running")
+
+
+def test_a_lost_file_is_written_again(rig: Any) -> None:
+    old = rig.session("a", services=ALL)
+    declared = rig.session_inputs("a", services=ALL)
+    assert (sessions.diff(old, declared, World()).changed, sessions.reason(declared, World())) == ((), "")
+    addresses.place("default", "rl").unlink()
+    assert sessions.reason(declared, World()) == "the file of its services is gone"
+    assert sessions.diff(old, declared, World()).changed == ("services",)
+    sessions.update(old, declared, World())
+    assert addresses.read("default", "rl") == ALL
+
+
+def test_the_state_of_an_older_version_restarts_nobody(rig: Any) -> None:
+    """There every window holds the variables of all services, and the session none."""
+    old = rig.session("a")
+    addresses.place("default", "rl").unlink()
+    a = rig.start("a", "sleep", "100", uses=["ps"], services=ALL)
+    declared = rig.session_inputs("a", services=ALL)
+    assert sessions.diff({**old, "services": None}, declared, World()).changed == ("services",)
+    sessions.update(old, declared, World())
+    news = rig.inputs("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:7"})
+    assert windows.diff(a, news, World()).changed == ()
+    assert windows.update(a, news, World())["pid"] == a["pid"]
+    assert windows.create(news, World())[1]["pid"] == a["pid"], "what an interrupted run left is adopted"

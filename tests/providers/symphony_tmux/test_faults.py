@@ -1,0 +1,139 @@
+"""Faults of a process and of its tmux, by their rows in the list of faults; each against a real tmux."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.backends.interface import Recorded
+from symphony.backends.tmux import observe as tmux_observe
+from symphony_tmux import client, logs, ports, windows
+from symphony_tmux.client import TmuxError
+from symphony_tmux.world import World
+
+HOG = "x = bytearray(b'x') * (1 << 30)"
+
+
+@pytest.fixture
+def joining(tmp_path: Path) -> Iterator[str]:
+    """A shell line after which 64 MiB are all there is; where no such limit can be set, the kernel's KILL."""
+    for folder, limit in (("memory", "memory.limit_in_bytes"), (".", "memory.max")):
+        group = Path("/sys/fs/cgroup", folder, f"symphony-test-{os.getpid()}")
+        with suppress(OSError):
+            group.mkdir()
+            (group / limit).write_text(str(64 << 20))
+            yield f"echo $$ >{group}/cgroup.procs"
+            group.rmdir()
+            return
+    yield "kill -9 $$"
+
+
+def test_f10_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining: str) -> None:
+    rig.session("killed", "refused", "again")
+    python = shlex.quote(sys.executable)
+    killed = rig.script("killed", joining, f'exec {python} -c "{HOG}"')
+    refused = rig.script("refused", "ulimit -v 300000", f'exec {python} -c "{HOG}"')
+    again = rig.script("again", "kill -9 $$", restart_policy="Always")
+    assert rig.ended(killed, 20).pane.signal == signal.SIGKILL
+    assert rig.ended(refused, 20).pane.exit_code == 1
+    recorded = Recorded(rig.owner, "rl", {"killed": killed, "refused": refused})
+    [statuses] = tmux_observe.statuses([recorded])
+    assert {each.path: (each.state, each.why) for each in statuses} == {
+        "killed": ("failed", "SIGKILL"),
+        "refused": ("failed", "exit 1: MemoryError"),
+    }
+    link = tmux_observe.why(recorded, "killed", "rl")[-1]
+    assert link.remedy.startswith("Somebody killed it, or the machine ran out of memory; ")
+    rig.until(lambda: len(logs.attempts(again["log"])) > 1)
+    (_, first, _), (_, second, _) = logs.attempts(again["log"])
+    assert second - first > 0.9, "after 1, 2, 4 and more seconds, not as fast as it dies"
+
+
+SERVER = """
+import os, socket
+with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
+    print("listens", os.environ["AGAIN"], flush=True)
+    connection, _ = server.accept()
+    connection.close()  # Whoever closes first is left with the port in TIME_WAIT.
+    connection, _ = server.accept()
+"""
+
+
+def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
+    """A hundred connections in TIME_WAIT; then the process itself, ended in the middle of a connection."""
+    port = ports.lease(rig.owner, {"web": None}, record=True).ports["web"]
+    try:
+        for _ in range(100):
+            with socket.create_server(("127.0.0.1", port)) as server:
+                caller = socket.create_connection(("127.0.0.1", port))
+                server.accept()[0].close()
+                caller.close()
+            assert ports.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
+        rig.session("web")
+        for number in range(5):
+            env = {"PORT": str(port), "AGAIN": str(number)}
+            outputs = rig.start("web", sys.executable, "-c", SERVER, env=env)
+            said = f"listens {number}\r\n".encode()
+            rig.until(lambda log=outputs, said=said: said in rig.printed(log))
+            first = socket.create_connection(("127.0.0.1", port))
+            assert first.recv(1) == b""
+            first.close()
+            assert ports.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
+            windows.delete(outputs, World())
+    finally:
+        ports.release(rig.owner)
+
+
+def test_f20_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> None:
+    """`symphony ssh` is a client of this tmux; its keys are those that tmux is told here."""
+    rig.session("cat", "python")
+    cat = rig.script("cat", "exec cat")
+    python = rig.start("python", sys.executable, "-i", "-q", env={"PYTHON_BASIC_REPL": "1"})
+    rig.until(lambda: b">>> " in rig.printed(python))
+    for outputs, keys in ((cat, "hello"), (python, "print(6 * 7)")):
+        assert rig.condition(outputs).state == "running", "it waits, it is not told of an end"
+        rig.tmux("send-keys", "-t", outputs["pane_id"], keys, "Enter")
+    rig.until(lambda: rig.printed(cat) == b"hello\r\nhello\r\n")
+    rig.until(lambda: b"42" in rig.printed(python))
+    for outputs in (cat, python):
+        rig.tmux("send-keys", "-t", outputs["pane_id"], "C-d")
+        assert rig.ended(outputs).pane.exit_code == 0
+
+
+def test_f28_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the newer client says when it meets the older server; the version of itself it tells."""
+    server = rig.session("a")["server_pid"]
+    outputs = rig.start("a", "sleep", "100")
+    newer = rig.home / "bin" / "tmux"
+    newer.parent.mkdir()
+    said = "protocol version mismatch (client 9, server 8)"
+    newer.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] && exec echo 'tmux 9.9'\necho '{said}' >&2\nexit 1\n")
+    newer.chmod(0o755)
+    client.tmux.cache_clear()
+    with monkeypatch.context() as updated:
+        updated.setenv("PATH", f"{newer.parent}:{os.environ['PATH']}")
+        with pytest.raises(TmuxError) as caught:
+            rig.start("a", "sleep", "200")
+        [[status]] = tmux_observe.statuses([Recorded(rig.owner, "rl", {"a": outputs})])
+    client.tmux.cache_clear()
+    assert "\n" not in str(caught.value)
+    assert said in caught.value.what
+    assert f"end that with `kill {server}`" in caught.value.remedy
+    assert (status.state, status.why) == ("unknown", caught.value.what)
+    assert rig.condition(outputs).state == "running", "nothing was touched"
+    os.kill(server, signal.SIGTERM)
+    rig.until(lambda: not rig.living())
+    assert rig.condition(outputs).reason == "the tmux server is gone"
+    again = rig.start("a", "sleep", "100")
+    assert rig.condition(again).state == "running"
