@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from symphony import Experiment
@@ -215,6 +215,7 @@ PODS = st.one_of(
 )
 
 
+@example({"spec": {"initContainers": None}}, {}, "Pod", False)
 @given(
     PODS, st.dictionaries(WORDS, JUNK, max_size=3), st.sampled_from(["Pod", "Job", "JobSet"]), st.booleans()
 )
@@ -238,7 +239,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
             spec["template"]["spec"] if "template" in spec else spec["replicatedJobs"][0]["template"]["spec"]
         )
     if not privileged:
-        every = [*spec["containers"], *spec["initContainers"]]
+        every = [*spec["containers"], *spec.get("initContainers", [])]
         assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
 
 
