@@ -45,5 +45,5 @@ def test_f16_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(
         desk.symphony("up", "rl", "-y")
         (other,) = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
         assert other["port"] != service["port"]
-        wait_for(lambda: "listens" in desk.symphony("logs", "rl").out, 10, "the server listens")
+        wait_for(lambda: "listens" in desk.symphony("logs", "rl", "-t", "1").out, 10, "the server listens")
     assert desk.processes("rl")["server"]["state"] == "running"

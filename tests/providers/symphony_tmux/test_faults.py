@@ -20,21 +20,29 @@ from symphony_tmux import client, logs, ports, windows
 from symphony_tmux.client import TmuxError
 from symphony_tmux.world import World
 
+# Of the first and of the second kind of control groups.
+LIMITS = (("memory", "memory.limit_in_bytes"), ("", "memory.max"))
 HOG = "x = bytearray(b'x') * (1 << 30)"
 
 
 @pytest.fixture
 def joining(tmp_path: Path) -> Iterator[str]:
     """A shell line after which 64 MiB are all there is; where no such limit can be set, the kernel's KILL."""
-    for folder, limit in (("memory", "memory.limit_in_bytes"), (".", "memory.max")):
-        group = Path("/sys/fs/cgroup", folder, f"symphony-test-{os.getpid()}")
-        with suppress(OSError):
-            group.mkdir()
+    group = next(filter(None, (_group(*each) for each in LIMITS)), None)
+    yield f"echo $$ >{group}/cgroup.procs" if group else "kill -9 $$"
+    if group:
+        group.rmdir()
+
+
+def _group(folder: str, limit: str) -> Path | None:
+    group = Path("/sys/fs/cgroup", folder, f"symphony-test-{os.getpid()}")
+    with suppress(OSError):
+        group.mkdir()
+        if (group / limit).exists():
             (group / limit).write_text(str(64 << 20))
-            yield f"echo $$ >{group}/cgroup.procs"
-            group.rmdir()
-            return
-    yield "kill -9 $$"
+            return group
+        group.rmdir()
+    return None
 
 
 def test_f10_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining: str) -> None:
