@@ -1,0 +1,34 @@
+"""F19 of the list of faults: peers start in any order, and whoever comes late is waited for."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+import caraml
+
+PEERS = ("server", "client", "pusher", "puller")
+OPTIONS = {"serializer": "msgpack", "deserializer": "msgpack"}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("order", [*itertools.permutations(PEERS)], ids="-".join)
+def test_f19_four_peers_start_in_any_order(order, tmp_path):
+    """The client asks and the pusher pushes as soon as they are there, whoever else is."""
+    asked, pushed = f"ipc://{tmp_path}/asked", f"ipc://{tmp_path}/pushed"
+    with ExitStack() as peers:
+        threads = peers.enter_context(ThreadPoolExecutor(max_workers=2))
+        for name in order:
+            if name == "server":
+                server = peers.enter_context(caraml.ZmqServer(address=asked, **OPTIONS))
+                server.start_loop(lambda request: request + 1, blocking=False)
+            elif name == "client":
+                client = peers.enter_context(caraml.ZmqClient(address=asked, timeout=20, **OPTIONS))
+                answer = threads.submit(client.request, 41)
+            elif name == "pusher":
+                pusher = peers.enter_context(caraml.ZmqPusher(address=pushed, serializer="msgpack"))
+                threads.submit(pusher.push, "a", timeout=20)
+            else:
+                puller = peers.enter_context(caraml.ZmqPuller(address=pushed, deserializer="msgpack"))
+        assert (puller.pull(timeout=20), answer.result(20)) == ("a", 42)
