@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _DONE = {
     "create-replacement": "restarted",
 }
 _PATIENCE = "symphony:patience"
+_BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
 @dataclass(frozen=True)
@@ -195,9 +197,23 @@ def _told(event: object) -> Progress | Remark | None:
         case Note(text=text):
             return Remark(text)
         case Diagnostic(severity="warning", message=message):
-            return Remark(message.strip())
+            return Remark(_unfinished(message) or message.strip())
         case _:
             return None
+
+
+def _unfinished(message: str) -> str:
+    """What the engine's page on an interrupted run means here, in a line; empty for any other warning."""
+    begun = dict.fromkeys(_BEGUN.findall(message))
+    if not begun:
+        return ""
+    foreign = ", ".join(_name(urn) for urn in begun if "symphony:index:" not in urn)
+    then = f"ask `pulumi refresh` what became of {foreign}" if foreign else "this one goes on with it"
+    return f"an earlier run was interrupted at {', '.join(map(_name, begun))}: {then}"
+
+
+def _name(urn: str) -> str:
+    return urn.rpartition("::")[2]
 
 
 def path_of(step: Step) -> str:

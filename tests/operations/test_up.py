@@ -11,13 +11,13 @@ from typing import Self
 import pytest
 
 from symphony.engine import workspace
-from symphony.engine.events import ResourceState, Started, Step
+from symphony.engine.events import Diagnostic, ResourceState, Started, Step
 from symphony.engine.run import Outcome
 from symphony.engine.store import StackName
 from symphony.operations import stacks, targets
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
-from symphony.operations.up import path_of, up
+from symphony.operations.up import Remark, _told, path_of, up
 
 STACK = "urn:pulumi:rl::desk::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -53,6 +53,29 @@ def test_a_resource_belongs_to_the_process_or_group_it_hangs_under(
 
 def test_a_step_without_a_state_belongs_to_none() -> None:
     assert path_of(Step("urn", "kubernetes:core/v1:Pod", "refresh")) == ""
+
+
+BEGUN = """Attempting to deploy or update resources with 2 pending operations from previous deployment.
+  * {first}, interrupted while creating
+  * {second}, interrupted while updating
+These resources are in an unknown state because the Pulumi CLI was interrupted while waiting for changes to
+these resources to complete. For example, if you are using AWS, you can confirm using the AWS Console.
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "then"),
+    [
+        (f"{EXPERIMENT}$symphony:index:Process$kubernetes:core/v1:Pod::b", "this one goes on with it"),
+        (f"{STACK}gcp:storage/bucket:Bucket::b", "ask `pulumi refresh` what became of b"),
+    ],
+    ids=["ours", "foreign"],
+)
+def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, then: str) -> None:
+    message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
+    said = _told(Diagnostic("warning", message, ""))
+    assert said == Remark(f"an earlier run was interrupted at a, b: {then}")
+    assert _told(Diagnostic("warning", "careful\n", "")) == Remark("careful")
 
 
 @pytest.mark.parametrize(
