@@ -40,7 +40,7 @@ class KubernetesWorld(World):
             "backend": "kubernetes",
             "namespace": self._namespace(stack),
             "image": self.cluster.python_image,
-            "grace": "2",
+            "grace": "1",
             "patience": "20",
             "kubernetes:kubeconfig": self.cluster.kubeconfig,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import uuid
@@ -64,6 +65,13 @@ def desk(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture
 def stack(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
     """A configured stack; its experiment goes with the test."""
+    with configured(desk, cluster, kubectl) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def configured(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
+    """A configured stack, whose experiment goes at the end of the block."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
     desk.config(
         name,

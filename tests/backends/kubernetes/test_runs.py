@@ -87,34 +87,6 @@ def test_f62_a_pod_that_is_lost_comes_back_and_alone(
     assert after["pool"] != before["pool"]
 
 
-def test_f61_f64_f65_each_trouble_is_told_in_its_own_words(desk: Desk, stack: str) -> None:
-    said = up(
-        desk,
-        stack,
-        """
-with Experiment("e") as e:
-    e.new_process("nowhere", command="true").node_selector("no", "such")
-    e.new_process("imageless", command="true", image="localhost:5000/no/such:1")
-    e.new_process("mountless", command="true").mount_secret("no-such", "/x")
-    e.new_process("done", command="true")
-    e.new_process("bad", command="sh", args=["-c", "echo first; echo the reason; exit 3"])
-    e.new_process("killed", command="sh", args=["-c", "kill -9 $$$$; kill -SEGV 1; exit 139"])
-    loop = e.new_process("loop", command="sh", args=["-c", "echo no gpu; exit 4"])
-    loop.restart_policy("Always")
-""",
-        code=1,
-    )
-    told = [line.split()[0] for line in said.splitlines() if f"symphony why {stack} " in line]
-    assert sorted(told) == ["bad", "imageless", "killed", "loop", "mountless", "nowhere"]
-    assert "node(s) didn't match" in becomes(desk, stack, "nowhere", "waiting", "Unschedulable")["why"]
-    assert "localhost:5000/no/such:1" in becomes(desk, stack, "imageless", "waiting", "Pull")["why"]
-    assert becomes(desk, stack, "bad", "failed")["why"] == "exit 3: the reason"
-    assert becomes(desk, stack, "killed", "failed")["why"].startswith("exit 139 (SIGSEGV)")
-    assert becomes(desk, stack, "loop", "waiting", "CrashLoopBackOff")["why"].endswith("exit 4: no gpu")
-    becomes(desk, stack, "done", "completed")
-    assert "no-such" in becomes(desk, stack, "mountless", "waiting", "FailedMount")["why"]
-
-
 def test_watching_ends_and_says_why(desk: Desk, stack: str, cluster: Cluster) -> None:
     up(
         desk,

@@ -1,13 +1,14 @@
-"""`symphony why` on the real cluster: each trouble is the last link of its chain, in the cluster's words."""
+"""Every trouble on the real cluster, in the cluster's words: what `up` says, `process`, and `why`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.backends.kubernetes.conftest import configured
 from tests.backends.kubernetes.test_runs import becomes, up
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -26,9 +27,17 @@ with Experiment("e") as e:
     e.new_process("bad", command="sh", args=["-c", "echo first; echo the reason; exit 3"])
     loop = e.new_process("loop", command="sh", args=["-c", "echo no gpu; exit 4"])
     loop.restart_policy("Always")
+    e.new_process("killed", command="sh", args=["-c", "kill -9 $$$$; kill -SEGV 1; exit 139"])
     hog = e.new_process("hog", command="sh", args=["-c", "x=y; while true; do x=$x$x; done"])
     hog.resource_limit(memory="16Mi")
 """
+
+
+@pytest.fixture(scope="module")
+def troubles(desk: Desk, cluster: Cluster, kubectl: Callable[..., str]) -> Iterator[tuple[str, str]]:
+    """The stack of the troubles, and what `up` said of them; each is slow to show."""
+    with configured(desk, cluster, kubectl) as name:
+        yield name, up(desk, name, TROUBLES, code=1)
 
 
 def steps(desk: Desk, *words: str) -> dict[str, dict[str, Any]]:
@@ -41,8 +50,25 @@ def broken(desk: Desk, stack: str, path: str, step: str) -> dict[str, Any]:
     return found[step]
 
 
-def test_every_trouble_is_the_last_link_of_its_chain(desk: Desk, stack: str, own: Cluster) -> None:
-    up(desk, stack, TROUBLES, code=1)
+def test_f61_f64_f65_each_trouble_is_told_in_its_own_words(desk: Desk, troubles: tuple[str, str]) -> None:
+    stack, said = troubles
+    told = {line.split()[0] for line in said.splitlines() if f"symphony why {stack} " in line}
+    # The hog may take longer than `up` waits.
+    expected = {"large", "nowhere", "imageless", "commandless", "mountless", "bad", "loop", "killed"}
+    assert told - {"hog"} == expected
+    assert "node(s) didn't match" in becomes(desk, stack, "nowhere", "waiting", "Unschedulable")["why"]
+    assert "localhost:5000/no/such:1" in becomes(desk, stack, "imageless", "waiting", "Pull")["why"]
+    assert becomes(desk, stack, "bad", "failed")["why"] == "exit 3: the reason"
+    assert becomes(desk, stack, "killed", "failed")["why"].startswith("exit 139 (SIGSEGV)")
+    assert becomes(desk, stack, "loop", "waiting", "CrashLoopBackOff")["why"].endswith("exit 4: no gpu")
+    becomes(desk, stack, "done", "completed")
+    assert "no-such" in becomes(desk, stack, "mountless", "waiting", "FailedMount")["why"]
+
+
+def test_every_trouble_is_the_last_link_of_its_chain(
+    desk: Desk, troubles: tuple[str, str], own: Cluster
+) -> None:
+    stack, _ = troubles
     found = steps(desk, stack, "fine")
     assert list(found) == ["declared", "planned", "created", "scheduled", "pulled", "started", "ready"]
     assert found["declared"]["what"] == "__main__.py:4"
