@@ -23,6 +23,7 @@ _EXIT = 1.8
 _STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # what each must have ended by, seconds after the exit began
 PARENT_CHECK = 0.5
 _MAX_SOCKETS = 65536
+_LARGEST_KEPT = (32 << 20) - (64 << 10)
 
 
 class _State:
@@ -51,7 +52,17 @@ def context(keyed: bool = False) -> zmq.Context[Any]:
         if made is None or made.closed:
             made = _State.contexts[keyed] = zmq.Context(io_threads=_io_threads())
             made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+            _keep_pages()
         return made
+
+
+def _keep_pages() -> None:
+    """Have malloc keep the pages of large messages for the next ones, instead of faulting in each anew.
+
+    glibc keeps twice what the largest freed allocation was, of up to 32 MiB: one that nobody writes to says
+    so. Who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ decided otherwise, and it does nothing.
+    """
+    bytearray(_LARGEST_KEPT)
 
 
 def _io_threads() -> int:
