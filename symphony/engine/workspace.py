@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -180,8 +181,10 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
         return False
-    if done.returncode and salt.is_refused(done.stderr) and _forget_salt(workspace, stack):
-        done = pulumi(workspace, words)
+    settings = salt.without(config_file(workspace, stack)) if salt.is_refused(done.stderr) else None
+    if done.returncode and settings is not None:
+        with _for_a_moment(config_file(workspace, stack), settings):
+            done = pulumi(workspace, words)
     if done.returncode:
         from symphony.engine import errors
 
@@ -189,13 +192,15 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     return True
 
 
-def _forget_salt(workspace: Workspace, stack: str) -> bool:
-    """Take out the salt that a stack of another store left in the settings; False when a secret needs it."""
-    file = config_file(workspace, stack)
-    if (settings := salt.without(file)) is None:
-        return False
+@contextmanager
+def _for_a_moment(file: Path, settings: str) -> Generator[None]:
+    """Other settings for a command that cannot be given a file of them; a run that changes them tells so."""
+    before = file.read_bytes()
     file.write_text(settings, encoding="utf-8")
-    return True
+    try:
+        yield
+    finally:
+        file.write_bytes(before)
 
 
 def pulumi(
