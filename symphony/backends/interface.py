@@ -167,9 +167,12 @@ class Observer(Protocol):
         """
         ...
 
-    def refuse_elsewhere(self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
-        """UserError: the processes are in another place than the one that would answer now.
+    def refuse_elsewhere(
+        self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None
+    ) -> Recorded:
+        """The record, reached by another way where `reach` says one to the same place.
 
+        UserError: the processes are in another place than the one that would answer now.
         name: of the experiment, for the message; reach: where its next `up` would go.
         """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symphony import paths
@@ -104,15 +104,16 @@ def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
 
 def refuse_elsewhere(
     stack: Stack, place: Workspace | None = None, said: Mapping[str, str] | None = None
-) -> None:
+) -> Stack:
     """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
 
-    place: the project of an `up`, whose settings say where it would go; said: the settings it brings along.
+    place: the project of an `up`, whose settings say where it would go, and perhaps by which way; said: the
+    settings it brings along.
     """
-    if stack.recorded is not None:
-        stack.observer().refuse_elsewhere(
-            stack.recorded, stack.shown, reach_of(stack, place, said) if place is not None else None
-        )
+    if stack.recorded is None:
+        return stack
+    reach = reach_of(stack, place, said) if place is not None else None
+    return replace(stack, recorded=stack.observer().refuse_elsewhere(stack.recorded, stack.shown, reach))
 
 
 def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = None) -> dict[str, str]:

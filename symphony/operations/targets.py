@@ -64,8 +64,7 @@ def before(target: Target) -> stacks.Stack:
             where="" if _BACKEND in target.said else str(file),
             remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
         )
-    stacks.refuse_elsewhere(stack, target.workspace, target.said)
-    return stack
+    return stacks.refuse_elsewhere(stack, target.workspace, target.said)
 
 
 def _world(target: Target) -> str:

@@ -163,9 +163,9 @@ def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     return {**said, "kubeconfig": kubeconfig.located(said["kubeconfig"], folder)}
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
-    whereabouts.refuse_elsewhere(recorded, name, reach)
+    return whereabouts.refuse_elsewhere(recorded, name, reach)
 
 
 def hasten(recorded: Recorded) -> None:

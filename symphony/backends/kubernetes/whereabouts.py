@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import cluster, labels
@@ -41,13 +42,14 @@ def client_for(recorded: Recorded) -> Client:
     return client
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> None:
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
     """UserError: the experiment is in another cluster than would be asked now, or others have its names.
 
-    reach: where its next `up` would go; such an `up` judges names by itself.
+    reach: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
+    `up` reaches it.
     """
     if reach is not None and _is_reached_anew(recorded, reach):
-        return
+        return replace(recorded, reach={**recorded.reach, **reach})
     try:
         client = client_for(recorded)
         if reach is None:
@@ -60,6 +62,7 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
         # What only looks says in its own words that the cluster does not answer.
         if reach is not None or (isinstance(error, Refused) and error.status == 401):
             raise
+    return recorded
 
 
 def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:

@@ -124,12 +124,13 @@ def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     return {}
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> None:
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
     """UserError: it was started on another machine; that can be listed here, nothing else."""
     if recorded.host not in ("", host()):
         raise UserError(
             f"{name} was started on {recorded.host}, this is {host()}", remedy=f"Run this on {recorded.host}"
         )
+    return recorded
 
 
 def hasten(recorded: Recorded) -> None:

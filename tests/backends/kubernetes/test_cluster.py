@@ -93,7 +93,8 @@ def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
         before = recorded(api, kubeconfig="/nowhere/kubeconfig")
         with pytest.raises(UserError):
             observe.refuse_elsewhere(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
-        observe.refuse_elsewhere(before, "rl", {"kubeconfig": api.kubeconfig()})
+        found = observe.refuse_elsewhere(before, "rl", {"kubeconfig": api.kubeconfig()})
+        assert observe.broken(found) == {"a": "its pod is gone"}, "the plan asks by the new way"
         another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
         with pytest.raises(UserError):
             observe.refuse_elsewhere(another, "rl", {"kubeconfig": api.kubeconfig()})
