@@ -102,20 +102,29 @@ class Endpoint:
     def _after_rejection(self, error: MalformedMessageError) -> None:
         """What a class owes the peer of a rejected message."""
 
-    def _receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
-        """One message, its first frame and the others; called between enter() and leave()."""
-        return self._wire.receive(timeout, waiting_for)
+    def _next(
+        self,
+        decode: Callable[[Any, Any], Any],
+        timeout: float | None,
+        waiting_for: str,
+        receive: Callable[[float, str], tuple[Any, list[zmq.Frame]]] | None = None,
+    ) -> Any:
+        """The next message that can be decoded; others are rejected and counted.
 
-    def _next(self, decode: Callable[[Any, Any], Any], timeout: float | None, waiting_for: str) -> Any:
-        """The next message that can be decoded; others are rejected and counted."""
+        `receive` gives one message, its first frame and the others; the wire's own unless given.
+        """
         wire = self._wire
+        receive = receive or wire.receive
         timeout = asked = wire.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout if timeout >= 0 else 0.0
-        wire.enter()
+        try:
+            wire.turns.pop()  # enter() and leave(), without the calls
+        except IndexError:
+            raise wire.why_not() from None
         try:
             while True:
                 try:
-                    return decode(*self._receive(timeout, waiting_for))
+                    return decode(*receive(timeout, waiting_for))
                 except MalformedMessageError as error:
                     self._reject(error)
                     self._after_rejection(error)
@@ -129,4 +138,4 @@ class Endpoint:
                         raise wire.late(waiting_for, asked)
                     timeout = max(0.0, left)
         finally:
-            wire.leave()
+            wire.turns.append(1)

@@ -91,13 +91,20 @@ class ZmqClient(Endpoint):
         wire = self._wire
         message = msg if self._encode is None else self._encode(msg)
         timeout = self.timeout if timeout is None else timeout
-        wire.enter()
+        try:
+            wire.turns.pop()  # enter() and leave(), without the calls
+        except IndexError:
+            raise wire.why_not() from None
         trackers = _NOTHING
         answered = False
         try:
-            wire.lost_before = wire.link.lost
-            if type(message) is bytes and len(message) < ZERO_COPY and wire.link.fault is None:
-                wire.send_small(message, timeout)
+            link = wire.link
+            wire.lost_before = link.lost
+            if type(message) is bytes and len(message) < ZERO_COPY and link.fault is None:
+                try:
+                    wire.put(message)
+                except zmq.ZMQError as error:
+                    wire.send_again(message, timeout, error)
             else:
                 trackers = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
@@ -111,7 +118,7 @@ class ZmqClient(Endpoint):
             self._reject(error)
             raise
         finally:
-            wire.leave()
+            wire.turns.append(1)
             if not answered:
                 self._give_up(trackers)
 
@@ -168,13 +175,15 @@ class ZmqServer(LoopingEndpoint):
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
         self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
+        # what bytes are needs no guard against a deserializer of the program's own
+        self._read = self._decode if deserializer is None else self._decode_request
         self._may_send = False
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""
         if self._may_send:
             raise ValueError("recv() and send() must be paired: send() the answer to the last request first")
-        data = self._next(self._decode_request, timeout, "a request")
+        data = self._next(self._read, timeout, "a request")
         self._may_send = True
         return data
 

@@ -161,7 +161,7 @@ class ZmqSub(LoopingEndpoint):
                 deadline = deadline or monotonic() + asked
                 left = asked if asked < 0 else max(0.0, deadline - monotonic())
                 try:
-                    data = self._next(self._take, left, "a message")
+                    data = self._next(self._take, left, "a message", self._receive)
                 except ZmqTimeoutError:
                     raise self._wire.late("a message", asked)  # noqa: B904
                 if data is not _NOTHING:
@@ -179,7 +179,7 @@ class ZmqSub(LoopingEndpoint):
             self._changes.popleft()()
         if self._held is not None:
             return self._held_message()
-        message = super()._receive(timeout, waiting_for)
+        message = self._wire.receive(timeout, waiting_for)
         return message if self._policy == "all" else self._newest(message)
 
     def _newest(self, message: tuple[Any, list[zmq.Frame]]) -> tuple[Any, list[zmq.Frame]]:
