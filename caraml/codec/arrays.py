@@ -4,6 +4,7 @@ A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Des
 to message, so both directions remember them, within bounds: a peer chooses what is remembered.
 """
 
+import functools
 import re
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,6 +32,7 @@ class Layout(NamedTuple):
     nbytes: int
 
 
+@functools.lru_cache(maxsize=REMEMBERED)
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
     """The description of an array. Raises TypeError for a dtype that holds Python objects, or nothing."""
     if dtype.hasobject or dtype.kind == "T":

@@ -8,6 +8,7 @@ reader gives it back without a message, and the name of an earlier filling opens
 
 import ctypes
 import fcntl
+import functools
 import mmap
 import os
 import secrets
@@ -153,4 +154,10 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
 
 def lease(segment: Segment, start: int, nbytes: int) -> Any:
     """An object over some of the data that arrays made from it keep alive: when it dies, so have they."""
-    return (ctypes.c_ubyte * nbytes).from_buffer(segment.map, DATA_START + start)
+    return _bytes_of(nbytes).from_buffer(segment.map, DATA_START + start)
+
+
+@functools.lru_cache(maxsize=64)
+def _bytes_of(nbytes: int) -> Any:
+    """The type, which takes longer to make than an object of it."""
+    return ctypes.c_ubyte * nbytes
