@@ -80,8 +80,8 @@ def test_made_by_a_script_seen_by_symphony_changed_by_the_script_deleted_by_symp
     found = desk.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
     assert {each["path"]: each["state"] for each in found} == {"server": "running", "client": "running"}
     before = uids(live, stack)
-    # Another way to the same cluster restarts nothing.
-    second.write_text(first.read_text())
+    # Another way to the same cluster restarts nothing, and need not know of the one before.
+    first.rename(second)
     script(stack, 1001, force=True, kubeconfig=str(second))
     after = uids(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["client"]
