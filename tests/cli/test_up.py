@@ -132,7 +132,7 @@ def test_plain_lines(desk: Desk) -> None:
     """Asked for nothing, with no terminal: plan, a line each, the end; then nothing to do, then a stop."""
     desk.write(TWO)
     assert "-y" in desk.symphony("up", "rl", code=2).err
-    nothing_started(desk, "rl")
+    assert (desk.trees(), desk.servers(), desk.symphony("ls", "--json").json) == ({}, [], [])
     dry = desk.symphony("up", "rl", "--dry-run")
     assert "2 start" in dry.out
     assert desk.trees() == {}
