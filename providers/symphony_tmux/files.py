@@ -38,11 +38,21 @@ def create(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Readers see the old content or the new, never a part."""
+def replace(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Readers see the old content or the new, never a part; durable: after a loss of power, too."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     create(draft, content)
+    if durable:
+        _sync(draft)
     draft.replace(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | NOT_FOLLOWED)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def touch(path: Path) -> None:

@@ -203,4 +203,5 @@ def _read() -> dict[str, Held]:
 
 
 def _write(table: Mapping[str, Held]) -> None:
-    files.replace(_folder() / "ports.json", json.dumps(table, indent=1, sort_keys=True).encode())
+    content = json.dumps(table, indent=1, sort_keys=True).encode()
+    files.replace(_folder() / "ports.json", content, durable=True)

@@ -142,6 +142,18 @@ def test_table_is_private_and_a_broken_one_is_named(home: Path) -> None:
         ports.lease(A, {"p": None}, record=True)
 
 
+def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F49: a loss of power leaves the old table or the new one, never an empty file."""
+    done: list[str] = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("sync"), sync(descriptor))[1])
+    monkeypatch.setattr(Path, "replace", lambda old, new: (done.append(Path(new).name), replace(old, new))[1])
+    ports.lease(A, {"p": None}, record=True)
+    assert done == ["sync", "ports.json"]
+
+
 def test_ports_are_chosen_within_the_range(home: Path) -> None:
     wanted = {"a": None, "b": None, "fixed": 8000}
     ports.lease(A, wanted, record=True)
