@@ -1,5 +1,5 @@
 """Sender and receiver between them: what the window, the sessions and the deadlines do; R6 is in
-test_reliability.py.
+test_reliability_delivery.py.
 """
 
 import re

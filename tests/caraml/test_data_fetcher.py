@@ -1,4 +1,4 @@
-"""DataFetcher: slow handlers, lost tasks, workers that never begin; R18 of test_reliability kills workers."""
+"""DataFetcher: slow handlers, lost tasks, workers that never begin; test_reliability_memory.py kills some."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Pickles: signed, and refused so that somebody hears of it; R13 of test_reliability.py runs attackers."""
+"""Pickles: signed, and refused so that somebody hears of it; test_reliability_strangers.py attacks."""
 
 import logging
 import pickle

@@ -1,0 +1,19 @@
+"""A program that answers requests, for a process of its own, and a client of it; tests of R1-R20 use it."""
+
+import caraml
+
+SERVER = """
+    import sys, time, caraml
+    server = caraml.ZmqServer(address=sys.argv[1], deserializer="msgpack", serializer="msgpack")
+    print(server.address)
+    def answer(request):
+        time.sleep(request.get("sleep", 0))
+        if "fail" in request:
+            raise KeyError(request["fail"])
+        return request["x"]
+    server.start_loop(answer, blocking=True)
+"""
+
+
+def client(address, **options):
+    return caraml.ZmqClient(address=address, serializer="msgpack", deserializer="msgpack", **options)

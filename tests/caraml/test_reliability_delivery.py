@@ -1,0 +1,279 @@
+"""R5-R8: what is delivered, what is lost and who is told; each with real processes and a time bound."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import caraml
+
+
+def resident(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("scheme", ["tcp", "ipc"])
+def test_r5_close_is_true_only_if_delivered(spawn, scheme, tmp_path):
+    address = "tcp://127.0.0.1:0" if scheme == "tcp" else f"ipc://{tmp_path}/r5"
+    receiver = spawn(
+        """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1])
+        print(receiver.address)
+        time.sleep(1)
+        for count in range(2000):
+            assert receiver.recv(timeout=10) == b"%045d" % count
+            if count % 200 == 0:
+                time.sleep(0.05)
+        receiver.close()
+        print("all")
+        """,
+        address,
+    )
+    sender = spawn(
+        """
+        import sys, caraml
+        sender = caraml.ZmqSender(address=sys.argv[1])
+        for count in range(2000):
+            sender.send(b"%045d" % count)
+        print(sender.close(timeout=0.2), sender.unacknowledged > 0)
+        again = caraml.ZmqSender(address=sys.argv[1])
+        """,
+        receiver.line(),
+    )
+    assert sender.line() in ("False True", "True False")
+    receiver.kill()
+    receiver = spawn(
+        """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1])
+        print(receiver.address)
+        time.sleep(0.5)
+        for count in range(2000):
+            assert receiver.recv(timeout=10) == b"%045d" % count
+        time.sleep(1)
+        print("all")
+    """,
+        address,
+    )
+    quick = spawn(
+        """
+        import sys, caraml
+        sender = caraml.ZmqSender(address=sys.argv[1])
+        for count in range(2000):
+            sender.send(b"%045d" % count)
+        print(sender.close(timeout=10))
+    """,
+        receiver.line(),
+    )
+    assert quick.line() == "True"
+    assert quick.end(3)[0] == 0
+    assert receiver.line() == "all"
+
+
+@pytest.mark.timeout(30)
+def test_r6_worker_killed_loses_nothing_in_acknowledged_mode(spawn, tmp_path):
+    worker = """
+        import os, sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1], bind=False, finish="processed", window=64)
+        with open(sys.argv[2], "a", buffering=1) as done:
+            while True:
+                message = receiver.recv()
+                done.write(f"{int(message)} {int(receiver.redelivered)} {receiver.identifier}\\n")
+                time.sleep(0.0005)
+    """
+    sender = caraml.ZmqSender(port=0, bind=True, timeout=20)
+    first, second = (spawn(worker, sender.address, tmp_path / name) for name in "ab")
+    for count in range(3000):
+        sender.send(b"%d" % count)
+        if count == 1500:
+            first.kill()
+    assert sender.close(timeout=20)
+    second.kill()
+    lines = [line.split() for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
+    assert {int(number) for number, _, _ in lines} == set(range(3000))
+    assert (tmp_path / "a").stat().st_size
+    assert (tmp_path / "b").stat().st_size
+    twice = (
+        [int(n) for n, _, _ in lines if sum(n == other for other, _, _ in lines) > 1]
+        if len(lines) > 3000
+        else []
+    )
+    flagged = {int(number) for number, redelivered, _ in lines if redelivered == "1"}
+    assert set(twice) <= flagged
+    assert all(int(number) + 1 == int(identifier) for number, _, identifier in lines)
+
+
+@pytest.mark.timeout(30)
+def test_r6_what_a_killed_bound_receiver_had_in_hand_is_given_again_and_says_so(spawn):
+    program = """
+        import sys, time, caraml
+        receiver = caraml.ZmqReceiver(address=sys.argv[1], finish="processed")
+        print(receiver.address)
+        while True:
+            message = receiver.recv(timeout=20)
+            print(message.decode(), receiver.redelivered, receiver.identifier)
+            if sys.argv[2] == "dies" and message == b"1":
+                time.sleep(60)
+    """
+    receiver = spawn(program, "127.0.0.1:0", "dies")
+    address = receiver.line()
+    sender = caraml.ZmqSender(address=address, timeout=10)
+    for count in range(3):
+        sender.send(b"%d" % count)
+    assert [receiver.line() for _ in range(2)] == ["0 False 1", "1 False 2"]
+    receiver.kill()
+    again = spawn(program, address, "lives")
+    assert again.line() == address
+    flushing = threading.Thread(target=sender.flush, args=(10,))
+    flushing.start()
+    lines = [again.line()]
+    while not lines[-1].startswith("2 "):
+        lines.append(again.line())
+    assert lines[-2:] == ["1 True 2", "2 True 3"]
+    assert all(" True " in line for line in lines)  # 0 was finished, but it may not have been said yet
+    flushing.join(0.5)
+    threading.Thread(target=sender.close, args=(0,)).start()
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("policy", ["drop", "latest", "block"])
+def test_r7_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
+    subscriber = """
+        import sys, caraml
+        subscriber = caraml.ZmqSub(address=sys.argv[1], topic="t", policy=sys.argv[2])
+        count = 0
+        while (message := subscriber.recv())[:4] != b"last":
+            count += 1
+        print(count, subscriber.missed)
+    """
+    receive = "latest" if policy == "latest" else "all"
+    publisher = caraml.ZmqPub(port=0, policy=policy, budget_bytes=8 << 20, timeout=0.5)
+    healthy, stopped = (spawn(subscriber, publisher.address, receive) for _ in range(2))
+    publisher.wait_subscribers(2, timeout=10)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    before = resident(os.getpid())
+    message = bytes(1 << 18)
+    sent, blocked = 0, ""
+    try:
+        for _ in range(400):
+            publisher.pub("t", message)
+            sent += 1
+            time.sleep(0.001)
+    except caraml.ZmqTimeoutError as error:
+        blocked = str(error)
+    # the budget, and what ZeroMQ and malloc keep
+    assert resident(os.getpid()) - before < (8 << 20) + (24 << 20)
+    assert (sent < 400) == (policy == "block")
+    assert (publisher.address in blocked) == (policy == "block")
+    os.kill(stopped.pid, signal.SIGCONT)
+    if policy != "block":
+        time.sleep(1)  # let it take in what was kept for it
+    publisher.pub("t", b"last", timeout=10)
+    (count, missed), (count_stopped, missed_stopped) = (
+        map(int, p.line().split()) for p in (healthy, stopped)
+    )
+    if policy == "latest":
+        assert count + missed <= 400
+        assert count_stopped < 300
+    else:
+        assert (count, missed) == (sent, 0)  # the healthy one was not affected
+        assert count_stopped + missed_stopped == sent
+        assert (missed_stopped > 200) == (policy == "drop")
+    publisher.close(0)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("nbytes", [40 << 20, 200_000])
+def test_r7_a_large_message_does_not_narrow_the_queue_of_small_ones_for_ever(nbytes):
+    with (
+        caraml.ZmqPub(port=0) as publisher,
+        caraml.ZmqSub(address=publisher.address, topic="") as subscriber,
+    ):
+        publisher.wait_subscribers(1, timeout=5)
+        wide = publisher.socket.sndhwm
+        publisher.pub("params", bytes(nbytes))
+        assert publisher.socket.sndhwm < wide / 10
+        assert len(subscriber.recv(timeout=10)) == nbytes
+        for count in range(5000):
+            publisher.pub("loss", b"%016d" % count)
+            if count % 100 == 99:
+                assert [int(subscriber.recv(timeout=5)) for _ in range(100)][-1] == count
+        assert publisher.socket.sndhwm == wide
+        assert subscriber.missed == 0
+
+
+@pytest.mark.timeout(30)
+def test_r7_latest_takes_messages_of_any_publisher_and_all_of_its_topics():
+    with (
+        caraml.ZmqPub(port=0, serializer="msgpack") as publisher,
+        caraml.ZmqSub(
+            address=publisher.address, topic="a", policy="latest", deserializer="msgpack", timeout=5
+        ) as subscriber,
+    ):
+        subscriber.subscribe("b")  # ZMQ_CONFLATE would keep this subscription only
+        publisher.wait_subscribers(2, timeout=5)
+        for topic in "aab":
+            for value in range(5):  # arrays of 160 KB are frames of their own
+                publisher.pub(topic, {"value": value, "array": np.full(20_000, value)})
+            time.sleep(0.3)
+            newest = subscriber.recv()
+            assert (subscriber.topic, newest["value"], newest["array"][-1]) == (topic.encode(), 4, 4)
+        with pytest.raises(caraml.ZmqTimeoutError):
+            subscriber.recv(timeout=0.1)
+        assert (subscriber.missed, subscriber.rejected) == (4, 0)  # of a, after the first one given
+
+
+@pytest.mark.timeout(20)
+def test_r8_slow_joiner_gets_everything_after_wait_subscribers(spawn):
+    publisher = caraml.ZmqPub(port=0)
+    subscriber = spawn(
+        """
+        import sys, time, caraml
+        time.sleep(0.3)
+        subscriber = caraml.ZmqSub(address=sys.argv[1], topic="t")
+        print(sum(subscriber.recv(timeout=5) == b"%d" % n for n in range(500)))
+        """,
+        publisher.address,
+    )
+    publisher.wait_subscribers(1, timeout=10)
+    assert publisher.subscribers("topic") == 1
+    assert publisher.subscribers("other") == 0
+    for n in range(500):
+        publisher.pub("t", b"%d" % n)
+    assert subscriber.line() == "500"
+    publisher.close()
+
+
+@pytest.mark.timeout(20)
+def test_subscriber_gives_what_it_fetched_at_once_in_order_with_its_topic():
+    large = bytes(1 << 19)
+    published = [("t", b"%d" % n) for n in range(100)]
+    published += [("tu", b"other"), ("t", b"after"), ("t", large), ("t", b""), ("tv", large), ("t", b"z")]
+    with (
+        caraml.ZmqPub(port=0, hwm=0) as publisher,
+        caraml.ZmqSub(address=publisher.address, topic="t") as subscriber,
+    ):
+        publisher.wait_subscribers(1, timeout=5)
+        for topic, message in published:
+            publisher.pub(topic, message)
+        for index, (topic, message) in enumerate(published):
+            received = subscriber.recv(timeout=5) if index % 7 == 3 else subscriber.recv()
+            assert (subscriber.topic, received) == (topic.encode(), message)
+        assert (subscriber.missed, subscriber.rejected, subscriber.pending) == (0, 0, 0)
+        for topic, message in published[:50]:
+            publisher.pub(topic, message)
+        time.sleep(0.2)
+        assert subscriber.recv() == b"0"
+        assert 0 < subscriber.pending < 50
+        subscriber.unsubscribe("t")
+        with pytest.raises(caraml.ZmqTimeoutError):
+            subscriber.recv(timeout=0.2)
