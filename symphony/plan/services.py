@@ -1,4 +1,4 @@
-"""Where every service is: one row a service, from what processes bind and expose; build_plan calls it."""
+"""Where every service is, and the variables that tell processes so; build_plan and the backends call it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from caraml import contract
-from symphony.plan.plan import PlannedService
+from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
 from symphony.plan.types import checked
@@ -52,6 +52,15 @@ def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
     for service in services:
         found.update(contract.service_variables(service.name, service.host, service.port))
     return found
+
+
+def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
+    """Those of the services that a process binds, connects to or exposes: a change of them concerns it."""
+    uses = set(process.uses)
+    used = variables(tuple(each for each in plan.services if each.name in uses))
+    # Beside what is everybody's there is only what the process itself binds.
+    binds = {name: value for name, value in process.service_env.items() if name.endswith("_BIND")}
+    return used | binds
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from symphony.backends.kubernetes import labels, volumes
 from symphony.backends.kubernetes.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import variables
+from symphony.plan.services import used_variables
 from symphony.spec.mounts import GitRepoMount
 from symphony.spec.process import Resources
 
@@ -51,7 +51,7 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "imagePullPolicy": process.image_pull_policy,
         "command": [literal(word) for word in process.command],
         "args": [literal(word) for word in process.args],
-        "env": _env({**process.env, **used_services(plan, process), **_folders(plan)}),
+        "env": _env({**process.env, **used_variables(plan, process), **_folders(plan)}),
         "envFrom": [{"configMapRef": {"name": labels.SERVICES_MAP}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
@@ -87,15 +87,6 @@ def clone(
         "securityContext": may,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-
-
-def used_services(plan: Plan, process: PlannedProcess) -> dict[str, str]:
-    """The variables of the services that a process binds, connects to or exposes."""
-    uses = set(process.uses)
-    used = variables(tuple(each for each in plan.services if each.name in uses))
-    # Beside what is everybody's there is only what the process itself binds.
-    binds = {name: value for name, value in process.service_env.items() if name.endswith("_BIND")}
-    return used | binds
 
 
 def security(settings: Settings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import variables
+from symphony.plan.services import used_variables, variables
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
@@ -48,20 +48,12 @@ def window(
         "preamble": list(process.preamble_cmds),
         "cwd": start_dir,
         "env": env,
-        "services": _used_services(plan, process),
+        "services": used_variables(plan, process),
         "uses": list(process.uses),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),
         "grace": session["grace"],
     }
-
-
-def _used_services(plan: Plan, process: PlannedProcess) -> dict[str, str]:
-    """The variables of the services that a process binds, connects to or exposes; the session has all."""
-    uses = set(process.uses)
-    used = variables(tuple(each for each in plan.services if each.name in uses))
-    binds = {name: value for name, value in process.service_env.items() if name.endswith("_BIND")}
-    return used | binds
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
