@@ -12,7 +12,7 @@ from typing import Any, cast
 
 REPLACED = ("owner", "server", "session", "path")
 LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit", "restart_policy")
-VARIABLES = ("HOST", "PORT", "ADDR")
+VARIABLES = ("HOST", "PORT", "ADDR", "BIND")
 Props = Mapping[str, Any]
 
 
@@ -38,9 +38,7 @@ def digest(inputs: Props) -> str:
 
 def with_own_services(props: Props) -> Props:
     """A process of a state in which an older version left the services of all others, without those."""
-    told = cast("dict[str, str]", props.get("services") or {})
-    own = _services(props)
-    return {**props, "services": {name: told[name] for name in told if name in own or name.endswith("_BIND")}}
+    return {**props, "services": _services(props)}
 
 
 def service_variables(service: str) -> set[str]:

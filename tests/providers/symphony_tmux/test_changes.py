@@ -45,6 +45,7 @@ BASE: dict[str, Any] = {
         ({"services": BASE["services"] | {"SYMPH_REPLAY_SERVER_PORT": "1"}}, []),
         ({"services": BASE["services"] | {"SYMPH_PS_PORT": "1"}}, ["services"]),
         ({"services": BASE["services"] | {"SYMPH_PS_X_PORT": "1"}}, []),
+        ({"services": BASE["services"] | {"SYMPH_PS_BIND": "127.0.0.1"}}, ["services"]),
         ({"services": {"SYMPH_PS_PORT": "20000"}}, []),
         ({"uses": ["ps", "replay-server"]}, ["services"]),
         ({"uses": []}, ["services"]),
