@@ -114,7 +114,7 @@ def test_a_second_cluster_leaves_the_first_alone(elsewhere: Elsewhere, cluster: 
 
 
 def test_a_program_whose_port_is_taken_is_one_line(elsewhere: Elsewhere, folder: Path):
-    taken = "import socket, sys; held = socket.create_server(('127.0.0.1', 5000)); print(); sys.stdin.read()"
+    taken = "import socket, time; _ = socket.create_server(('', 5000)); print(flush=True); time.sleep(200)"
     script = f"""
 import subprocess, sys
 held = subprocess.Popen([sys.executable, "-c", {taken!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -75,7 +75,7 @@ def _files() -> Iterator[tuple[str, Path]]:
     own = [_interpreter()]
     standard = Path(sysconfig.get_path("stdlib"))
     places = [(f"usr/lib/{version}", standard)]
-    places += [(f"usr/lib/{version}/site-packages/{each.name}", each) for each in _packages()]
+    places += [(f"{_packages_place(version)}/{each.name}", each) for each in _packages()]
     for place, folder in places:
         for file in _tree(folder):
             if file.name.partition(".so")[1]:
@@ -86,6 +86,13 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 def _interpreter() -> Path:
     return Path(sys.executable).resolve()
+
+
+def _packages_place(version: str) -> str:
+    """Where this interpreter looks for packages: Debian's has a folder of its own for them."""
+    told = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
+    debian = told.endswith("dist-packages")
+    return f"usr/local/lib/{version}/dist-packages" if debian else f"usr/lib/{version}/site-packages"
 
 
 def _packages() -> Iterator[Path]:
