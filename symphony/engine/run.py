@@ -329,6 +329,10 @@ class Run:
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._on_signal)
+            elif number == signal.SIGINT:
+                # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
+                # that inherited that; what is handled here is not inherited.
+                self._previous[number] = signal.signal(number, _pass_over)
 
     def _give_signals_back(self) -> None:
         while self._previous:
@@ -337,6 +341,10 @@ class Run:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop()
+
+
+def _pass_over(number: int, frame: FrameType | None) -> None:
+    """What ignoring a signal does."""
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

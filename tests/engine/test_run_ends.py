@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -142,6 +143,24 @@ def test_a_program_that_never_ends_is_stopped(
     assert process.wait(timeout=20) == 130
     assert time.monotonic() - began < 5.0
     assert processes_with(f"MARK={mark}") == []
+
+
+def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Workspace, mark: str) -> None:
+    """`symphony up &`: the engine ends its plugins with Ctrl-C, and waits 5 s for one that ignores it."""
+    workspace.create_stack(tiny, "dev")
+    words = [sys.executable, "-c", DRIVER, str(tiny.folder), "Thing('slow', sleep=2)", mark]
+    driver = subprocess.Popen(["bash", "-c", 'trap "" INT; exec "$@"', "-", *words])
+    ignoring: set[bool] = set()
+    while driver.poll() is None:
+        for pid in processes_with(f"MARK={mark}"):
+            with contextlib.suppress(OSError, StopIteration):
+                if b"pulumi-language" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                    ignored = next(line.split()[1] for line in lines if line.startswith("SigIgn:"))
+                    ignoring.add(bool(int(ignored, 16) >> (signal.SIGINT - 1) & 1))
+        time.sleep(0.05)
+    assert driver.returncode == 0
+    assert ignoring == {False}
 
 
 def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> None:
