@@ -14,7 +14,6 @@ from symphony import paths
 from symphony.components import handover
 from symphony.components.expander import Expander, expander_of
 from symphony.errors import SymphonyError, UserError
-from symphony.plan.build import build_plan
 from symphony.plan.names import launched_name
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError, Problem
@@ -97,6 +96,9 @@ def launch(experiment: Experiment) -> None:
 
 
 def _planned(run: Run, spec: ExperimentSpec) -> Plan:
+    # Who imports symphony inside a process plans nothing, and need not load the rules.
+    from symphony.plan.build import build_plan
+
     try:
         return build_plan(spec, run.expander.target(spec, run.context))
     except PlanError as error:
