@@ -344,10 +344,11 @@ def g11() -> None:
         ("of memcpy speed", ratio(f, "memcpy"), 0.6, 0.8, False),
     )
     for nbytes in (1 << 20, 16 << 20):
-        f = interleaved({"ours": lambda nbytes=nbytes: over("ours", {"nbytes": nbytes, "in_place": True})})
+        more = {"nbytes": nbytes, "in_place": True, "count": 200}
+        f = interleaved({side: lambda side=side, more=more: over(side, more) for side in ("ours", "raw")})
         report(
             "G12",
-            f"{nbytes >> 20} MiB in place",
+            f"{nbytes >> 20} MiB in place (raw: only the token, and touching)",
             f,
             "us",
             ("us", statistics.median(f["ours"]) * 1e6, 150, 60, True),

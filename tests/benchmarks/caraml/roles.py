@@ -235,8 +235,14 @@ def subscribe(side, o):
         timed(z.ZmqSub(topic="t", **options(side, o)).recv, o["count"])
 
 
+TOKEN = b"x" * 64
+
+
 def hand_over(side, o):
-    """The producer: one value at a time, its token answered when the consumer touched every page."""
+    """The producer: one value at a time, its token answered when the consumer touched every page.
+
+    Raw in place is the floor: a token there and back, and as many pages of the consumer's own.
+    """
     array = np.ones(o["nbytes"], np.uint8)
     socket = zmq.Context.instance().socket(zmq.PAIR)
     socket.connect(o["address"])
@@ -257,6 +263,11 @@ def hand_over(side, o):
         def once():
             socket.send(inmem_dump(array))
             socket.recv()
+    elif o.get("in_place"):
+
+        def once():
+            socket.send(TOKEN)
+            socket.recv()
     else:
 
         def once():
@@ -276,6 +287,7 @@ def hand_over(side, o):
 
 
 def take_over(side, o):
+    own = np.ones(o["nbytes"], np.uint8)
     socket = zmq.Context.instance().socket(zmq.PAIR)
     socket.bind(o["address"])
     say("ready")
@@ -295,7 +307,7 @@ def take_over(side, o):
                 touch(np.frombuffer(file.read_buffer(), np.uint8))
             Path(name).unlink()
         else:
-            touch(np.frombuffer(frame, np.uint8))
+            touch(own if o.get("in_place") else np.frombuffer(frame, np.uint8))
         del frame
         socket.send(b"")
 
