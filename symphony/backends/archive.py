@@ -17,11 +17,13 @@ from typing import IO, Self
 from symphony.backends.inside import Copied
 from symphony.backends.landing import stays_inside
 from symphony.errors import SymphonyError
+from symphony.plan.names import printable
 
 CHUNK = 1 << 20
 # What a header may announce as its own extension: longer ones would only fill the memory.
 LONGEST_HEADER = 1 << 20
 _EXTENSIONS = b"xgXLK"
+_LONGEST_SHOWN = 200
 
 
 class Hostile(SymphonyError):
@@ -242,7 +244,7 @@ def _kind(member: tarfile.TarInfo) -> str:
 
 
 def _shown(name: str) -> str:
-    return name.encode("utf-8", "replace").decode()[:200]
+    return printable(name, _LONGEST_SHOWN)
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from symphony.backends.archive import Hostile, Packing, end_mark, unpack
@@ -248,6 +248,8 @@ def test_whatever_it_says_nothing_leads_out(
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.binary(max_size=2000), at=st.integers(0, 2500), noise=st.binary(min_size=1, max_size=40))
+@example(data=b"", at=2057, noise=b"\x00\n")
+@example(data=b"", at=2057, noise=b"\n")
 def test_noise_is_one_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int, noise: bytes
 ) -> None:

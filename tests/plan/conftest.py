@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import Problem
@@ -19,10 +18,6 @@ from symphony.spec.experiment import ExperimentSpec
 
 PRELUDE = "from symphony import Experiment, Process, ProcessGroup\n"
 MARK = "# <-"
-
-# A busy machine is slow, which says nothing about the code.
-settings.register_profile("symphony", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("symphony")
 
 
 class AnyPort(dict[str, int]):
