@@ -103,7 +103,9 @@ def _kubernetes() -> list[Row]:
                 words = ["run", f"p-{number}", f"--image={cluster.shell_image}", "--", "sleep", "100000"]
                 _call([*here[:2], "-n", name, *words])
             _call([*here[:2], "-n", name, "wait", "--for=condition=Ready", "pods", "--all", "--timeout=60s"])
-            return _calls([*here[:2], "delete", "namespace", name, "--grace-period=0"])()
+            # As symphony's here, without a grace for the pods.
+            pods = ["-n", name, "delete", "pods", "--all", "--grace-period=0", "--force"]
+            return _calls([*here[:2], *pods], [*here[:2], "delete", "namespace", name])()
 
         looks = (
             ("ls", ["ls"], "get pods"),
