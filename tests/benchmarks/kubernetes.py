@@ -138,7 +138,6 @@ class Kubectl:
 
     def forget(self, namespace: str) -> None:
         """Take a namespace away and wait until it is gone."""
-        self.timed("delete", "pods", "-n", namespace, "--all", "--force", "--grace-period=0")
         self.timed("delete", "namespace", namespace)
 
     def _manifests(self) -> tuple[Path, str]:
