@@ -100,7 +100,7 @@ def _remove(target: Target, file: Path, settings: bytes | None) -> None:
     workspace.pulumi(target.workspace, words)
     if settings is None:
         file.unlink(missing_ok=True)
-    elif file.read_bytes() != settings:
+    else:
         file.write_bytes(settings)
 
 
