@@ -83,10 +83,16 @@ def _folder(project: str, stack: str) -> Path:
 
 
 def _sweep_drafts(folder: Path) -> None:
-    """Locks that a full disk or a kill kept from getting their name: the engine takes them for locks too."""
+    """Locks that a full disk or a kill kept from getting their name: the engine takes them for locks too.
+
+    A young one may be another engine's that gets its name any moment, so it is given the time to.
+    """
+    deadline = time.monotonic() + _SLACK
     with suppress(OSError):
         for draft in folder.glob("*.tmp"):
-            if time.time() - draft.stat().st_mtime > _SLACK:
+            with suppress(FileNotFoundError):
+                while time.time() - draft.stat().st_mtime <= _SLACK and time.monotonic() < deadline:
+                    time.sleep(0.05)
                 draft.unlink()
 
 

@@ -173,3 +173,13 @@ def test_a_second_run_takes_no_live_lock_after_a_clock_step(tiny: Workspace, tmp
         assert file.exists()
         list(first)
     assert first.outcome.result == "succeeded"
+
+
+@pytest.mark.parametrize("age", [0.0, 60.0, -60.0])
+def test_drafts_of_locks_are_swept_however_young(age: float) -> None:
+    """A full disk leaves an empty one, which the engine takes for a lock; -60 is a clock put back since."""
+    draft = written("").rename(store.root() / "locks/organization/symphony/rl/1.json.18ea.tmp")
+    then = time.time() - age
+    os.utime(draft, (then, then))
+    assert locks.recover("symphony", "rl") == []
+    assert not draft.exists()
