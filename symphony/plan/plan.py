@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from symphony.plan.names import printable
@@ -113,9 +113,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a mount says its kind."""
-        plain = asdict(self)
-        for process, values in zip(self.processes, plain["processes"], strict=True):
-            values["mounts"] = [dump_mount(mount) for mount in process.mounts]
+        plain = asdict(replace(self, processes=()))
+        plain["processes"] = [_plain(process) for process in self.processes]
         return plain
 
     def to_json(self) -> str:
@@ -131,6 +130,15 @@ class Plan:
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
         ]
         return "\n".join(lines)
+
+
+def _plain(process: PlannedProcess) -> dict[str, Any]:
+    """Everything that asdict gives; it would copy each process's variables of all services one by one."""
+    values = asdict(replace(process, service_env={}, mounts=()))
+    return values | {
+        "service_env": dict(process.service_env),
+        "mounts": [dump_mount(mount) for mount in process.mounts],
+    }
 
 
 def _started(process: PlannedProcess) -> str:
