@@ -31,7 +31,7 @@ def write(server: str, session: str, variables: Mapping[str, str]) -> None:
 
 
 def read(server: str, session: str) -> dict[str, str]:
-    """What a process that starts now is told; nothing where an older version made the experiment."""
+    """What a process that starts now is told; nothing where somebody removed the file."""
     try:
         content = place(server, session).read_bytes()
     except FileNotFoundError:

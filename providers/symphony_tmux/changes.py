@@ -1,6 +1,6 @@
 """What of a process differs between state and program, as field names; diff, update and the plan ask here.
 
-Pure. What is not named here (grace, services it does not use, values of inherited variables) restarts nobody.
+Pure. What is not named here (grace, values of inherited variables) restarts nobody.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 REPLACED = ("owner", "server", "session", "path")
-LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit", "restart_policy")
-VARIABLES = ("HOST", "PORT", "ADDR", "BIND")
+LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit", "restart_policy", "services")
 Props = Mapping[str, Any]
 
 
 def changes(old: Props, new: Props) -> list[str]:
     """The fields for which this process must be started again, replaced ones first; empty when none."""
-    fields = [name for name in (*REPLACED, *LAUNCHED) if _value(old, name) != _value(new, name)]
-    if _services(old) != _services(new):
-        fields.append("services")
-    return fields
+    return [name for name in (*REPLACED, *LAUNCHED) if _value(old, name) != _value(new, name)]
 
 
 def replaces(old: Props, new: Props) -> list[str]:
@@ -32,27 +28,7 @@ def replaces(old: Props, new: Props) -> list[str]:
 def digest(inputs: Props) -> str:
     """One hash over all that `changes` compares, without the identity of the window."""
     facts = {name: _value(inputs, name) for name in LAUNCHED}
-    facts["services"] = _services(inputs)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def with_own_services(props: Props) -> Props:
-    """A process of a state in which an older version left the services of all others, without those."""
-    return {**props, "services": _services(props)}
-
-
-def service_variables(service: str) -> set[str]:
-    """The variables through which processes see one service."""
-    base = "SYMPH_" + service.upper().replace("-", "_")
-    return {f"{base}_{suffix}" for suffix in VARIABLES}
-
-
-def _services(props: Props) -> dict[str, str]:
-    """Where the services are that the process uses; an older version put those of all others beside them."""
-    used = cast("list[str]", props.get("uses") or [])
-    wanted = {variable for service in used for variable in service_variables(service)}
-    services = cast("dict[str, str]", props.get("services") or {})
-    return {name: value for name, value in services.items() if name in wanted}
 
 
 def _value(props: Props, name: str) -> object:

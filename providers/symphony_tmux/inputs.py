@@ -23,13 +23,12 @@ WINDOW_INPUTS = (
     "cwd",
     "env",
     "services",
-    "uses",
     "inherit",
     "restart_policy",
     "grace",
 )
 POLICIES = ("Never", "OnFailure", "Always")
-LISTS = ("argv", "script", "preamble", "uses", "inherit", "processes")
+LISTS = ("argv", "script", "preamble", "inherit", "processes")
 MAPPINGS = ("env", "services")
 NO_NAME = "use small letters, digits and inner hyphens, 63 at most"
 
@@ -68,7 +67,6 @@ class WindowInputs:
     cwd: str
     env: dict[str, str]
     services: dict[str, str]
-    uses: tuple[str, ...]
     inherit: tuple[str, ...]
     restart_policy: str
     grace: float
@@ -101,7 +99,6 @@ def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
         cwd=props.get("cwd") or "",
         env=_mapping(props, "env"),
         services=_mapping(props, "services"),
-        uses=_list(props, "uses"),
         inherit=_list(props, "inherit"),
         restart_policy=props.get("restart_policy") or POLICIES[0],
         grace=float(props.get("grace", 5)),

@@ -21,16 +21,15 @@ PANE_VARIABLES = (
 )
 
 
-def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path | None = None) -> bytes:
+def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path) -> bytes:
     """A shell file that sets exactly the environment, goes to the folder and becomes the process.
 
-    services: the file with the variables of all services, if any; they win over what is inherited only.
+    services: the file with the variables of all services; they win over what is inherited only.
     """
     lines = [b"# Written by symphony for every start of this process.", *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(passed_on(caller, inputs.inherit))
-    if services is not None:
-        lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
+    lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
     lines += _exports(told(inputs.services, inputs.env, marker))
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     lines += [_bytes(line) for line in inputs.preamble]

@@ -47,8 +47,7 @@ def reason(old_inputs: Props, world: World) -> str:
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if said := observe.session_reason(old_inputs, world.listing(on)):
         return said
-    gone = old_inputs.get("services") and not addresses.place(on, old_inputs["name"]).exists()
-    return "the file of its services is gone" if gone else ""
+    return "" if addresses.place(on, old_inputs["name"]).exists() else "the file of its services is gone"
 
 
 def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
@@ -131,10 +130,8 @@ def delete(props: Props, world: World) -> None:
 
 
 def _tells(olds: Props, services: Mapping[str, str]) -> bool:
-    """Whether the state and the file, where one is needed, name just these."""
-    if services != (olds.get("services") or {}):
-        return False
-    return not services or addresses.are(olds["server"], olds["name"], services)
+    """Whether the state and the file name just these."""
+    return services == (olds.get("services") or {}) and addresses.are(olds["server"], olds["name"], services)
 
 
 def _made(

@@ -71,8 +71,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
     services = addresses.place(inputs.server, inputs.session)
-    known = services if services.exists() else None
-    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), known))
+    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), services))
     files.touch(folder / "log")
     let_go(folder)
     os.mkfifo(folder / "pipe", 0o600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,6 @@ from symphony_tmux.machine import Identity, boot_id, host, start_of
 from symphony_tmux.world import World
 
 Props = Mapping[str, Any]
-# Kept in state, and in the run of the process without starting it again.
-SILENT = ("grace", "uses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,8 @@ def diff(olds: Props, news: Props, world: World) -> Difference:
     if replaced := [name for name in changed if name in changes.REPLACED]:
         return Difference(tuple(changed), tuple(replaced))
     found = observe.condition(olds, world.listing(olds["server"]))
-    changed += [name for name in SILENT if (olds.get(name) or 0) != (news.get(name) or 0)]
+    if (olds.get("grace") or 0) != (news.get("grace") or 0):
+        changed.append("grace")
     if not found.is_good:
         changed.append("status")
     return Difference(tuple(changed), reason="" if found.is_good else found.reason)
@@ -78,10 +76,7 @@ def update(olds: Props, news: Props, world: World) -> dict[str, Any]:
     turn.take(wanted.server, wanted.session)
     found = observe.condition(olds, world.listing(wanted.server))
     if found.is_good and found.pane and not changes.changes(olds, news):
-        digest = changes.digest(kept)
-        if digest != olds["digest"]:
-            _remark(wanted, found.pane, digest)
-        outputs = {**_numbers(olds), **start.place(wanted), "digest": digest, "status": _status(found)}
+        outputs = {**_numbers(olds), **start.place(wanted), "status": _status(found)}
     else:
         outputs = _adopted(wanted, kept, world, int(olds["attempt"])) or _started(
             wanted, kept, int(olds["attempt"]), world
@@ -181,12 +176,6 @@ def _kill_pane(server: str, pane: Pane) -> None:
     except client.TmuxError as error:
         if not isinstance(error, client.NoServer) and "can't find" not in error.what:
             raise
-
-
-def _remark(wanted: WindowInputs, pane: Pane, digest: str) -> None:
-    mark = client.mark(pane.owner, pane.path, pane.attempt, pane.launched, digest)
-    with suppress(client.NoServer):
-        client.run(wanted.server, ["set-option", "-p", "-t", pane.pane_id, "@symphony_process", mark])
 
 
 def _kept(props: Props) -> dict[str, Any]:

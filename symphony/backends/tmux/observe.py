@@ -23,7 +23,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
 from symphony_tmux import client, observe
 from symphony_tmux import logs as files
-from symphony_tmux.changes import changes, with_own_services
+from symphony_tmux.changes import changes
 from symphony_tmux.client import Listing, Pane
 from symphony_tmux.observe import Condition
 
@@ -48,8 +48,6 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     if not facts:
         return None
     name = str(session.get("name") or facts.get("session"))
-    if session.get("services"):
-        windows = {path: with_own_services(facts) for path, facts in windows.items()}
     return Recorded(owner, name, windows, str(facts.get("host", "")))
 
 

@@ -49,7 +49,6 @@ def window(
         "cwd": start_dir,
         "env": env,
         "services": used_variables(plan, process),
-        "uses": list(process.uses),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),
         "grace": session["grace"],

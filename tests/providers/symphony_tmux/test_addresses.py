@@ -27,7 +27,7 @@ def test_what_is_written_is_read(home: Path, variables: dict[str, str]) -> None:
     assert stat.S_IMODE(addresses.place("default", "rl").stat().st_mode) == 0o600
 
 
-def test_an_experiment_of_an_older_version_has_no_file(home: Path) -> None:
+def test_without_its_file_nothing_is_told(home: Path) -> None:
     assert addresses.read("default", "rl") == {}
     assert not addresses.are("default", "rl", {})
 
@@ -55,7 +55,7 @@ def test_every_process_sees_all_though_its_own_inputs_do_not(
 
 def test_another_address_changes_the_session_and_who_uses_it(rig: Any) -> None:
     old = rig.session("a", "b", services=ALL)
-    a = rig.start("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:7"})
+    a = rig.start("a", "sleep", "100", services={"SYMPH_PS_ADDR": "127.0.0.1:7"})
     b = rig.start("b", "sleep", "100")
     moved = {**ALL, "SYMPH_PS_ADDR": "127.0.0.1:9"}
     declared = rig.session_inputs("a", "b", services=moved)
@@ -64,7 +64,7 @@ def test_another_address_changes_the_session_and_who_uses_it(rig: Any) -> None:
     assert addresses.read("default", "rl") == new["services"] == moved
     assert sessions.diff(new, declared, World()).changed == ()
     assert windows.diff(b, rig.inputs("b", "sleep", "100"), World()).changed == ()
-    used = rig.inputs("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:9"})
+    used = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_ADDR": "127.0.0.1:9"})
     assert windows.diff(a, used, World()).changed == ("services",)
     assert (rig.condition(a).state, rig.condition(b).state) == ("running", "running")
 
@@ -78,17 +78,3 @@ def test_a_lost_file_is_written_again(rig: Any) -> None:
     assert sessions.diff(old, declared, World()).changed == ("services",)
     sessions.update(old, declared, World())
     assert addresses.read("default", "rl") == ALL
-
-
-def test_the_state_of_an_older_version_restarts_nobody(rig: Any) -> None:
-    """There every window holds the variables of all services, and the session none."""
-    old = rig.session("a")
-    addresses.place("default", "rl").unlink()
-    a = rig.start("a", "sleep", "100", uses=["ps"], services=ALL)
-    declared = rig.session_inputs("a", services=ALL)
-    assert sessions.diff({**old, "services": None}, declared, World()).changed == ("services",)
-    sessions.update(old, declared, World())
-    news = rig.inputs("a", "sleep", "100", uses=["ps"], services={"SYMPH_PS_ADDR": "127.0.0.1:7"})
-    assert windows.diff(a, news, World()).changed == ()
-    assert windows.update(a, news, World())["pid"] == a["pid"]
-    assert windows.create(news, World())[1]["pid"] == a["pid"], "what an interrupted run left is adopted"

@@ -40,12 +40,11 @@ KEPT_OUT = (
 
 def _run(props: dict[str, Any], folder: Path, shell: str) -> tuple[list[str], dict[str, str]]:
     file = folder / "launch.sh"
+    services = folder / "services.sh"
+    services.touch()
     caller = Caller({b"PATH": b"/usr/bin:/bin", b"PYTHONUTF8": b"1", b"PYTHONCOERCECLOCALE": b"0"})
-    file.write_bytes(
-        launch.content(
-            window_inputs({**props, "inherit": ["PYTHONUTF8", "PYTHONCOERCECLOCALE"]}), "p/s#1/a/1", caller
-        )
-    )
+    inputs = window_inputs({**props, "inherit": ["PYTHONUTF8", "PYTHONCOERCECLOCALE"]})
+    file.write_bytes(launch.content(inputs, "p/s#1/a/1", caller, services))
     done = subprocess.run([shell, str(file)], capture_output=True, check=True, env={"TMUX": "x", "TERM": "y"})
     argv, variables = eval(done.stdout.decode(), {}, {})
     return argv, {
