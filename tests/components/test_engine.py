@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,16 @@ def test_a_preview_changes_nothing_and_hands_over_the_plan(project):
     assert handed["plan"]["launched_as"] == "hello"
     assert [process["path"] for process in handed["plan"]["processes"]] == ["server", "guests/ada"]
     assert Path(project.env["SYMPHONY_PLAN_FILE"]).stat().st_mode & 0o777 == 0o600
+
+
+def test_debug_messages_of_the_sdk_are_for_those_who_can_see_them(project):
+    project.write(HELLO)
+    plain = replace(project, env={k: v for k, v in project.env.items() if k != "SYMPHONY_PLAN_FILE"})
+    heard, all_said = (
+        each.pulumi("preview", "--json", "--debug").stdout.count("registering resource: ty=symphony")
+        for each in (project, plain)
+    )
+    assert (heard, all_said) == (0, 4)
 
 
 def test_launch_without_a_block(project):
