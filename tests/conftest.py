@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from symphony.engine import binary
+from tests import longest
 
 _OF_THE_USER = (
     "PULUMI_ACCESS_TOKEN",
@@ -34,6 +35,13 @@ _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", _BUSY, derandomize=True)
 settings.register_profile("random", _BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers beside each other begin with the longest files; alone, the order of the folders says more."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: longest.rank(item.nodeid))
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.desk import ROOT
+from tests.longest import LONGEST
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
@@ -35,10 +36,15 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         ("symphony/plan/names.py", "import symphony.classic.config", "Imports go downward only"),
         ("symphony/operations/ls.py", "import symphony.kube", "Imports go downward only"),
         ("symphony/newroom/__init__.py", "", "Imports go downward only"),
+        (
+            "symphony/operations/doctor.py",
+            "import symphony.backends.kubernetes.kubeconfig",
+            "A world is asked through the interfaces of the backends, by its name",
+        ),
         ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no world"),
         ("caraml/limits.py", "import symphony", "caraml stands alone"),
     ],
-    ids=["classic", "old home", "a room in no layer", "world", "caraml"],
+    ids=["classic", "old home", "a room in no layer", "one backend", "world", "caraml"],
 )
 def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
     """One line of an import at the end of one file of a copy; `make check` sees the original kept."""
@@ -109,6 +115,10 @@ def test_every_locked_package_has_its_hashes(file: str) -> None:
     assert len(lines) > 5
     assert wrong == []
     assert "://" not in text
+
+
+def test_every_file_that_is_said_to_take_long_is_there() -> None:
+    assert [file for file in LONGEST if not (ROOT / "tests" / file).is_file()] == []
 
 
 def test_no_binary_is_committed() -> None:

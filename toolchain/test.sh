@@ -10,12 +10,12 @@ pytest=("$python" -m pytest)
 
 # Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
 # runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
-# The first word says how many at once: those on a cluster mostly wait.
+# The first word says how many at once, on two cores: most of them mostly wait. tests/longest.py says in which order.
 side_by_side() {
     local workers=$1
     shift
     rm -f .pytest_cache/v/cache/lastfailed
-    "${pytest[@]}" -n "$workers" --dist loadfile "$@"
+    "${pytest[@]}" -n "$workers" --dist loadfile --no-loadscope-reorder "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
     failed=$("$python" -c '
@@ -50,7 +50,7 @@ on_a_cluster() {
 if [ "${1:-}" = --cluster ]; then
     shift
 else
-    side_by_side 3 "$@"
+    side_by_side 4 "$@"
     code=$?
     case " $* " in *" -m "*) exit "$code" ;; esac
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || exit "$code"

@@ -1,0 +1,63 @@
+"""The test files that take longest, longest first: tests/conftest.py lets workers beside each other begin there.
+
+A worker that comes to a long file last works on while the others have nothing left to do.
+"""
+
+from __future__ import annotations
+
+# By the seconds of the quickest of several runs; what they are: `--durations=0`. Those not named take less.
+LONGEST = (
+    # on a cluster too
+    "conformance/test_recovery.py",
+    "backends/kubernetes/test_runs.py",
+    "backends/kubernetes/test_jobs.py",
+    "backends/kubernetes/test_faults.py",
+    "backends/kubernetes/test_troubles.py",
+    "backends/kubernetes/test_why.py",
+    "conformance/test_changes.py",
+    "conformance/test_one_experiment.py",
+    "backends/kubernetes/test_silence.py",
+    "toolchain/test_plugin_engine.py",
+    "toolchain/test_kills_during_up.py",
+    "examples/test_numint_on_kubernetes.py",
+    "backends/kubernetes/test_doors.py",
+    "backends/kubernetes/test_two_clusters.py",
+    "backends/kubernetes/test_outside.py",
+    "backends/kubernetes/test_inside.py",
+    "toolchain/test_plugin_faults.py",
+    "toolchain/test_cluster_leaves_nothing.py",
+    # on this machine only
+    "cli/test_up.py",
+    "examples/test_numint.py",
+    "operations/test_three_doors.py",
+    "components/test_engine.py",
+    "providers/symphony_tmux/test_engine.py",
+    "engine/test_run.py",
+    "classic/test_cluster.py",
+    "operations/test_repairs.py",
+    "engine/test_run_ends.py",
+    "cli/test_delete.py",
+    "examples/test_examples.py",
+    "test_readme.py",
+    "operations/test_faults.py",
+    "operations/test_settings.py",
+    "operations/test_other_resources.py",
+    "backends/tmux/test_up.py",
+    "backends/tmux/test_services.py",
+    "cli/test_process.py",
+    "cli/test_ls.py",
+    "cli/test_inside.py",
+    "operations/test_ports.py",
+    "operations/test_moves.py",
+    "providers/symphony_tmux/test_trees.py",
+    "providers/symphony_tmux/test_windows.py",
+    "caraml/test_reliability_delivery.py",
+    "caraml/test_reliability_strangers.py",
+    "caraml/test_reliability_endings.py",
+)
+_RANK = {f"tests/{file}": rank for rank, file in enumerate(LONGEST)}
+
+
+def rank(nodeid: str) -> int:
+    """Where the file of a test stands; tests of one file, and of files not named, keep their order."""
+    return _RANK.get(nodeid.partition("::")[0], len(_RANK))
