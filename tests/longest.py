@@ -1,4 +1,4 @@
-"""The test files that take longest, longest first: tests/conftest.py lets workers beside each other begin there.
+"""The test files that take longest, longest first: tests/conftest.py lets workers side by side begin there.
 
 A worker that comes to a long file last works on while the others have nothing left to do.
 """
