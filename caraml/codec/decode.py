@@ -14,7 +14,7 @@ import numpy as np
 import zmq
 
 from caraml.codec import extensions, records
-from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts
+from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.errors import MalformedMessageError
 from caraml.limits import DEFAULT_LIMITS, Limits
@@ -44,12 +44,13 @@ _INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small me
 class Decoder:
     """Decodes messages; any thread may call it: a socket decodes after its turn."""
 
-    __slots__ = ("_layouts", "_limits", "_plans")
+    __slots__ = ("_alone", "_layouts", "_limits", "_plans")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
+        self._alone: dict[bytes, Layout] = {}  # by heads seen, those of one array and nothing else
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
         """The value. Arrays refer to `parts` where those are writable and large. Raises
@@ -66,6 +67,8 @@ class Decoder:
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
                 return self._arrays(head, bytearray(head), parts)
+            if type(head) is bytes and len(parts) == 1 and (alone := self._alone.get(head)) is not None:
+                return _array_of(parts[0], alone)
             return self._any(head, parts)
         except MalformedMessageError:
             raise
@@ -101,7 +104,13 @@ class Decoder:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
         if len(head_view) > self._limits.header_bytes + 2:
             raise MalformedMessageError(f"a structure of {len(head_view)} bytes, over the limit")
-        return _Tree(self._layouts, self._limits.depth, parts).value(head_view[2:])
+        value = _Tree(self._layouts, self._limits.depth, parts).value(head_view[2:])
+        if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
+            if len(self._alone) >= REMEMBERED:
+                self._alone.clear()
+            layout = Layout(value.dtype, value.shape, order_of(value), value.nbytes)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            self._alone[bytes(head_view)] = layout
+        return value  # pyright: ignore[reportUnknownVariableType]
 
     def _arrays(self, head: Any, source: Any, parts: Sequence[Buffer]) -> dict[str, Array]:
         body = _HEAD + int.from_bytes(head[2:_HEAD], "little")

@@ -24,6 +24,7 @@ same to the reader, only slower. The owner's memory goes with its process; nothi
 only memory of this user's own processes that a pool made. Any thread may use a pool.
 """
 
+import ctypes
 import os
 import threading
 import weakref
@@ -36,11 +37,11 @@ import numpy as np
 
 from caraml import process
 from caraml.codec import Decoder, Encoder
-from caraml.codec.arrays import OUT_OF_BAND
+from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED
 from caraml.codec.joined import JOINED, join, split
 from caraml.codec.parts import Buffer, Parts, size, view
 from caraml.errors import MalformedMessageError, SharedMemoryError
-from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
+from caraml.inmemory.segment import FREE, TAKEN, Lease, Segment, lease, open_segment
 from caraml.limits import Limits
 
 MAX_BYTES = 1 << 30
@@ -89,8 +90,8 @@ class SharedPool:
         """At first, and after a fork, where the segments are the parent's."""
         self._taking = threading.Lock()
         self._segments: list[Segment] = []
-        self._held: set[int] = set()
         self._buffers: dict[int, tuple[Segment, int]] = {}
+        self._heads: dict[tuple[np.dtype[Any], tuple[int, ...]], bytes] = {}
 
     @property
     def nbytes(self) -> int:
@@ -99,8 +100,28 @@ class SharedPool:
 
     def put(self, value: object) -> bytes:
         """Make a value available to one `get` in a process of this user on this host. Raises EncodeError."""
+        if type(value) is np.ndarray and isinstance(value.base, Lease):
+            name = self._put_buffer(value)  # pyright: ignore[reportUnknownArgumentType]
+            if name is not None:
+                return name
         parts = self._encoder.encode(value)
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
+
+    def _put_buffer(self, array: Array) -> bytes | None:
+        """The short way for what `empty` gave, as it is; None for everything else."""
+        address = ctypes.addressof(array.base)  # pyright: ignore[reportArgumentType]
+        buffer = self._buffers.get(address)
+        if buffer is None or buffer[1] != array.nbytes or not array.flags.c_contiguous:
+            return None
+        key = array.dtype, array.shape
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= REMEMBERED:
+                self._heads.clear()
+            head = self._heads[key] = bytes(view(self._encoder.encode(array)[0]))  # pyright: ignore[reportArgumentType]
+        if self._buffers.pop(address, None) is not buffer:
+            return None
+        return _filled(buffer[0], head, [(0, buffer[1])])
 
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
         """As `put`, of an encoded message."""
@@ -115,11 +136,7 @@ class SharedPool:
         if segment is None:
             self.inline += 1
             return join(parts)
-        name = _Name(
-            segment.owner, segment.descriptor, segment.cookie, segment.fill(), bytes(view(head)), where
-        )
-        self._held.discard(id(segment))
-        return _SHARED + _pack(name)
+        return _filled(segment, bytes(view(head)), where)
 
     def forget(self, name: bytes) -> bool:
         """Give back the memory of a name of this pool that nobody will get; False when it was got, or needs
@@ -129,7 +146,7 @@ class SharedPool:
             return False
         said = _said(name)
         return any(
-            segment.cookie == said.cookie and segment.take(said.generation, FREE)
+            segment.cookie == said.cookie and segment.take(said.generation, 0)
             for segment in list(self._segments)
         )
 
@@ -147,12 +164,11 @@ class SharedPool:
         segment = self._take(nbytes) if nbytes >= OUT_OF_BAND else None
         if segment is None:
             return np.empty(sizes, plain_dtype)
-        root = lease(segment, 0, nbytes)
-        array: Array = np.ndarray(sizes, plain_dtype, root)
-        address = array.ctypes.data
-        buffer = self._buffers[address] = segment, nbytes
-        weakref.finalize(root, self._buffer_gone, address, buffer)
-        return array
+        buffer = segment, nbytes
+        self._buffers[segment.address] = buffer
+        return np.ndarray(
+            sizes, plain_dtype, lease(segment, nbytes, self._buffer_gone, segment.address, buffer)
+        )
 
     def _buffer_gone(self, address: int, buffer: tuple[Segment, int]) -> None:
         """A buffer that was never put frees its segment; one that was put, and only now let go, does not free
@@ -160,7 +176,7 @@ class SharedPool:
         """
         if self._buffers.get(address) is buffer:
             del self._buffers[address]
-            self._held.discard(id(buffer[0]))
+            buffer[0].held = False
 
     def _in_place(self, parts: Sequence[Buffer]) -> Segment | None:
         if len(parts) != 1 or not isinstance(parts[0], np.ndarray):
@@ -188,19 +204,24 @@ class SharedPool:
         """The smallest free segment that is large enough but not wastefully so, else a new one, else None."""
         wanted = max(_SMALLEST, nbytes)
         with self._taking:
-            free = [
-                segment for segment in self._segments if id(segment) not in self._held and _is_free(segment)
-            ]
-            fitting = [segment for segment in free if wanted <= segment.capacity <= 4 * wanted]
-            segment = min(fitting, key=_capacity, default=None)
-            if segment is None:
-                segment = self._create(wanted, free)
-            if segment is not None:
-                self._held.add(id(segment))
-            return segment
+            found: Segment | None = None
+            for segment in self._segments:
+                capacity = segment.capacity
+                if (
+                    wanted <= capacity <= 4 * wanted
+                    and (found is None or capacity < found.capacity)
+                    and not segment.held
+                    and _is_free(segment)
+                ):
+                    found = segment
+            if found is None:
+                found = self._create(wanted)
+            if found is not None:
+                found.held = True
+            return found
 
-    def _create(self, nbytes: int, free: list[Segment]) -> Segment | None:
-        for spare in free:
+    def _create(self, nbytes: int) -> Segment | None:
+        for spare in [segment for segment in self._segments if not segment.held and _is_free(segment)]:
             if self.nbytes + nbytes <= self.max_bytes:
                 break
             self._segments.remove(spare)
@@ -249,18 +270,25 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
         return _decoded(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
     said = _said(name)
     segment = open_segment(said.owner, said.descriptor, said.cookie)
-    if any(start < 0 or nbytes < 0 or start + nbytes > segment.capacity for start, nbytes in said.parts):
-        raise MalformedMessageError("a name beyond the end of its memory")
-    if not segment.take(said.generation):
+    capacity, generation = segment.capacity, said.generation
+    for start, nbytes in said.parts:
+        if start < 0 or nbytes < 0 or start + nbytes > capacity:
+            raise MalformedMessageError("a name beyond the end of its memory")
+    reader = os.getpid()
+    if not segment.take(generation, reader):
         raise SharedMemoryError(
             "the name was used already: its memory belongs to another value, or to its reader"
         )
-    end = max((start + nbytes for start, nbytes in said.parts), default=1)
-    root = lease(segment, 0, max(1, end))
-    weakref.finalize(root, segment.release, os.getpid(), said.generation)
-    whole = memoryview(root).cast("B")
+    whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
     parts = [whole[start : start + nbytes] for start, nbytes in said.parts]
     return _decoded(said.head, parts, raw)
+
+
+def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> bytes:
+    """The name of what its segment now holds, which is no longer held."""
+    name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.fill(), head, where)
+    segment.held = False
+    return _SHARED + _pack(name)
 
 
 def _said(name: bytes) -> _Name:
@@ -274,10 +302,6 @@ def _said(name: bytes) -> _Name:
 
 def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
     return Shared(parts[0] if parts and head == raw else _decoder.decode(head, parts))
-
-
-def _capacity(segment: Segment) -> int:
-    return segment.capacity
 
 
 def _is_free(segment: Segment) -> bool:

@@ -15,6 +15,7 @@ import secrets
 import struct
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +31,37 @@ _COOKIE_BYTES = 16
 _header = struct.Struct("<IIQ16s")  # state, reader's pid, generation, cookie
 _state = struct.Struct("<IIQ")
 _MOST_MAPPED = 64
+_flock, _LOCK, _UNLOCK = fcntl.flock, fcntl.LOCK_EX, fcntl.LOCK_UN
 
 
 class Segment:
-    """Mapped shared memory; `capacity` bytes from DATA_START on are for data."""
+    """Mapped shared memory; `capacity` bytes from DATA_START on are for data.
 
-    __slots__ = ("__weakref__", "_descriptor", "capacity", "cookie", "generation", "map", "owner")
+    The owner's `descriptor` is part of the name; `held` is the owner's note that it is being filled;
+    `address` is where this process has the data.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "address",
+        "capacity",
+        "cookie",
+        "descriptor",
+        "generation",
+        "held",
+        "map",
+        "owner",
+    )
 
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
         self.map = memory
+        self.address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory, DATA_START))
         self.capacity = len(memory) - DATA_START
         self.cookie = cookie
+        self.descriptor = descriptor
         self.owner = owner
         self.generation = 0
-        self._descriptor = descriptor
+        self.held = False
         weakref.finalize(self, os.close, descriptor)
 
     @classmethod
@@ -61,11 +79,6 @@ class Segment:
         memory[: _header.size] = _header.pack(FREE, 0, 0, cookie)
         return cls(memory, descriptor, os.getpid(), cookie)
 
-    @property
-    def descriptor(self) -> int:
-        """The owner's file descriptor, part of the name."""
-        return self._descriptor
-
     def state(self) -> tuple[int, int, int]:
         """FREE, FULL or TAKEN, the reader's process id, and the filling's number."""
         state, reader, generation = _state.unpack_from(self.map)
@@ -78,20 +91,21 @@ class Segment:
         _state.pack_into(self.map, 0, FULL, 0, self.generation)
         return self.generation
 
-    def take(self, generation: int, state: int = TAKEN) -> bool:
-        """Make this filling's memory this process's, or FREE; False unless it still waits for its reader.
+    def take(self, generation: int, reader: int) -> bool:
+        """Make this filling's memory that process's, or free (reader 0); False unless it still waits for its
+        reader.
 
         Of several at once, in whichever processes and threads, one is told True.
         """
         with _Mapped.taking:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            _flock(self.descriptor, _LOCK)
             try:
-                if self.state() != (FULL, 0, generation):
+                if _state.unpack_from(self.map) != (FULL, 0, generation):
                     return False
-                _state.pack_into(self.map, 0, state, 0 if state == FREE else os.getpid(), generation)
+                _state.pack_into(self.map, 0, TAKEN if reader else FREE, reader, generation)
                 return True
             finally:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+                _flock(self.descriptor, _UNLOCK)
 
     def release(self, reader: int, generation: int) -> None:
         """The reader's last array is gone; a fork of the reader, which is not the reader, frees nothing."""
@@ -152,12 +166,33 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     return Segment(memory, file, owner, cookie)
 
 
-def lease(segment: Segment, start: int, nbytes: int) -> Any:
-    """An object over some of the data that arrays made from it keep alive: when it dies, so have they."""
-    return _bytes_of(nbytes).from_buffer(segment.map, DATA_START + start)
+class Lease:
+    """An object over the first bytes of a segment's data that the arrays made from it keep alive.
+
+    When it dies, so have they, and it makes the call it was given: `__del__` costs a fifth of
+    weakref.finalize.
+    """
+
+    __slots__ = ()
+    on_end: tuple[Callable[..., object], tuple[Any, ...]]
+
+    def __del__(self) -> None:
+        call, arguments = self.on_end
+        call(*arguments)
+
+
+def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments: Any) -> Any:
+    """A Lease of so many bytes, a ctypes array too; `call(*arguments)` when the last array is gone."""
+    leased = _lease_of(nbytes).from_buffer(segment.map, DATA_START)
+    leased.on_end = call, arguments
+    return leased
 
 
 @functools.lru_cache(maxsize=64)
-def _bytes_of(nbytes: int) -> Any:
+def _lease_of(nbytes: int) -> Any:
     """The type, which takes longer to make than an object of it."""
-    return ctypes.c_ubyte * nbytes
+
+    class OfBytes(Lease, ctypes.c_ubyte * nbytes):
+        __slots__ = ("on_end",)
+
+    return OfBytes

@@ -175,6 +175,22 @@ def test_large_arrays_are_parts_of_their_own(value):
     assert_same(value, codec.decode(received(parts)))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_alone_is_checked_every_time_its_head_comes(order):
+    value = np.arange(40_000, dtype="f4").reshape(100, 400).copy(order)
+    head, part = (bytes(part) for part in codec.encode(value))
+    decoder = codec.Decoder()
+    for _ in range(3):
+        decoded = decoder.decode(head, [bytearray(part)])
+        assert np.array_equal(decoded, value)
+        assert decoded.strides == value.strides
+        for wrong in ([], [part[:-4]], [part + b"1"], [part, part]):
+            with pytest.raises(MalformedMessageError):
+                decoder.decode(head, wrong)
+        with pytest.raises(MalformedMessageError):
+            decoder.decode(head + b"1", [part])
+
+
 def test_large_arrays_are_not_copied_either_way():
     value = {"a": np.zeros(1 << 22), "b": [np.zeros((1 << 10, 1 << 10), order="F")]}
     nbytes = value["a"].nbytes + value["b"][0].nbytes

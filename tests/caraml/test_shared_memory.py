@@ -87,6 +87,46 @@ def test_a_buffer_let_go_late_leaves_the_next_one_in_place():
         assert value[0] == 5
 
 
+def test_a_view_of_a_value_keeps_its_memory():
+    pool = SharedPool()
+    buffer = pool.empty(20_000, "f8")
+    buffer[:] = 1
+    view = get(pool.put(buffer)).data.reshape(2, -1)[1:, 5:]
+    del buffer
+    get(pool.put(large(2))).delete()
+    assert (view == 1).all()
+    before = pool.nbytes
+    del view
+    get(pool.put(large(3))).delete()
+    kept = [get(pool.put(large(n))) for n in range(2)]  # both segments are free again
+    assert pool.nbytes == before
+    assert [shared.data[-1] for shared in kept] == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "u1", [("a", "i4"), ("b", "f4", 2)]])
+def test_what_is_put_of_a_buffer_is_what_is_got(dtype):
+    pool = SharedPool()
+    for change in (
+        lambda array: array,
+        lambda array: array.T,
+        lambda array: array.reshape(-1),
+        lambda array: array[1:],
+        lambda array: array[::-1],
+        lambda array: [array],
+    ):
+        for fill in (b"1", b"2"):  # the second time with what was remembered of the first
+            buffer = pool.empty((300, 400), dtype)
+            buffer[:] = np.frombuffer(fill * buffer.nbytes, buffer.dtype).reshape(buffer.shape)
+            buffer.reshape(-1)[-7:] = np.zeros(7, buffer.dtype)
+            value = change(buffer)
+            expected = np.array(value[0] if type(value) is list else value)
+            with get(pool.put(value)) as got:
+                got = got[0] if type(got) is list else got
+                assert got.dtype == expected.dtype
+                assert np.array_equal(got, expected)
+    assert pool.inline == 0
+
+
 def test_a_fork_of_the_reader_frees_nothing():
     pool = SharedPool()
     shared = get(pool.put(large(1)))
