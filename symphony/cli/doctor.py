@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from symphony.backends.needs import Finding
 from symphony.cli import screen
-from symphony.operations.doctor import Finding, examine, is_ready
+from symphony.operations.doctor import examine, is_ready
 
 
 def command(

@@ -17,6 +17,8 @@ from symphony import paths
 from symphony.engine import binary, gobuild, setup, tmux
 from symphony.engine.work import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
+from symphony_tmux import program
+from symphony_tmux.client import is_recent
 from tests.engine.support import wait_for
 
 # Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
@@ -237,9 +239,9 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     assert tmux.ensure(quiet) == "3.3a"
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["install", "update", "install"]
-    assert tmux.command() == "apt-get install tmux"
+    assert program.command() == "apt-get install tmux"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert tmux.command() == "sudo apt-get install tmux"
+    assert program.command() == "sudo apt-get install tmux"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
 )
 def test_tmux_age(text: str, recent: bool) -> None:
-    assert tmux.is_recent(text) is recent
+    assert is_recent(text) is recent
 
 
 @pytest.mark.parametrize(

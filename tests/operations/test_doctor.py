@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from symphony.operations.doctor import Finding, examine, is_ready
+from symphony.backends.needs import Finding
+from symphony.operations.doctor import examine, is_ready
 from toolchain.plugin_kubernetes import install, real
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -1,4 +1,4 @@
-"""Finds the plugin with which the engine makes resources of a kind; doctor asks."""
+"""Finds the plugin with which the engine makes resources on Kubernetes; needs asks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import os
 import shutil
 from pathlib import Path
 
+PROGRAM = "pulumi-resource-kubernetes"
 
-def find(name: str, version: str) -> Path | None:
+
+def find(version: str) -> Path | None:
     """What the engine would run: one on PATH, else of this version in its own folder; None: it gets one."""
-    program = f"pulumi-resource-{name}"
-    if found := shutil.which(program):
+    if found := shutil.which(PROGRAM):
         return Path(found)
     home = os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi"
-    place = Path(home) / "plugins" / f"resource-{name}-v{version}" / program
+    place = Path(home) / "plugins" / f"resource-kubernetes-v{version}" / PROGRAM
     return place if place.exists() else None
 
 
