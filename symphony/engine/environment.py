@@ -13,6 +13,10 @@ from symphony.engine.binary import Engine
 # The caller's umask, for whoever starts the user's own programs: the engine itself runs with 077.
 UMASK_VARIABLE = "SYMPHONY_UMASK"
 
+# In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; so one of 900
+# resources takes 274 MB instead of 242.
+_COLLECT_AT = "200"
+
 
 def for_engine(
     engine: Engine,
@@ -34,6 +38,7 @@ def for_engine(
     env.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false" if fetch_plugins else "true")
     if not own_python:
         env.setdefault("PULUMI_PYTHON_CMD", sys.executable)
+    env.setdefault("GOGC", _COLLECT_AT)
     # A shell that took our exports has 077 itself and says here what it had before.
     env.setdefault(UMASK_VARIABLE, f"{current_umask():04o}")
     env.update(extra or {})

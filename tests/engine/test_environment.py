@@ -31,6 +31,14 @@ def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["MINE"] == "1"
 
 
+def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
+    assert environment.for_engine(ENGINE)["GOGC"] == "200"
+    assert "GOGC" not in environment.defaults(), "a shell that takes our exports keeps its own"
+    monkeypatch.setenv("GOGC", "50")
+    assert environment.for_engine(ENGINE)["GOGC"] == "50"
+
+
 def test_a_projects_virtualenv_keeps_its_python() -> None:
     assert "PULUMI_PYTHON_CMD" not in environment.for_engine(ENGINE, own_python=True)
 
