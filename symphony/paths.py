@@ -1,4 +1,4 @@
-"""Where symphony keeps its own files on this machine; the engine room and the tmux provider ask here."""
+"""Where files lie on this machine, symphony's own and Pulumi's; all rooms and the tmux provider ask here."""
 
 from __future__ import annotations
 
@@ -86,6 +86,12 @@ def store_id(url: str | None = None) -> str:
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
 
 
+def pulumi_home() -> Path:
+    """Where Pulumi keeps its own files: $PULUMI_HOME, else ~/.pulumi."""
+    chosen = os.environ.get("PULUMI_HOME")
+    return Path(chosen) if chosen else _user_home() / ".pulumi"
+
+
 def host() -> str:
     """The name under which state remembers this machine; $SYMPHONY_HOST when the machine was renamed."""
     return os.environ.get("SYMPHONY_HOST") or os.uname().nodename
@@ -105,10 +111,8 @@ def _normal(url: str) -> str:
 
 
 def _logged_in_store() -> str | None:
-    folder = os.environ.get("PULUMI_HOME")
-    credentials = (Path(folder) if folder else _user_home() / ".pulumi") / "credentials.json"
     try:
-        current = json.loads(credentials.read_text()).get("current")
+        current = json.loads((pulumi_home() / "credentials.json").read_text()).get("current")
     except (OSError, ValueError, AttributeError):
         return None
     return current if isinstance(current, str) and current else None

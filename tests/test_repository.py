@@ -41,11 +41,6 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
             "import symphony.backends.kubernetes.kubeconfig",
             "A world is asked through the interfaces of the backends, by its name",
         ),
-        (
-            "symphony/operations/doctor.py",
-            "import symphony.backends.kubernetes.kubeconfig",
-            "A world is asked through the interfaces of the backends, by its name",
-        ),
         ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no world"),
         ("caraml/limits.py", "import symphony", "caraml stands alone"),
     ],

@@ -41,7 +41,7 @@ def find() -> Engine | None:
         return Engine(Path(found), "PATH")
     if is_complete(cache_folder()):
         return Engine(cache_folder() / "pulumi", "cache")
-    installed = installer_folder() / "bin"
+    installed = paths.pulumi_home() / "bin"
     if is_complete(installed):
         return Engine(installed / "pulumi", "installer")
     return None
@@ -68,12 +68,6 @@ def is_complete(folder: Path) -> bool:
 def cache_folder() -> Path:
     """Where `symphony setup` puts the engine it builds: named by a hash of what it is built from."""
     return paths.cache() / f"engine-{recipe_hash()}"
-
-
-def installer_folder() -> Path:
-    """Where Pulumi's own installer puts its files."""
-    chosen = os.environ.get("PULUMI_HOME")
-    return Path(chosen) if chosen else Path("~/.pulumi").expanduser()
 
 
 def go_modules() -> Path:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from symphony.backends.kubernetes import plugin
 from symphony.backends.needs import Finding
 from symphony.operations.doctor import examine, is_ready
-from toolchain.plugin_kubernetes import install, real
+from toolchain.plugin_kubernetes import install
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -43,7 +44,7 @@ def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
 
 
 def test_a_plugin_of_another_version_is_not_the_one() -> None:
-    other = real.plugins_folder() / "resource-kubernetes-v1.0.0" / real.PROGRAM
+    other = plugin.place("1.0.0")
     other.parent.mkdir(parents=True)
     other.write_bytes(b"\x7fELF")
     assert not found("kube plugin").there

@@ -19,6 +19,7 @@ import grpc
 import pytest
 import yaml
 
+from symphony.backends.kubernetes import plugin
 from tests.backends.kubernetes.relay import silenced
 from tests.toolchain.elsewhere import Elsewhere
 from tests.toolchain.plugin_client import Plugin, manifest
@@ -174,7 +175,7 @@ def test_f67_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, fo
 @pytest.fixture
 def pretender(tmp_path: Path) -> Path:
     """Stands for the plugin that Pulumi's installer puts there."""
-    program = tmp_path / "real" / real.PROGRAM
+    program = tmp_path / "real" / plugin.PROGRAM
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho the real one\n")
     program.chmod(0o755)
@@ -182,9 +183,9 @@ def pretender(tmp_path: Path) -> Path:
 
 
 def installed(program: Path, version: str) -> Path:
-    folder = real.plugins_folder() / f"resource-kubernetes-v{version}"
-    folder.mkdir(parents=True)
-    return Path(shutil.copy(program, folder / real.PROGRAM))
+    place = plugin.place(version)
+    place.parent.mkdir(parents=True)
+    return Path(shutil.copy(program, place))
 
 
 def test_it_is_found_in_the_plugin_folder(start: Callable[..., Plugin]):
@@ -222,7 +223,7 @@ def test_a_real_plugin_on_path_is_used(start: Callable[..., Plugin], pretender: 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The program of another copy of this repository."""
-    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / real.PROGRAM
+    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / plugin.PROGRAM
     program.parent.mkdir(parents=True)
     return Path(shutil.copy(real.OWN, program))
 
@@ -230,9 +231,9 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("version", ["4.9.0", ""], ids=["of another version", "of our version"])
 def test_the_stand_in_of_another_clone_is_no_real_plugin(clone: Path, version: str):
     """Else the engine would find no plugin of the version that it asks for."""
-    folder = real.plugins_folder() / f"resource-kubernetes-v{version or provider.version()}"
-    folder.mkdir(parents=True)
-    (folder / real.PROGRAM).symlink_to(clone)
+    place = plugin.place(version or provider.version())
+    place.parent.mkdir(parents=True)
+    place.symlink_to(clone)
     assert real.find() is None
     ours = install()
     assert ours.parent.name == f"resource-kubernetes-v{provider.version()}"

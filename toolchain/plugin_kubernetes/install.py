@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from symphony.backends.kubernetes import plugin
 from toolchain.plugin_kubernetes import real
 from toolchain.plugin_kubernetes.provider import version
 
@@ -17,9 +18,8 @@ def install() -> Path:
     found = real.find()
     if found is not None:
         return found
-    folder = real.plugins_folder() / f"resource-kubernetes-v{version()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    link = folder / real.PROGRAM
+    link = plugin.place(version())
+    link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink() or link.resolve() != real.OWN.resolve():
         link.unlink(missing_ok=True)
         link.symlink_to(real.OWN.resolve())

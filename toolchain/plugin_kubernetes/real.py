@@ -6,23 +6,21 @@ import os
 import shutil
 from pathlib import Path
 
-PROGRAM = "pulumi-resource-kubernetes"
-OWN = Path(__file__).parent / "bin" / PROGRAM
+from symphony.backends.kubernetes import plugin
+
+OWN = Path(__file__).parent / "bin" / plugin.PROGRAM
 # What the program of every copy of this repository says, and no real plugin does.
 _MARK = b"-m toolchain.plugin_kubernetes"
 
 
 def find() -> Path | None:
     """The newest real plugin in PULUMI_HOME, else one on PATH."""
-    installed = sorted(plugins_folder().glob(f"resource-kubernetes-v*/{PROGRAM}"), key=_version)
-    on_path = [shutil.which(PROGRAM, path=folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    installed = sorted(plugin.kept(), key=_version)
+    on_path = [
+        shutil.which(plugin.PROGRAM, path=folder) for folder in os.environ.get("PATH", "").split(os.pathsep)
+    ]
     candidates = [*reversed(installed), *(Path(each) for each in on_path if each)]
     return next((each for each in candidates if not is_stand_in(each)), None)
-
-
-def plugins_folder() -> Path:
-    home = os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi"
-    return Path(home) / "plugins"
 
 
 def is_stand_in(program: Path) -> bool:
