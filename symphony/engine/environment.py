@@ -13,8 +13,8 @@ from symphony.engine.binary import Engine
 # The caller's umask, for whoever starts the user's own programs: the engine itself runs with 077.
 UMASK_VARIABLE = "SYMPHONY_UMASK"
 
-# In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; so one of 900
-# resources takes 274 MB instead of 242.
+# In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; one of 900
+# resources takes 274 MB so instead of 242.
 _COLLECT_AT = "200"
 
 
