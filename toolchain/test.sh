@@ -5,6 +5,9 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# Where a shell forbids it, each of the thousands of commands that the tests start would compile symphony again.
+unset PYTHONDONTWRITEBYTECODE
+
 python=.venv/bin/python
 pytest=("$python" -m pytest)
 
