@@ -6,14 +6,14 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from symphony.plan.plan import Plan
-from symphony.plan.target import Target
 from symphony.plan.worlds import WORLDS
 from symphony.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
     from symphony.components.run import Context
+    from symphony.plan.plan import Plan
+    from symphony.plan.target import Target
 
 Rendered = Mapping[str, Mapping[str, Any]]
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pulumi
 
@@ -15,10 +15,12 @@ from symphony.components.declared import Declared, listed, path, ports, variable
 from symphony.components.misuse import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
-from symphony.plan.plan import Plan
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.location import caller
+
+if TYPE_CHECKING:
+    from symphony.plan.plan import Plan
 
 
 class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
@@ -39,7 +41,6 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
     port_range (first, last) bounds the ports that are chosen for services (tmux).
     """
 
-    plan: Plan
     addresses: dict[str, str]
     session: str
 
@@ -209,7 +210,8 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
         pulumi.ComponentResource.__init__(
             self, "symphony:index:Experiment", self._spec.name, None, self._options
         )
-        self.plan = plan
+        # Said here: Pulumi evaluates what is said of a class, and would load the plan's module for it.
+        self.plan: Plan = plan
         self.session = plan.launched_as
         self.addresses = {service.name: service.address for service in plan.services}
         for process in self._processes:

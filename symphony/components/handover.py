@@ -6,12 +6,14 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symphony.errors import SymphonyError
 from symphony.paths import PLAN_FILE_VARIABLE
-from symphony.plan.plan import Plan
-from symphony.plan.problems import PlanError
+
+if TYPE_CHECKING:
+    from symphony.plan.plan import Plan
+    from symphony.plan.problems import PlanError
 
 
 def is_asked() -> bool:

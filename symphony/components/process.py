@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
 from symphony.components.declared import DeclaredMember, copied, listed, path, variables, words
-from symphony.plan.plan import Plan
 from symphony.spec.location import caller
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.services import read_services
+
+if TYPE_CHECKING:
+    from symphony.plan.plan import Plan
 
 
 class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):

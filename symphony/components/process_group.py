@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
@@ -12,9 +12,11 @@ from symphony.components.declared import DeclaredMember, copied, listed, path, v
 from symphony.components.misuse import misuse
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
-from symphony.plan.plan import Plan
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import caller
+
+if TYPE_CHECKING:
+    from symphony.plan.plan import Plan
 
 
 class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):

@@ -15,13 +15,13 @@ from symphony.components import handover, quiet
 from symphony.components.expander import Expander, expander_of
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import launched_name
-from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.worlds import world_named
 from symphony.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
+    from symphony.plan.plan import Plan
 
 _ATTRIBUTE = "_symphony_run"
 
