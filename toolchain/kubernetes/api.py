@@ -42,6 +42,12 @@ class Api:
         if status not in (200, 201):
             raise ToolchainError(f"the API server refused {path}: {body.decode(errors='replace')[:300]}")
 
+    def delete(self, path: str) -> None:
+        """Nothing to do where it is gone already."""
+        status, body = self._send("DELETE", path)
+        if status not in (200, 202, 404):
+            raise ToolchainError(f"the API server refused {path}: {body.decode(errors='replace')[:300]}")
+
     def _send(self, verb: str, path: str, body: Any = None) -> tuple[int, bytes]:
         server = urlsplit(API_SERVER)
         connection = http.client.HTTPSConnection(

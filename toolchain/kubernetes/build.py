@@ -31,8 +31,20 @@ class Module:
     programs: tuple[str, ...]
     flags: tuple[str, ...] = ("-trimpath", "-ldflags=-s -w")
     built_as: str = ""  # what Go calls the program when that is not its name
+    origin: str = ""  # the module that has the files
+    files: tuple[str, ...] = ()  # what is kept beside the programs
 
 
+# Runs only while a test needs it; see job_set.py.
+JOB_SET = Module(
+    "jobset",
+    ("jobset",),
+    origin="sigs.k8s.io/jobset",
+    files=(
+        "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+        "config/components/webhook/manifests.yaml",
+    ),
+)
 ALL = (
     Module("etcd", ("etcd",), built_as="server"),
     Module(
@@ -43,6 +55,7 @@ ALL = (
     Module("coredns", ("coredns",)),
     Module("kwok", ("kwok",)),
     Module("pause", ("pause",)),
+    JOB_SET,
 )
 
 
@@ -72,7 +85,7 @@ def cached(module: Module) -> Path:
     digest = hashlib.sha256()
     for file in sorted((MODULES / module.name).iterdir()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    digest.update("\0".join(module.flags).encode())
+    digest.update("\0".join((*module.flags, *module.files)).encode())
     return cache_folder() / f"{module.name}-{digest.hexdigest()[:16]}"
 
 
@@ -84,6 +97,8 @@ def _build(module: Module, folder: Path, title: str, say: Callable[[str], None])
         _compile(go, module, scratch, title, say)
         if module.built_as:
             (scratch / module.built_as).rename(scratch / module.programs[0])
+        if module.files:
+            _keep_files(go, module, scratch)
         lacking = [name for name in module.programs if not (scratch / name).is_file()]
         if lacking:
             raise ToolchainError(f"building {module.name} made no {', '.join(lacking)}")
@@ -95,6 +110,14 @@ def _build(module: Module, folder: Path, title: str, say: Callable[[str], None])
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _keep_files(go: str, module: Module, target: Path) -> None:
+    where = ["env", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOWORK=off"]
+    there = [go, "-C", MODULES / module.name, "list", "-m", "-f", "{{.Dir}}", module.origin]
+    origin = Path(run([*where, *there]).strip())
+    for file in module.files:
+        shutil.copyfile(origin / file, target / Path(file).name)
 
 
 def _compile(go: str, module: Module, target: Path, title: str, say: Callable[[str], None]) -> None:

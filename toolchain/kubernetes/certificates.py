@@ -66,10 +66,11 @@ def make(layout: Layout) -> None:
     run(["openssl", "genpkey", *curve, "-out", private])
     run(["openssl", "pkey", "-in", private, "-pubout", "-out", public])
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda wanted: _issue(layout, wanted), WANTED))
+        list(pool.map(lambda wanted: issue(layout, wanted), WANTED))
 
 
-def _issue(layout: Layout, wanted: Certificate) -> None:
+def issue(layout: Layout, wanted: Certificate) -> None:
+    """Write one that the authority of this cluster signs."""
     subject = (f"/O={wanted.organization}" if wanted.organization else "") + f"/CN={wanted.common_name}"
     names = ("-addext", f"subjectAltName={','.join(wanted.hosts)}") if wanted.hosts else ()
     authority = ("-CA", str(layout.certificate("ca")), "-CAkey", str(layout.key("ca")))

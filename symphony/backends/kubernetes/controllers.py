@@ -70,6 +70,11 @@ def path_of(kind: str, namespace: str, name: str = "") -> str:
     return f"{place}/{quote(name, safe='')}" if name else place
 
 
+def maker(kind: str, name: str) -> tuple[str, str]:
+    """What makes the pod, of which the cluster tells when it cannot: a JobSet has it made by a Job."""
+    return (JOB, f"{name}-{_MEMBER}-0") if kind == JOB_SET else (kind, name)
+
+
 def has_failed(thing: Mapping[str, Any]) -> bool:
     """Whether a Job or JobSet has given up."""
     every = listing(thing, "status", "conditions")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.backends.interface import Link, Recorded
-from symphony.backends.kubernetes import cluster, labels, logs, room, why
+from symphony.backends.kubernetes import cluster, controllers, labels, logs, room, why
 from symphony.backends.kubernetes.client import Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.errors import SymphonyError
@@ -27,10 +27,14 @@ def explain(client: Client, recorded: Recorded, path: str, name: str) -> list[Li
 
 
 def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -> why.Facts:
-    pod = cluster.pod_of(client, namespace, str(facts["pod_name"]))
+    planned = str(facts["pod_name"])
+    pod = cluster.pod_of(client, namespace, planned)
     keeper = str(mapping(facts, "controller").get("kind") or "")
-    kind, name = (keeper, str(facts["pod_name"])) if pod is None and keeper else ("Pod", "")
-    name = name or text(pod, "metadata", "name") or str(facts["pod_name"])
+    name = text(pod, "metadata", "name") or planned
+    uid = text(pod, "metadata", "uid") or str(facts.get("uid") or "")
+    kind = keeper if pod is None and keeper else controllers.POD
+    if kind == controllers.JOB_SET:
+        kind, name, uid = _maker(client, namespace, planned, uid)
 
     def words(container: str, previous: bool) -> tuple[str, ...]:
         place = logs.Place(path, name, container)
@@ -40,18 +44,22 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
         path=path,
         recorded=facts,
         pod=pod,
-        events=_events(client, namespace, kind, name, pod, str(facts.get("uid") or "")),
-        services=_services(client, namespace, str(facts["pod_name"])),
+        events=_events(client, namespace, kind, name, uid),
+        services=_services(client, namespace, planned),
         words=words,
         room=lambda: _room(client, pod or {}),
     )
 
 
-def _events(
-    client: Client, namespace: str, kind: str, name: str, pod: Values | None, uid: str
-) -> list[Values]:
+def _maker(client: Client, namespace: str, name: str, uid: str) -> tuple[str, str, str]:
+    """The Job of a JobSet, once it is there, makes the pod, and the cluster complains of that one."""
+    job = controllers.maker(controllers.JOB_SET, name)
+    made = client.find(controllers.path_of(job[0], namespace, job[1]))
+    return (*job, text(made, "metadata", "uid")) if made else (controllers.JOB_SET, name, uid)
+
+
+def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:
     """What the cluster said of the pod, or of what should make it; not of an older one of its name."""
-    uid = text(pod, "metadata", "uid") or uid
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
         found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)

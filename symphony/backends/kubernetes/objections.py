@@ -201,6 +201,12 @@ def _kept(who: str, thing: _Thing, settings: Settings) -> Objections:
             "give it a shorter one, or set symphony:controller to Job",
             (thing.where,),
         )
+    if settings.controller == controllers.JOB_SET and thing.name[:1].isdigit():
+        yield Problem(
+            f"{who} has a name that begins with a digit, and in a JobSet it begins with a letter",
+            "give it another one, or set symphony:controller to Job",
+            (thing.where,),
+        )
 
 
 def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:

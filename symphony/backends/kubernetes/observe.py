@@ -260,15 +260,16 @@ def _with_balancers(client: Client, recorded: Recorded, statuses: list[ProcessSt
 def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, str]:
     """The pods for which a Job or JobSet makes another, with why it is not there; asked where one may."""
     missing = {
-        str(facts["pod_name"])
+        str(facts["pod_name"]): str(facts["controller"]["kind"])
         for facts in recorded.processes.values()
         if facts.get("controller") and _is_replaced(pods.get(str(facts["pod_name"])))
     }
     if not missing:
         return {}
-    made = missing & set(cluster.keepers(client, recorded.launched_as))
-    refusals = _warnings(client, recorded.launched_as, "Job") if made else {}
-    return {name: refusals.get(name, _BETWEEN) for name in made}
+    made = missing.keys() & cluster.keepers(client, recorded.launched_as).keys()
+    refusals = _warnings(client, recorded.launched_as, controllers.JOB) if made else {}
+    makers = {name: controllers.maker(missing[name], name)[1] for name in made}
+    return {name: refusals.get(job, _BETWEEN) for name, job in makers.items()}
 
 
 def _is_replaced(pod: Values | None) -> bool:

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
-from symphony.backends.kubernetes import controllers, render, target
-from symphony.backends.kubernetes.client import Refused, client_of
-from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.build import build_plan, problems
-from symphony.spec.experiment import ExperimentSpec
-from tests.backends.kubernetes.generated import experiments
-from tests.backends.kubernetes.test_accepted import FILES
 from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
 from tests.backends.kubernetes.test_why import steps
 from tests.desk import SYMPHONY, Desk, wait_for
-from toolchain.kubernetes import job_set
-from toolchain.kubernetes.calls import ToolchainError
-from toolchain.kubernetes.fixtures import Access as Cluster
 
-EMPTY = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 
@@ -160,57 +146,3 @@ def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
     created = steps(desk, jobs, "b")["created"]
     assert created["broken"]
     assert "exceeded quota: few" in created["what"]
-
-
-def test_a_job_set_that_is_not_installed_is_one_line(desk: Desk, stack: str, live: Live) -> None:
-    desk.config(stack, controller="JobSet")
-    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
-    assert "JobSet is not installed in this cluster (symphony:controller)." in said
-    assert "set symphony:controller to Job" in said
-    assert live("pods", stack) == []
-
-
-@pytest.fixture
-def with_job_sets(own: Cluster, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A namespace of a cluster that knows what a JobSet is; nothing here makes pods of one."""
-    try:
-        file = job_set.definition()
-    except ToolchainError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"the definition of JobSet is not to be had: {error}")
-    # In the file of the test that needs a cluster without it, for two of one file never run at once.
-    name = f"kt-{uuid.uuid4().hex[:8]}"
-    served = ("get", "--raw", controllers.JOB_SET_API)
-    try:
-        kubectl("apply", "--server-side", "-f", str(file))
-        kubectl("create", "namespace", name)
-        wait_for(lambda: "jobsets" in kubectl(*served, ok=False), 30, "JobSets are served", pause=0.3)
-        yield name
-    finally:
-        kubectl("delete", "namespace", name, "--wait=false")
-        kubectl("delete", "crd", "jobsets.jobset.x-k8s.io", "--timeout=60s")
-
-
-def test_what_is_planned_as_job_sets_is_accepted(with_job_sets: str, own: Cluster) -> None:
-    client = client_of(own.kubeconfig, "")
-    chosen = Settings(image=own.shell_image, controller="JobSet")
-    path = controllers.path_of("JobSet", with_job_sets)
-    judged: list[str] = []
-
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-    @given(experiments())
-    def judge(spec: ExperimentSpec) -> None:
-        where = target.target(spec, chosen, with_job_sets, secrets=dict.fromkeys(FILES, 10))
-        if problems(spec, where):
-            return
-        made = render.render(build_plan(spec, where), chosen, "test/x#1", files=FILES).all()
-        for manifest in [each for each in made if each["kind"] == "JobSet"]:
-            client.request("POST", path, {"dryRun": "All", "fieldValidation": "Strict"}, manifest)
-            judged.append(manifest["metadata"]["name"])
-
-    judge()
-    assert len(judged) > 20
-    wrong = {**EMPTY, "metadata": {"name": "x"}, "spec": {"replicatedJobs": [{"replica": 1}]}}
-    with pytest.raises(Refused, match="replica"):
-        client.request("POST", path, {"dryRun": "All", "fieldValidation": "Strict"}, wrong)

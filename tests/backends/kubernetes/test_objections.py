@@ -112,6 +112,9 @@ def test_what_a_job_cannot_keep_is_refused() -> None:
     assert said(lambda e: e.new_process("a" * 63), controller="Job") == []
     (what,) = said(lambda e: e.new_process("a" * 52), controller="JobSet")
     assert "in a JobSet 51 is the most" in what
+    (what,) = said(lambda e: e.new_process("3d"), controller="JobSet")
+    assert "in a JobSet it begins with a letter" in what
+    assert said(lambda e: e.new_process("3d"), controller="Job") == []
 
 
 def test_a_host_path_is_allowed_by_name() -> None:

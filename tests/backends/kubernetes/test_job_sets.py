@@ -1,0 +1,155 @@
+"""`symphony:controller: JobSet` on the real cluster, with the controller of the JobSet project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from symphony.backends.kubernetes import controllers, render, target
+from symphony.backends.kubernetes.client import Refused, client_of
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.build import build_plan, problems
+from symphony.spec.experiment import ExperimentSpec
+from tests.backends.kubernetes.generated import experiments
+from tests.backends.kubernetes.test_accepted import FILES
+from tests.backends.kubernetes.test_jobs import pods
+from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
+from tests.backends.kubernetes.test_why import steps
+from tests.desk import Desk, wait_for
+from toolchain.kubernetes import accounts, job_set
+from toolchain.kubernetes.api import Api
+from toolchain.kubernetes.fixtures import Access as Cluster
+from toolchain.kubernetes.layout import Layout
+
+EMPTY = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+
+def test_a_job_set_that_is_not_installed_is_one_line(desk: Desk, stack: str, live: Live) -> None:
+    desk.config(stack, controller="JobSet")
+    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    assert "JobSet is not installed in this cluster (symphony:controller)." in said
+    assert "set symphony:controller to Job" in said
+    assert live("pods", stack) == []
+
+
+# Of one file no two tests run at once, and the one above, which needs a cluster without, comes before.
+@pytest.fixture(scope="module")
+def installed(own: Cluster) -> Iterator[None]:
+    """A cluster that keeps JobSets."""
+    with job_set.installed(Layout.default()):
+        yield
+
+
+@pytest.fixture
+def sets(installed: None, desk: Desk, stack: str) -> str:
+    """A stack whose pods are made by JobSets."""
+    desk.config(stack, controller="JobSet")
+    return stack
+
+
+def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, sets: str, live: Live) -> None:
+    up(desk, sets, PAIR, code=0)
+    assert {each["metadata"]["name"] for each in live("jobsets", sets)} == {"server", "pool"}
+    before = pods(live, sets)
+    up(desk, sets, PAIR, code=0)
+    assert pods(live, sets) == before
+
+    edited = PAIR.replace(
+        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
+    )
+    assert "2 restart" in up(desk, sets, edited, code=0)
+    after = pods(live, sets)
+    assert [name for name in before if before[name] != after[name]] == ["pool"]
+
+    assert f"SYMPH_ALPHA_HOST=alpha.{sets}.svc" in desk.symphony("logs", sets, "server").out
+    assert desk.symphony("exec", sets, "server", "--", "hostname").out.startswith("server-")
+    found = steps(desk, sets, "pool/w0")
+    assert list(found)[-1] == "ready"
+    assert found["created"]["what"].startswith("pod pool-")
+    desk.symphony("delete", sets, "-y", timeout=120)
+    assert live("pods", sets) == live("jobs", sets) == live("jobsets", sets) == []
+
+
+def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, sets: str, live: Live) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
+    up(desk, sets, program, code=1)
+    assert becomes(desk, sets, "a", "failed")["why"] == "exit 3: no"
+    assert steps(desk, sets, "a")["exit"]["more"] == ["no"]
+    wait_for(lambda: controllers.has_failed(live("jobsets", sets)[0]), 20, "the JobSet gives up")
+    before = pods(live, sets)
+    up(desk, sets, program)
+    assert pods(live, sets)["a"] != before["a"]
+    assert becomes(desk, sets, "a", "failed")["why"] == "exit 3: no"
+
+
+def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
+    desk: Desk, sets: str, live: Live
+) -> None:
+    up(
+        desk,
+        sets,
+        """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "echo try; exit 3"]).restart_policy("OnFailure")
+""",
+    )
+    wait_for(lambda: len(live("pods", sets)) > 1, 60, "a second try")
+    becomes(desk, sets, "a", "waiting")
+    wait_for(lambda: desk.symphony("logs", sets).out.splitlines().count("try") > 1, 20, "both can be read")
+
+
+def test_one_that_a_quota_keeps_from_its_pod_is_told_so(
+    desk: Desk, sets: str, kubectl: Callable[..., str]
+) -> None:
+    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(desk, sets, one, code=0)
+    kubectl("-n", sets, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", sets, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    said = up(desk, sets, one + '; e.new_process("b", command="true")', code=1)
+    assert "exceeded quota: few" in said
+    created = steps(desk, sets, "b")["created"]
+    assert created["broken"]
+    assert "exceeded quota: few" in created["what"]
+
+
+def test_the_published_role_is_enough(
+    desk: Desk, sets: str, own: Cluster, kubectl: Callable[..., str], live: Live
+) -> None:
+    kubectl("create", "namespace", sets)
+    kubectl("-n", sets, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    accounts.grant(Api(Layout.default()), accounts.ORDINARY, sets)
+    desk.config(sets, createNamespace="false", **{"kubernetes:kubeconfig": own.user_kubeconfig})
+    up(desk, sets, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])', code=0)
+    assert list(steps(desk, sets, "a"))[-1] == "ready"
+    desk.symphony("delete", sets, "-y", timeout=120)
+    assert live("pods", sets) == live("jobsets", sets) == []
+
+
+def test_what_is_planned_is_accepted(
+    installed: None, own: Cluster, stack: str, kubectl: Callable[..., str]
+) -> None:
+    kubectl("create", "namespace", stack)
+    client = client_of(own.kubeconfig, "")
+    chosen = Settings(image=own.shell_image, controller="JobSet")
+    path = controllers.path_of("JobSet", stack)
+    judged: list[str] = []
+
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(experiments())
+    def judge(spec: ExperimentSpec) -> None:
+        where = target.target(spec, chosen, stack, secrets=dict.fromkeys(FILES, 10))
+        if problems(spec, where):
+            return
+        made = render.render(build_plan(spec, where), chosen, "test/x#1", files=FILES).all()
+        for manifest in [each for each in made if each["kind"] == "JobSet"]:
+            client.request("POST", path, {"dryRun": "All", "fieldValidation": "Strict"}, manifest)
+            judged.append(manifest["metadata"]["name"])
+
+    judge()
+    assert len(judged) > 20
+    wrong = {**EMPTY, "metadata": {"name": "x"}, "spec": {"replicatedJobs": [{"replica": 1}]}}
+    with pytest.raises(Refused, match="replica"):
+        client.request("POST", path, {"dryRun": "All", "fieldValidation": "Strict"}, wrong)
