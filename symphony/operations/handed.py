@@ -16,6 +16,7 @@ from typing import Any
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony.plan.problems import PlanError, Problem
+from symphony.plan.whole import whole
 from symphony.spec.location import Location
 
 _PREFIX = "plan-"
@@ -61,7 +62,7 @@ class Inbox:
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [_problem(each) for each in data["problems"]])
-        return Handed(data["plan"], data["inputs"], tuple(data["unused"]))
+        return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]))
 
 
 @contextmanager

@@ -28,8 +28,7 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
     if found:
         raise PlanError(target.launched_as, found)
     services = resolve(clean, target)
-    shared = variables(services)
-    members = tuple(_planned(clean, group, process, shared, target) for group, process in clean.members())
+    members = tuple(_planned(clean, group, process, target) for group, process in clean.members())
     return Plan(
         name=clean.name,
         world=target.world,
@@ -37,6 +36,7 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
         processes=members,
         groups=tuple(_planned_group(group) for group in clean.groups),
         services=services,
+        service_env=variables(services),
         inherit=clean.inherit,
         secrets=clean.secrets,
         configs=clean.configs,
@@ -54,7 +54,6 @@ def _planned(
     spec: ExperimentSpec,
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
-    shared: dict[str, str],
     target: Target,
 ) -> PlannedProcess:
     of_group = group or ProcessGroupSpec("")
@@ -70,7 +69,7 @@ def _planned(
         preamble_cmds=(*spec.preamble_cmds, *of_group.preamble_cmds, *process.preamble_cmds),
         start_dir=process.start_dir or of_group.start_dir or spec.start_dir or target.start_dir,
         env={**spec.env, **of_group.env, **process.env},
-        service_env={**shared, **bind_variables((*binds, *exposes), target)},
+        service_env=bind_variables((*binds, *exposes), target),
         binds=binds,
         connects=_names(process, "connects"),
         exposes=exposes,

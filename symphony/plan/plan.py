@@ -9,6 +9,7 @@ from typing import Any
 
 from symphony.plan.names import printable
 from symphony.plan.problems import count
+from symphony.plan.whole import whole
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import Resources
@@ -34,7 +35,8 @@ class PlannedService:
 class PlannedProcess:
     """One process with everything it needs to start; what the group and the experiment say is merged in.
 
-    env is what the user declared, service_env the SYMPH_* variables, uses the services it deals with.
+    env is what the user declared, service_env the SYMPH_* variables that it gets beside those of the plan,
+    uses the services it deals with.
     """
 
     path: str
@@ -90,7 +92,8 @@ class Unused:
 class Plan:
     """Everything that will run: made by build_plan, rendered by a backend.
 
-    name is the experiment's own, launched_as what it is called in its world.
+    name is the experiment's own, launched_as what it is called in its world. service_env are the SYMPH_*
+    variables that every process gets.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Plan:
     processes: tuple[PlannedProcess, ...]
     groups: tuple[PlannedGroup, ...]
     services: tuple[PlannedService, ...]
+    service_env: Mapping[str, str]
     inherit: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
@@ -112,14 +116,13 @@ class Plan:
         return {service.name: service.address for service in self.services if service.path == path}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a mount says its kind."""
+        """Plain values; a mount says its kind. What all processes share stands there once."""
         plain = asdict(replace(self, processes=()))
-        plain["processes"] = [_plain(process) for process in self.processes]
-        return plain
+        return plain | {"processes": [_plain(process) for process in self.processes]}
 
     def to_json(self) -> str:
         """The whole plan as JSON; equal plans give equal text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
+        return json.dumps(whole(self.to_dict()), indent=2, sort_keys=True)
 
     def __str__(self) -> str:
         rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
@@ -133,12 +136,7 @@ class Plan:
 
 
 def _plain(process: PlannedProcess) -> dict[str, Any]:
-    """Everything that asdict gives; it would copy each process's variables of all services one by one."""
-    values = asdict(replace(process, service_env={}, mounts=()))
-    return values | {
-        "service_env": dict(process.service_env),
-        "mounts": [dump_mount(mount) for mount in process.mounts],
-    }
+    return asdict(replace(process, mounts=())) | {"mounts": [dump_mount(mount) for mount in process.mounts]}
 
 
 def _started(process: PlannedProcess) -> str:

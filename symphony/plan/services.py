@@ -58,9 +58,7 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     """Those of the services that a process binds, connects to or exposes: a change of them concerns it."""
     uses = set(process.uses)
     used = variables(tuple(each for each in plan.services if each.name in uses))
-    # Beside what is everybody's there is only what the process itself binds.
-    binds = {name: value for name, value in process.service_env.items() if name.endswith("_BIND")}
-    return used | binds
+    return {**used, **process.service_env}
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:

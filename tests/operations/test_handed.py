@@ -1,7 +1,8 @@
-"""Where a program puts its plan: gone afterwards, also when the command that asked for it was killed."""
+"""Where a program puts its plan: small, and gone afterwards, also when who asked for it was killed."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from symphony.components import handover
 from symphony.operations import handed
+from symphony.plan.build import build_plan
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.process import ProcessSpec
+from symphony.spec.services import ServiceUse
 
 ASKS = """
 import time
@@ -30,6 +39,25 @@ def asking() -> tuple[subprocess.Popen[str], Path]:
 def old(folder: Path) -> None:
     an_hour_ago = time.time() - 3600
     os.utime(folder, (an_hour_ago, an_hour_ago))
+
+
+def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_process(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = [ProcessSpec(f"p{n}", command=("x",), binds=(ServiceUse(f"s{n}"),)) for n in range(50)]
+    ports = {f"s{n}": 7000 + n for n in range(50)}
+    target = Target("tmux", "rl", "command", frozenset(), True, "127.0.0.1", "127.0.0.1", ports)
+    plan = build_plan(ExperimentSpec("rl", processes=tuple(processes)), target)
+    with handed.inbox() as box:
+        for name, value in box.environment.items():
+            monkeypatch.setenv(name, value)
+        handover.write_plan(plan, {})
+        assert box.file.read_text().count('"SYMPH_S7_ADDR"') == 1
+        taken = box.take()
+    assert taken is not None
+    assert taken.plan == json.loads(plan.to_json())
+    told = taken.plan["processes"][3]["service_env"]
+    assert (told["SYMPH_S7_ADDR"], told["SYMPH_S3_BIND"], len(told)) == ("127.0.0.1:7007", "127.0.0.1", 151)
 
 
 def test_gone_afterwards(own_home: Path) -> None:

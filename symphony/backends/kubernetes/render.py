@@ -11,7 +11,6 @@ from symphony.backends.kubernetes import labels, pods, services
 from symphony.backends.kubernetes.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan
-from symphony.plan.services import variables
 
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
@@ -55,7 +54,7 @@ def render(
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
-        variables=_object(plan, owner, "ConfigMap", labels.SERVICES_MAP) | {"data": variables(plan.services)},
+        variables=_object(plan, owner, "ConfigMap", labels.SERVICES_MAP) | {"data": dict(plan.service_env)},
         secrets=_object(plan, owner, "Secret", labels.SECRETS)
         | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
         if plan.secrets

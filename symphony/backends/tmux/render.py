@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import used_variables, variables
+from symphony.plan.services import used_variables
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
@@ -19,7 +19,7 @@ def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]
         "owner": owner,
         "server": server,
         "processes": sorted(process.path for process in plan.processes),
-        "services": variables(plan.services),
+        "services": dict(plan.service_env),
         "grace": grace,
     }
 
