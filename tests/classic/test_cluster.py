@@ -114,51 +114,55 @@ def test_logs(desk: Desk) -> None:
     assert "at 127.0.0.1:" in said
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("cluster.launch(exp)", "experiment ada-rand exists"),
-        ("Cluster.new('slurm')", "tmux, kubernetes"),
-        ("cluster.delete('nobody')", "no experiment"),
-        ("cluster.describe_process('rand', 'alicia')", "alice"),
-        ("cluster.external_url('rand', 'exampel')", "example"),
-        ("cluster.exec_command('rand', 'alicia', ['true'])", "alice"),
-        ("cluster.exec_command('rand', 'alice', [])", "no command"),
-        ("cluster.exec_command('rand', 'alice', ['a\\0b'])", "NUL"),
-        ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
-        ("cluster.login('rand', 'alice')", "no terminal"),
-        ("cluster.set_experiment('nobody')", "no experiment"),
-        ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
-        ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
-        ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
-        ("Cluster.new('kube', contex='x')", "preamble_cmds, start_dir, kubeconfig, context, image"),
-        ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
-        ("Cluster.new('kube', image=7)", "image=7 is no text"),
-        ("Cluster.new(['tmux'])", "tmux, kubernetes"),
-        ("cluster.launch('rand')", "a str is no experiment"),
-        ("cluster.delete(exp)", "a Experiment is no name"),
-        ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
-        ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
-        ("cluster.get_log('rand', 'alice', tail=-1)", "tail=-1 is no number of lines"),
-        ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
-    ],
-    ids=[
-        *("exists", "backend", "delete", "process", "service", "exec", "no command", "nul", "scp", "login"),
-        *("switch", "option", "class option", "kube option", "kube word", "kube text", "kube number"),
-        *("kind of backend", "no experiment", "no name"),
-        *("since list", "since word", "tail", "plan"),
-    ],
-)
-def test_mistakes_are_errors_of_ours(desk: Desk, call: str, said: str) -> None:
+# What a script calls wrongly, and what it is told.
+MISTAKES = [
+    ("cluster.launch(exp)", "experiment ada-rand exists"),
+    ("Cluster.new('slurm')", "tmux, kubernetes"),
+    ("cluster.delete('nobody')", "no experiment"),
+    ("cluster.describe_process('rand', 'alicia')", "alice"),
+    ("cluster.external_url('rand', 'exampel')", "example"),
+    ("cluster.exec_command('rand', 'alicia', ['true'])", "alice"),
+    ("cluster.exec_command('rand', 'alice', [])", "no command"),
+    ("cluster.exec_command('rand', 'alice', ['a\\0b'])", "NUL"),
+    ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
+    ("cluster.login('rand', 'alice')", "no terminal"),
+    ("cluster.set_experiment('nobody')", "no experiment"),
+    ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
+    ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
+    ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
+    ("Cluster.new('kube', contex='x')", "preamble_cmds, start_dir, kubeconfig, context, image"),
+    ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
+    ("Cluster.new('kube', image=7)", "image=7 is no text"),
+    ("Cluster.new(['tmux'])", "tmux, kubernetes"),
+    ("cluster.launch('rand')", "a str is no experiment"),
+    ("cluster.delete(exp)", "a Experiment is no name"),
+    ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
+    ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
+    ("cluster.get_log('rand', 'alice', tail=-1)", "tail=-1 is no number of lines"),
+    ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
+]
+# Each after a script of its own, as if it were alone.
+EACH = """
+from symphony.errors import SymphonyError
+for number, call in enumerate(%(calls)r):
+    names = {}
+    exec(%(script)r, names)
+    try:
+        exec(call, names)
+    except SymphonyError as error:
+        print(f"refused {number}:", error, *error.details)
+"""
+
+
+def test_mistakes_are_errors_of_ours(desk: Desk) -> None:
     before = desk.trees()
-    code = (
-        "from symphony.errors import SymphonyError\n"
-        f"try:\n    {call}\n"
-        "except SymphonyError as error:\n    print('refused:', error, *error.details)"
-    )
-    out = script(desk, code)
-    assert "refused:" in out
-    assert said in out
+    calls = [call for call, _ in MISTAKES]
+    script = SCRIPT % {"folder": str(desk.home.parent / "saved")}
+    answers = desk.python(EACH % {"calls": calls, "script": script}).out.split("refused ")[1:]
+    told = {int(number): text for number, _, text in (answer.partition(": ") for answer in answers)}
+    wanted = {number: said for number, (_, said) in enumerate(MISTAKES)}
+    missed = {calls[i]: told.get(i) for i, said in wanted.items() if said not in told.get(i, "")}
+    assert missed == {}
     assert desk.trees() == before
 
 

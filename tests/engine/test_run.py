@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,26 +171,24 @@ def test_deadline(run: Runner) -> None:
     assert processes_with("MARK=deadline-of-test") == []
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda text: text[: len(text) // 2], "is damaged"),
-        (lambda text: "", "is damaged"),
-        (lambda text: "\0" * len(text), "is damaged"),
-        (lambda text: json.dumps({**json.loads(text), "version": 99}), "of version 99"),
-    ],
-    ids=["half", "empty", "zeros", "version"],
-)
-def test_damaged_state_is_refused_and_left_alone(run: Runner, spoil: object, said: str) -> None:
+SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
+    "half": (lambda text: text[: len(text) // 2], "is damaged"),
+    "empty": (lambda text: "", "is damaged"),
+    "zeros": (lambda text: "\0" * len(text), "is damaged"),
+    "version": (lambda text: json.dumps({**json.loads(text), "version": 99}), "of version 99"),
+}
+
+
+def test_damaged_state_is_refused_and_left_alone(run: Runner) -> None:
     run("up")
     file = store.root() / "stacks" / "tiny" / "dev.json"
-    spoilt = spoil(file.read_text())  # type: ignore[operator]
-    file.write_text(spoilt)
-    ran = run("up")
-    assert ran.outcome.result == "failed"
-    error = errors.explain(ran.outcome)
-    assert said in str(error), str(error)
-    assert file.read_text() == spoilt
+    whole = file.read_text()
+    for name, (spoil, said) in SPOILT.items():
+        file.write_text(spoil(whole))
+        ran = run("up")
+        assert ran.outcome.result == "failed", name
+        assert said in str(errors.explain(ran.outcome)), name
+        assert file.read_text() == spoil(whole), name
 
 
 def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
