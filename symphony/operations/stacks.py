@@ -74,13 +74,16 @@ def one(said: str | None) -> Stack:
     Stacks on which nothing is started stand behind those that record something. Without a name, the one that
     was switched to, else the only experiment there is. UserError: none or several.
     """
-    from symphony.engine import workspace
-
     names = store.names()
     if said is None:
         return _only(names)
-    here = workspace.find_usable()
     exact = [name for name in names if said in _spellings(name)]
+    if len(exact) == 1:
+        # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
+        return _checked(_read(exact[0]))
+    from symphony.engine import workspace
+
+    here = workspace.find_usable()
     own = [name for name in exact if here is not None and name.project == here.project]
     if len(own or exact) == 1:
         return _checked(_read((own or exact)[0]))
