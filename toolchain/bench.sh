@@ -11,4 +11,6 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$(sha256sum <requirements-bench.t
     .venv-bench/bin/python -m pip --disable-pip-version-check -q install --require-hashes -r requirements-bench.txt
     sha256sum <requirements-bench.txt >"$stamp"
 fi
+# As an installer does for a user: with PYTHONDONTWRITEBYTECODE in the shell every command would compile anew.
+.venv/bin/python -m compileall -q symphony caraml providers toolchain tests/benchmarks
 exec .venv/bin/python -m tests.benchmarks "$@"
