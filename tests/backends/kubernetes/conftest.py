@@ -51,6 +51,20 @@ def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any
     return look
 
 
+@pytest.fixture
+def applied(kubectl: Callable[..., str]) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Applies objects that no namespace holds, and removes them."""
+    made: list[dict[str, Any]] = []
+
+    def apply(thing: dict[str, Any]) -> None:
+        made.append(thing)
+        kubectl("apply", "-f", "-", stdin=json.dumps(thing))
+
+    yield apply
+    for each in reversed(made):
+        kubectl("delete", each["kind"], each["metadata"]["name"], "--ignore-not-found")
+
+
 @pytest.fixture(scope="module")
 def desk(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A desk of the test file's own; what runs from it is told by its environment."""

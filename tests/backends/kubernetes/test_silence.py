@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from symphony.backends.kubernetes.client import client_of, path_of
 from tests.backends.kubernetes.relay import silenced
+from tests.backends.kubernetes.test_runs import Live, up
 from tests.desk import SYMPHONY, Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -101,3 +103,37 @@ def test_f68_every_command_ends_in_time(
         for name, text in ended(began, changing).items():
             assert "answer" in text, (name, text)
     kubectl("delete", "namespace", *stacks, "--wait=false")
+
+
+def test_f68_a_server_that_falls_silent_while_the_engine_works_is_an_error_within_30_s(
+    desk: Desk, stack: str, cluster: Cluster, tmp_path: Path, live: Live
+) -> None:
+    slow = """
+with Experiment("e") as e:
+    for i in range(6):
+        e.new_process(f"p{{i}}", command="sh", args=["-c", "trap : TERM; sleep 99{} & wait; wait"])
+"""
+    desk.config(stack, grace="20")
+    up(desk, stack, slow.format(0), code=0)
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        desk.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        desk.write(slow.format(1))
+        process = desk.start([str(SYMPHONY), "up", stack, "-y"])
+        # Pods that do not go at once: the engine waits for them.
+        wait_for(
+            lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
+            30,
+            "it works",
+        )
+        began = time.monotonic()
+        silence.set()
+        out, err = process.communicate(timeout=120)
+        seconds = time.monotonic() - began
+        assert process.returncode == 1, out + err
+        assert "does not answer" in err, err
+        assert seconds < 30, f"{seconds:.1f} s"
+        # The way of which the state knows leads to the server again.
+        Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
+    for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
+        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)
+    up(desk, stack, slow.format(1), code=0)
