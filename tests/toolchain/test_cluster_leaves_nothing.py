@@ -58,10 +58,12 @@ def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
     }
 
 
-def test_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
+def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
     before = look(elsewhere, folder)
     command = (sys.executable, "-m", "toolchain.kubernetes")
+    began = time.monotonic()
     state = json.loads(elsewhere.run(*command, "up", "--folder", str(folder), "--kwok", "1"))
+    taken = [time.monotonic() - began]
     assert state["ready"]
     assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"], "twice is no harm"
 
@@ -75,20 +77,12 @@ def test_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
 
     elsewhere.run(*command, "down", "--folder", str(folder))
     assert look(elsewhere, folder) == before
-    elsewhere.run(*command, "down", "--folder", str(folder), "--purge")
-    assert not folder.exists()
-
-
-def test_it_is_ready_within_30_s_when_built(elsewhere: Elsewhere, folder: Path):
-    """The better of two, for other tests may be at work beside this one."""
-    command = (sys.executable, "-m", "toolchain.kubernetes")
-    taken: list[float] = []
-    while len(taken) < 2 and not any(seconds <= 30 for seconds in taken):
+    if taken[0] > 30:  # Other tests may be at work beside this one.
         began = time.monotonic()
         assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
         taken.append(time.monotonic() - began)
-        elsewhere.run(*command, "down", "--folder", str(folder))
-    print(f"ready after {', '.join(f'{seconds:.1f} s' for seconds in taken)}")
+    elsewhere.run(*command, "down", "--folder", str(folder), "--purge")
+    assert not folder.exists()
     assert min(taken) <= 30, taken
 
 
