@@ -75,7 +75,7 @@ COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if arguments is None:
-        # This process is the command alone: looking for garbage took an eighth of its time with a large state.
+        # This process is the command alone: looking for garbage is an eighth of its time with a large state.
         gc.set_threshold(50_000, 20, 20)
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
     try:
