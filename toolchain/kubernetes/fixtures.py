@@ -18,6 +18,7 @@ import pytest
 
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes import images, python_image
+from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import Layout
 
 KWOK_NODES = 4
@@ -48,6 +49,8 @@ def cluster() -> Iterator[Access]:
     """The cluster to test against, running."""
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
+        if words := unusable(existing):
+            pytest.fail(words, pytrace=False)
         settings = (
             ("SYMPHONY_TEST_IMAGE", "shell_image"),
             ("SYMPHONY_TEST_PYTHON_IMAGE", "other_python_image"),
@@ -61,6 +64,15 @@ def cluster() -> Iterator[Access]:
         pytest.skip(f"{impossible}; SYMPHONY_TEST_KUBECONFIG can name another cluster")
     with in_use(Layout.default()) as access:
         yield access
+
+
+def unusable(kubeconfig: str) -> str:
+    """Why no test can run on this cluster, '' when they can: else each would fail in words of its own."""
+    try:
+        run(["kubectl", f"--kubeconfig={kubeconfig}", "auth", "can-i", "create", "namespaces", "-A"])
+    except ToolchainError as error:
+        return f"SYMPHONY_TEST_KUBECONFIG needs a user who may make namespaces, and kubectl on PATH: {error}"
+    return ""
 
 
 @contextlib.contextmanager

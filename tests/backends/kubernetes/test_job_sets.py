@@ -27,7 +27,9 @@ EMPTY = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 
-def test_a_job_set_that_is_not_installed_is_one_line(desk: Desk, stack: str, live: Live) -> None:
+def test_a_job_set_that_is_not_installed_is_one_line(
+    own: Cluster, desk: Desk, stack: str, live: Live
+) -> None:
     desk.config(stack, controller="JobSet")
     said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
     assert "JobSet is not installed in this cluster (symphony:controller)." in said
