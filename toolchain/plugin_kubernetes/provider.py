@@ -106,6 +106,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     @_guarded
     def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
+        if request.old_inputs == request.news:
+            # A state holds no unknowns, so neither do the news.
+            return provider_pb2.DiffResponse(
+                changes=provider_pb2.DiffResponse.DIFF_NONE, hasDetailedDiff=True
+            )
         old, new = from_struct(request.old_inputs), from_struct(request.news)
         old_plain, new_plain = plain(old), plain(new)
         guarded = immutable.fields(new_plain["apiVersion"], new_plain["kind"], self._settings.mutable)
