@@ -1,4 +1,4 @@
-"""Everything that is said to tmux, with a deadline and one line of error; no other module runs tmux."""
+"""Everything that is said to a tmux server, with a deadline and one line of error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from pathlib import Path
 
 from symphony import paths
 from symphony.errors import SymphonyError
-from symphony_tmux import machine
+from symphony_tmux import machine, program
 
 DEADLINE = 8.0
-OLDEST = (3, 2)
-NEWER = f"Install tmux {OLDEST[0]}.{OLDEST[1]} or newer, as your system's package or from source"
 AGAIN = "`tmux -V` must work; install tmux again if it does not"
 LOOKS = 40
 # Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
@@ -182,22 +180,9 @@ def tmux() -> str:
     """The tmux command, new enough."""
     found = shutil.which("tmux")
     if found is None:
-        raise TmuxError("tmux is not installed", remedy="Install it (apt install tmux, brew install tmux)")
-    try:
-        said = subprocess.run(
-            [found, "-V"], capture_output=True, timeout=DEADLINE, check=False
-        ).stdout.decode()
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TmuxError(f"tmux cannot be run: {error}", where=found, remedy=AGAIN) from None
-    if not is_recent(said):
-        raise TmuxError(f"{said.strip()} is too old", where=found, remedy=NEWER)
+        raise TmuxError("tmux is not installed", remedy=f"Run `{program.command()}`")
+    program.recent()
     return found
-
-
-def is_recent(said: str) -> bool:
-    """Whether a version (tmux 3.3a, next-3.6, master) is one that symphony runs on."""
-    version = re.search(r"(\d+)\.(\d+)", said)
-    return version is None or (int(version[1]), int(version[2])) >= OLDEST
 
 
 def clean_environment() -> dict[str, str]:

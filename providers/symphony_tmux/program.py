@@ -1,21 +1,43 @@
-"""The tmux of this machine: its version and the command that gets it; setup and doctor ask."""
+"""The tmux of this machine: its version, whether that will do, what gets it; client, setup and doctor ask."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 
 from symphony.errors import SymphonyError
 
+_OLDEST = (3, 2)
+
+
+def recent() -> str:
+    """The version. SymphonyError: tmux does not start, or is too old."""
+    found = version()
+    if not is_recent(found):
+        newer = ".".join(map(str, _OLDEST))
+        raise SymphonyError(
+            f"tmux {found} is too old",
+            where=shutil.which("tmux") or "",
+            remedy=f"Install tmux {newer} or newer, as your system's package or from source",
+        )
+    return found
+
 
 def version() -> str:
-    """What `tmux -V` says, without its name."""
+    """What `tmux -V` says, without its name. SymphonyError: it does not start."""
     try:
         done = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SymphonyError("tmux does not start", remedy=f"Run `{command()}`") from error
     return done.stdout.removeprefix("tmux").strip()
+
+
+def is_recent(version: str) -> bool:
+    """Whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return found is None or (int(found[1]), int(found[2])) >= _OLDEST
 
 
 def command() -> str:

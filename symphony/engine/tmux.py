@@ -8,7 +8,6 @@ import shutil
 from symphony.engine.work import Report, Unavailable, Work
 from symphony.errors import SymphonyError
 from symphony_tmux import program
-from symphony_tmux.client import NEWER, is_recent
 
 
 def ensure(report: Report) -> str:
@@ -17,10 +16,7 @@ def ensure(report: Report) -> str:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise SymphonyError("tmux is not on this machine", remedy=f"Run `{program.command()}`")
         _install(report)
-    found = program.version()
-    if not is_recent(found):
-        raise SymphonyError(f"tmux {found} is too old", remedy=NEWER)
-    return found
+    return program.recent()
 
 
 def _install(report: Report) -> None:

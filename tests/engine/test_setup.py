@@ -18,7 +18,6 @@ from symphony.engine import binary, gobuild, setup, tmux
 from symphony.engine.work import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
 from symphony_tmux import program
-from symphony_tmux.client import is_recent
 from tests.engine.support import wait_for
 
 # Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
@@ -249,7 +248,7 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
 )
 def test_tmux_age(text: str, recent: bool) -> None:
-    assert is_recent(text) is recent
+    assert program.is_recent(text) is recent
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import shutil
 
 from symphony.backends.needs import Finding, guarded
 from symphony_tmux import program
-from symphony_tmux.client import is_recent
 
 
 def findings() -> list[Finding]:
@@ -22,7 +21,7 @@ def _tmux() -> Finding:
 
 def _tmux_at(place: str) -> Finding:
     version = program.version()
-    return Finding("tmux", is_recent(version), version, place, program.command())
+    return Finding("tmux", program.is_recent(version), version, place, program.command())
 
 
 def _perl() -> Finding:

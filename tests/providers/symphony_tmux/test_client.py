@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symphony.errors import SymphonyError
 from symphony_tmux import client, machine, sessions, windows
 from symphony_tmux.client import TmuxError
 from symphony_tmux.world import World
@@ -134,7 +135,7 @@ def test_version(home: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: b
         if good:
             assert client.tmux() == str(stand_in)
         else:
-            with pytest.raises(TmuxError, match="too old"):
+            with pytest.raises(SymphonyError, match="too old"):
                 client.tmux()
     finally:
         client.tmux.cache_clear()
