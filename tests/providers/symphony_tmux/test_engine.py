@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +97,11 @@ class Engine:
 
 
 @pytest.fixture
-def engine(tmp_path: Path, home: Path) -> Iterator[Engine]:
+def engine(tmp_path: Path, home: Path) -> Engine:
     made = Engine(tmp_path, home)
     made.run("stack", "init", "s")
-    yield made
-    if (made.folder / "declared.json").exists():
-        made.run("cancel", "-y", "-s", "s")
-        made.destroy()
+    # What a test leaves in tmux goes with its home.
+    return made
 
 
 SLEEP = {"argv": ["sleep", "1000"]}
@@ -169,6 +166,8 @@ def test_refresh_tells_the_truth(engine: Engine) -> None:
         "b": "failed: it exited with code 1",
     }
     assert "1 created" in engine.up()
+    engine.destroy()
+    assert engine.markers() == []
 
 
 def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
@@ -253,6 +252,8 @@ def test_killed_up_converges(engine: Engine, windows: int) -> None:
     engine.up()
     assert engine.markers() == sorted(f"{OWNER}/{name}/1" for name in kept)
     assert "16 unchanged" in engine.up()
+    engine.destroy()
+    assert engine.markers() == []
 
 
 def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Path) -> None:
