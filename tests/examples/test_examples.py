@@ -26,7 +26,7 @@ def test_hello(desk: Desk) -> None:
 
 def test_numint_survives_a_killed_worker(desk: Desk) -> None:
     """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""
-    settings = "config:\n  numint:workers: '3'\n  numint:steps: '600000000'\n  numint:pieces: '60'\n"
+    settings = "config:\n  numint:workers: '3'\n  numint:steps: '300000000'\n  numint:pieces: '60'\n"
     (desk.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
     running = desk.start([str(SYMPHONY), "up", "numint", "-y"])
     log = desk.home / "experiments" / "numint" / "processes" / "pool-0.worker-0" / "log"
