@@ -1,4 +1,4 @@
-"""Private files: 0600 whatever the umask, replaced as a whole, locked; every module that writes asks here."""
+"""Private files, whatever the umask, replaced as a whole, locked; every module that writes asks here."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-def create(path: Path, content: bytes) -> None:
+def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """A new file in the place of what was there; a link that was planted there is not followed."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, mode)
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
+        os.fchmod(descriptor, mode)
         file.write(content)
 
 
-def replace(path: Path, content: bytes, *, durable: bool = False) -> None:
+def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
     """Readers see the old content or the new, never a part; durable: after a loss of power, too."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    create(draft, content)
+    create(draft, content, mode)
     if durable:
         _sync(draft)
     draft.replace(path)

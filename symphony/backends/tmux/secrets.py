@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from symphony import paths
+from symphony_tmux import files as private
 
 SECRETS, CONFIGS = "secrets", "configs"
 
@@ -24,14 +24,4 @@ def copy(files: Iterable[str], home: Path) -> None:
         if stale.name not in wanted:
             stale.unlink()
     for name, source in wanted.items():
-        _write(home / name, source.read_bytes())
-
-
-def _write(target: Path, content: bytes) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o400)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o400)
-        file.write(content)
-    draft.replace(target)
+        private.replace(home / name, source.read_bytes(), mode=0o400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -328,7 +329,8 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     key.write_text("x")
     for kind in (secrets.SECRETS, secrets.CONFIGS):
         secrets.copy([str(key)], secrets.folder("default", "rl", kind))
-        assert (secrets.folder("default", "rl", kind) / "key").read_text() == "x"
+        copied = secrets.folder("default", "rl", kind) / "key"
+        assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
     assert [rig.printed(one).decode().strip() for one in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
     sessions.delete(session, World())
