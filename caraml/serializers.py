@@ -115,7 +115,7 @@ def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
 
 def _msgpack(decode: Decode) -> Decode:
     def decode_small(frame: Any, rest: Sequence[Buffer]) -> Any:
-        if not rest and len(frame) < _SMALL:
+        if len(frame) < _SMALL:
             return decode(frame.bytes, rest)
         return decode(frame.buffer, rest)
 

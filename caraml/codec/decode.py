@@ -22,13 +22,16 @@ from caraml.limits import DEFAULT_LIMITS, Limits
 _HEAD = 6
 _CONTAINER_BYTES = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _CONTAINERS = frozenset({dict, list, tuple})
+_FRAMES = (zmq.Frame, Inline)
 _ndarray = np.ndarray
 _unpack = msgspec.msgpack.decode
 _layout_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
 
 
 class _ArraysPlan(NamedTuple):
-    """A checked layout of a dict of arrays: where each inline one lies, and what each part must be."""
+    """A checked layout of a dict of arrays: where each inline one lies, what each part must be, and whether
+    all of it is within the limits.
+    """
 
     inline: list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]
     columns: list[tuple[str, Layout, int, int]]
@@ -36,6 +39,7 @@ class _ArraysPlan(NamedTuple):
     names: list[str]
     end: int
     simple: bool
+    allowed: bool
 
 
 _INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small message
@@ -57,16 +61,17 @@ class Decoder:
         MalformedMessageError.
         """
         try:
-            if type(head) is bytes and not parts and head[:2] == ARRAYS:
+            if type(head) is bytes and head[:2] == ARRAYS:
                 body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
                 plan = self._plans.get(head[_HEAD:body])
-                if plan is not None and plan[_SIMPLE] and plan[_END] == len(head):
+                if plan is not None and plan[_SIMPLE] and plan[_END] == len(head) and not parts:
                     source = bytearray(head)
                     return {
                         name: _ndarray(shape, dtype, source[start:stop])
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
-                return self._arrays(head, bytearray(head), parts)
+                if not parts or (plan is not None and plan.allowed):
+                    return self._arrays(head, bytearray(head), parts, plan)
             if type(head) is bytes and len(parts) == 1 and (alone := self._alone.get(head)) is not None:
                 return _array_of(parts[0], alone)
             return self._any(head, parts)
@@ -99,7 +104,9 @@ class Decoder:
             raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
-            return self._arrays(head_view, head_view, parts)
+            body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")
+            plan = self._plans.get(bytes(head_view[_HEAD:body]))
+            return self._arrays(head_view, head_view, parts, plan)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
         if len(head_view) > self._limits.header_bytes + 2:
@@ -112,12 +119,12 @@ class Decoder:
             self._alone[bytes(head_view)] = layout
         return value  # pyright: ignore[reportUnknownVariableType]
 
-    def _arrays(self, head: Any, source: Any, parts: Sequence[Buffer]) -> dict[str, Array]:
-        body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
-        layout = bytes(head[_HEAD:body])
-        plan = self._plans.get(layout)
+    def _arrays(
+        self, head: Any, source: Any, parts: Sequence[Buffer], plan: _ArraysPlan | None
+    ) -> dict[str, Array]:
         if plan is None:
-            plan = self._plan(layout, body)
+            body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
+            plan = self._plan(bytes(head[_HEAD:body]), body)
         if len(head) != plan.end or len(parts) != len(plan.parts):
             raise MalformedMessageError(
                 f"{len(head)} bytes and {len(parts)} parts; the layout says {plan.end} and {len(plan.parts)}"
@@ -141,7 +148,7 @@ class Decoder:
         return {name: small[name] for name in plan.names}
 
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
-        plan = _ArraysPlan([], [], [], [], 0, True)
+        plan = _ArraysPlan([], [], [], [], 0, True, False)
         end = body
         for name, description in _layout_decoder.decode(packed):
             layout = self._layouts.read(description)
@@ -154,7 +161,9 @@ class Decoder:
                 plan.inline.append((name, layout.shape, layout.dtype, end, end := end + layout.nbytes))
         if len(set(plan.names)) != len(plan.names):
             raise ValueError("a name twice")
-        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns))
+        nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
+        allowed = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= self._limits.parts
+        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), allowed=allowed)
         if len(packed) <= REMEMBERED_BYTES:
             if len(self._plans) >= REMEMBERED:
                 self._plans.clear()
@@ -276,12 +285,14 @@ def _build(name: str, fields: dict[Any, Any]) -> object:
 
 def _array_of(part: Buffer, layout: Layout) -> Array:
     """The array over this memory, or over a copy where it is read-only or lies askew."""
-    memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
-    if size(part) != layout.nbytes:
-        raise MalformedMessageError(f"{size(part)} bytes for an array of {layout.nbytes}")
-    if layout.nbytes == 0:
-        return np.empty(layout.shape, layout.dtype, "F" if layout.order == "F" else "C")
-    array: Array = _ndarray(layout.shape, layout.dtype, memory, 0, None, "F" if layout.order == "F" else "C")
-    if array.flags.writeable and array.flags.aligned:
+    memory: Any = part.buffer if isinstance(part, _FRAMES) else part
+    dtype, shape, order, nbytes = layout
+    if size(part) != nbytes:
+        raise MalformedMessageError(f"{size(part)} bytes for an array of {nbytes}")
+    if nbytes == 0:
+        return np.empty(shape, dtype, "F" if order == "F" else "C")
+    array: Array = _ndarray(shape, dtype, memory, 0, None, "F" if order == "F" else "C")
+    flags = array.flags
+    if flags.writeable and flags.aligned:
         return array
     return array.copy("K")

@@ -32,7 +32,7 @@ _pack = msgspec.msgpack.Encoder().encode
 class _ArraysPlan:
     """What is the same in every message of one dict layout: the head, and how each array is handed over."""
 
-    __slots__ = ("all_inline", "head", "inline", "out_of_band")
+    __slots__ = ("all_inline", "head", "inline", "out_of_band", "plain")
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         layout = [
@@ -46,6 +46,16 @@ class _ArraysPlan:
             array.flags.c_contiguous and array.dtype.kind in _PLAIN_KINDS for array in arrays.values()
         )
         self.all_inline = plain and not self.out_of_band
+        self.plain = plain and all(_can_be_cast(arrays[name]) for name in self.out_of_band)
+
+
+def _can_be_cast(array: Any) -> bool:
+    """Whether Python's own views, the quickest ones, know its type; they lack complex numbers."""
+    try:
+        memoryview(array).cast("B")
+        return True
+    except (TypeError, ValueError, NotImplementedError):
+        return False
 
 
 _UNKNOWN = _ArraysPlan({})
@@ -95,7 +105,15 @@ class Encoder:
         return plan
 
     def _arrays(self, plan: _ArraysPlan, value: dict[str, Array]) -> bytes | Parts:
-        inline: list[Any] = [flat_bytes(value[name]) for name in plan.inline]
+        inline: Any
+        if plan.plain:
+            inline = map(value.__getitem__, plan.inline)
+            parts = Parts((b"".join((plan.head, *inline)),))
+            for name in plan.out_of_band:
+                array: Any = value[name]
+                parts.append(memoryview(array).cast("B"))
+            return parts
+        inline = [flat_bytes(value[name]) for name in plan.inline]
         head = b"".join((plan.head, *inline))
         if not plan.out_of_band:
             return head

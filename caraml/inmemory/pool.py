@@ -179,9 +179,9 @@ class SharedPool:
             buffer[0].held = False
 
     def _in_place(self, parts: Sequence[Buffer]) -> Segment | None:
-        if len(parts) != 1 or not isinstance(parts[0], np.ndarray):
+        if len(parts) != 1 or not isinstance(parts[0], (np.ndarray, memoryview)):
             return None
-        address = parts[0].ctypes.data
+        address = np.frombuffer(parts[0], np.uint8).ctypes.data  # pyright: ignore[reportArgumentType]
         segment, nbytes = self._buffers.get(address, (None, 0))
         if segment is None or nbytes != parts[0].nbytes:
             return None

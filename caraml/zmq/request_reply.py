@@ -15,23 +15,25 @@ deadline is never taken for the next one's. Whether a request that timed out was
 again may serve it twice. The client can be used again after every error.
 """
 
-import contextlib
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Unpack
 
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import FAILURE, Parts, size
+from caraml.codec.parts import FAILURE, Parts
 from caraml.errors import MalformedMessageError, RemoteError
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import ZERO_COPY
+from caraml.zmq.wire import MORE, ZERO_COPY
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000
+_RELEASE = 1.0  # seconds a closed socket may take to let go of an array
 
 
 class ZmqClient(Endpoint):
@@ -95,7 +97,7 @@ class ZmqClient(Endpoint):
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
             raise wire.why_not() from None
-        trackers = _NOTHING
+        lent = _NOTHING
         answered = False
         try:
             link = wire.link
@@ -106,7 +108,7 @@ class ZmqClient(Endpoint):
                 except zmq.ZMQError as error:
                     wire.send_again(message, timeout, error)
             else:
-                trackers = self._send_large(message, timeout)
+                lent = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
             if rest and len(frame) == len(FAILURE) and frame.bytes == FAILURE:
@@ -120,31 +122,37 @@ class ZmqClient(Endpoint):
         finally:
             wire.turns.append(1)
             if not answered:
-                self._give_up(trackers)
+                self._give_up(lent)
 
-    def _send_large(self, message: Any, timeout: float) -> list[Any]:
-        if self._wire.link.fault is not None:
-            raise self._wire.link.fault
-        self._wire.check_size(message)
-        shared = self.socket.scheme == "inproc"
+    def _send_large(self, message: Any, timeout: float) -> "list[weakref.ref[memoryview]]":
+        """Send; the views that live as long as ZeroMQ reads from them (cheaper than its trackers)."""
+        wire = self._wire
+        if wire.link.fault is not None:
+            raise wire.link.fault
         parts = message if isinstance(message, Parts) else Parts((message,))
-        trackers: list[Any] = []
-        for index, part in enumerate(parts):
-            flags = zmq.SNDMORE if index < len(parts) - 1 else 0
-            if shared or size(part) < ZERO_COPY:
-                self._wire.send_part(part, flags, True, timeout)
+        sizes = wire.check_size(parts)
+        shared = self.socket.scheme == "inproc"
+        lent: list[weakref.ref[memoryview]] = []
+        left = len(parts)
+        part: Any
+        for part, nbytes in zip(parts, sizes, strict=True):
+            left -= 1
+            if shared or nbytes < ZERO_COPY:
+                wire.send_part(part, MORE if left else 0, True, timeout)
             else:
-                trackers.append(self._wire.send_tracked(part, flags, timeout))
-        return trackers
+                whole = memoryview(part)
+                wire.send_part(whole, MORE if left else 0, False, timeout)
+                lent.append(weakref.ref(whole))
+        return lent
 
-    def _give_up(self, trackers: list[Any]) -> None:
+    def _give_up(self, lent: "list[weakref.ref[memoryview]]") -> None:
         """Drop the socket, and with it the request, the answer that may still come, and the hold on the
         arrays.
         """
         self._wire.close(0)
-        for tracker in trackers:
-            with contextlib.suppress(zmq.NotDone):
-                tracker.wait(1.0)
+        deadline = time.monotonic() + _RELEASE * len(lent)
+        while any(whole() is not None for whole in lent) and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def close(self, linger: float | None = None) -> None:
         """Close for good; after it `request` raises ClosedError."""

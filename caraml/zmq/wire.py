@@ -30,7 +30,7 @@ SLICE_MS = 250
 ZERO_COPY = 1 << 18
 LARGE = 1 << 13
 CLOSE_WAIT = 1.0
-_MORE = int(zmq.SNDMORE)
+MORE = int(zmq.SNDMORE)
 _FOREVER = -1
 
 
@@ -143,13 +143,16 @@ class Wire:
     def answer(self, message: Parts) -> None:
         """Send between enter() and leave(), as a decoder does that refuses a request."""
         for index, part in enumerate(message):
-            self.send_part(part, _MORE if index < len(message) - 1 else 0, True, None)
+            self.send_part(part, MORE if index < len(message) - 1 else 0, True, None)
 
-    def check_size(self, message: Any) -> None:
-        """Raises MessageTooLargeError for what a receiver with the same limits would refuse."""
+    def check_size(self, message: Any) -> list[int]:
+        """The bytes of each part. Raises MessageTooLargeError for what a receiver with the same limits would
+        refuse.
+        """
         limits = self.socket.limits
         parts: Any = message if isinstance(message, Parts) else (message,)
-        if (nbytes := sum(map(size, parts))) > limits.message_bytes:
+        sizes = [size(part) for part in parts]
+        if (nbytes := sum(sizes)) > limits.message_bytes:
             raise MessageTooLargeError(
                 f"{self.socket.address}: {nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}"
             )
@@ -157,13 +160,14 @@ class Wire:
             raise MessageTooLargeError(
                 f"{self.socket.address}: {len(parts)} parts, over Limits.parts of {limits.parts}"
             )
+        return sizes
 
     def _send_large(self, message: Any, timeout: float | None) -> None:
         self.check_size(message)
         if isinstance(message, Parts):
             last = len(message) - 1
             for index, part in enumerate(message):
-                self.send_part(part, _MORE if index < last else 0, not isinstance(part, bytes), timeout)
+                self.send_part(part, MORE if index < last else 0, not isinstance(part, bytes), timeout)
         else:
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
@@ -196,7 +200,7 @@ class Wire:
             parts = message if isinstance(message, Parts) else [message]
             trackers: list[Any] = []
             for index, part in enumerate(parts):
-                flags = _MORE if index < len(parts) - 1 else 0
+                flags = MORE if index < len(parts) - 1 else 0
                 if size(part) < ZERO_COPY:
                     self.send_part(part, flags, True, timeout)
                 else:

@@ -175,6 +175,20 @@ def test_large_arrays_are_parts_of_their_own(value):
     assert_same(value, codec.decode(received(parts)))
 
 
+@pytest.mark.parametrize(
+    "dtype", ["?", "u1", "f2", ">f4", "c8", "g", "M8[s]", "S4", [("a", "i4"), ("b", "f8")]]
+)
+def test_large_arrays_of_any_dtype_come_back_from_bytes(dtype):
+    array = np.frombuffer(bytes(range(2)) * 960_000, dtype)[:80_000].reshape(200, 400)
+    for others in ({}, {"columns": np.ones((300, 400), "f4", "F")}):
+        parts = codec.encode({"small": np.ones(3), "large": array, **others})
+        assert sum(memoryview(part).nbytes for part in parts[1:]) == array.nbytes + 480_000 * len(others)
+        decoded = codec.decode([bytes(part) for part in parts])
+        assert decoded["large"].dtype == array.dtype
+        assert decoded["large"].tobytes() == array.tobytes()
+        assert all(decoded[name].flags.f_contiguous for name in others)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_alone_is_checked_every_time_its_head_comes(order):
     value = np.arange(40_000, dtype="f4").reshape(100, 400).copy(order)

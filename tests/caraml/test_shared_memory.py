@@ -127,6 +127,17 @@ def test_what_is_put_of_a_buffer_is_what_is_got(dtype):
     assert pool.inline == 0
 
 
+@pytest.mark.parametrize("inside", [lambda array: array, lambda array: [array], lambda array: {"a": array}])
+def test_a_buffer_within_a_value_is_not_copied(inside):
+    pool = SharedPool()
+    buffer = pool.empty((100, 200), "f8")
+    buffer[:] = 1
+    with get(pool.put(inside(buffer))) as got:
+        array = got if isinstance(got, np.ndarray) else next(iter(got.values() if type(got) is dict else got))
+        array[0, 0] = 7
+        assert buffer[0, 0] == 7
+
+
 def test_a_fork_of_the_reader_frees_nothing():
     pool = SharedPool()
     shared = get(pool.put(large(1)))

@@ -1,14 +1,17 @@
 """What every class does at its edges: another thread's close, the raw socket beneath, the sender's limits."""
 
+import socket
 import threading
 import time
 
 import numpy as np
 import pytest
 import zmq
+from zmq.utils import garbage
 
 import caraml
 from caraml import sentry
+from caraml.errors import ZmqTimeoutError
 from caraml.zmq.topic_frame import INLINE, header
 
 
@@ -211,3 +214,19 @@ def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
         link.handle(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 7)
     assert isinstance(link.fault, caraml.AuthenticationError)
     assert len(link.denied) == 7
+
+
+@pytest.mark.timeout(30)
+def test_the_arrays_of_a_request_given_up_are_free_when_it_raises():
+    """ZeroMQ lets go of them in its own thread, some time after the socket is closed."""
+    value = {f"a{n}": np.ones(1 << 17) for n in range(8)}
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        client = caraml.ZmqClient(
+            address=f"tcp://127.0.0.1:{deaf.getsockname()[1]}", serializer="msgpack", timeout=0.2
+        )
+        lent = len(garbage.gc.refs)
+        for _ in range(5):
+            with pytest.raises(ZmqTimeoutError):
+                client.request(value)
+            assert len(garbage.gc.refs) == lent
+        client.close()
