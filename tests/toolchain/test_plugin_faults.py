@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,11 +49,43 @@ def black_hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_f68_a_server_that_says_nothing_is_an_error_in_time(start: Callable[..., Plugin], black_hole: str):
+def test_f68_a_server_that_is_silent_or_not_there_is_an_error_in_time(
+    start: Callable[..., Plugin], black_hole: str
+):
+    """All at once, for each waits as long as it does for anybody."""
+    with ThreadPoolExecutor() as threads:
+        waiting = [
+            threads.submit(_what_says_nothing_is_an_error, start, black_hole),
+            threads.submit(_what_is_unreachable_is_not_gone, start),
+            threads.submit(_unless_the_user_says_that_the_cluster_is_gone, start),
+        ]
+    for each in waiting:
+        each.result()
+
+
+def _what_says_nothing_is_an_error(start: Callable[..., Plugin], black_hole: str) -> None:
     plugin, began = start().configure(kubeconfig=reaching(black_hole)), time.monotonic()
     with pytest.raises(grpc.RpcError, match="does not answer"):
         plugin.create(CONFIG)
     assert time.monotonic() - began < 30
+
+
+def _what_is_unreachable_is_not_gone(start: Callable[..., Plugin]) -> None:
+    began = time.monotonic()
+    plugin = start().configure(kubeconfig=reaching("http://127.0.0.1:1"))
+    for operation in (
+        lambda: plugin.read("default/it", "core/v1:ConfigMap", CONFIG, CONFIG),
+        lambda: plugin.delete("default/it", CONFIG, CONFIG),
+    ):
+        with pytest.raises(grpc.RpcError, match="does not answer"):
+            operation()
+    assert time.monotonic() - began < 30, "the second object does not wait as long again"
+
+
+def _unless_the_user_says_that_the_cluster_is_gone(start: Callable[..., Plugin]) -> None:
+    plugin = start().configure(kubeconfig=reaching("http://127.0.0.1:1"), deleteUnreachable="true")
+    plugin.delete("default/it", CONFIG, CONFIG)
+    assert plugin.read("default/it", "core/v1:ConfigMap", CONFIG, CONFIG)[0] == ""
 
 
 @pytest.mark.kubernetes
@@ -79,24 +112,6 @@ def test_f68_a_server_that_falls_silent_while_a_delete_waits_is_an_error_in_time
         assert time.monotonic() - began < 30
         assert "does not answer" in ended[0]
     kubectl("-n", namespace, "patch", "configmap", "it", "-p", '{"metadata": {"finalizers": null}}')
-
-
-def test_what_is_unreachable_is_not_gone(start: Callable[..., Plugin]):
-    began = time.monotonic()
-    plugin = start().configure(kubeconfig=reaching("http://127.0.0.1:1"))
-    for operation in (
-        lambda: plugin.read("default/it", "core/v1:ConfigMap", CONFIG, CONFIG),
-        lambda: plugin.delete("default/it", CONFIG, CONFIG),
-    ):
-        with pytest.raises(grpc.RpcError, match="does not answer"):
-            operation()
-    assert time.monotonic() - began < 30, "the second object does not wait as long again"
-
-
-def test_unless_the_user_says_that_the_cluster_is_gone(start: Callable[..., Plugin]):
-    plugin = start().configure(kubeconfig=reaching("http://127.0.0.1:1"), deleteUnreachable="true")
-    plugin.delete("default/it", CONFIG, CONFIG)
-    assert plugin.read("default/it", "core/v1:ConfigMap", CONFIG, CONFIG)[0] == ""
 
 
 class Forgetful:
