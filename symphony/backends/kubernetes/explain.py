@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.backends.interface import Link, Recorded
-from symphony.backends.kubernetes import cluster, controllers, labels, logs, room, why
+from symphony.backends.kubernetes import cluster, controllers, labels, logs, why
 from symphony.backends.kubernetes.client import Client, Refused, path_of
 from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
 from symphony.errors import SymphonyError
@@ -76,6 +76,9 @@ def _services(client: Client, namespace: str, pod: str) -> list[Values]:
 
 def _room(client: Client, pod: Values) -> str:
     """What it would take; who may not look at nodes is told in general."""
+    # Only a pod that finds no node needs it.
+    from symphony.backends.kubernetes import room
+
     try:
         nodes = client.items("/api/v1/nodes")
         pods = client.items("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed")

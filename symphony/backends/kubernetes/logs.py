@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
@@ -53,11 +52,20 @@ def merged(
         _Reader(client, namespace, place, Shelf(owner, namespace, f"{place.pod}.{place.container}"))
         for place in places
     ]
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        pasts = list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
-    yield from heapq.merge(*pasts, key=lambda line: line.time or 0)
+    yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
     if follow:
         yield from _following(readers)
+
+
+def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
+    """What each has said so far, of several at once."""
+    if len(readers) == 1:
+        # Over the connection that is open already, and without threads, which take as long to load.
+        return [readers[0].past(since, tail)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
 
 
 def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:

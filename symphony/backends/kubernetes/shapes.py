@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 Values = Mapping[str, Any]
+# A dict, as the server's answers are, is told at once; asked for a Mapping alone, Python takes its time.
+_MAPPINGS = (dict, Mapping)
 
 
 def mapping(thing: Any, *names: str) -> Values:
     """The mapping at that place, an empty one where there is none."""
     found = _at(thing, names)
-    return cast("Values", found) if isinstance(found, Mapping) else {}
+    return cast("Values", found) if isinstance(found, _MAPPINGS) else {}
 
 
 def listing(thing: Any, *names: str) -> list[Values]:
     """The list of mappings at that place, an empty one where there is none."""
     found = _at(thing, names)
     every = cast("list[Any]", found) if isinstance(found, list) else []
-    return [cast("Values", each) for each in every if isinstance(each, Mapping)]
+    return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
 
 
 def texts(thing: Any, *names: str) -> list[str]:
@@ -36,7 +38,7 @@ def text(thing: Any, *names: str) -> str:
 def _at(thing: Any, names: tuple[str, ...]) -> Any:
     found = thing
     for name in names:
-        if not isinstance(found, Mapping):
+        if not isinstance(found, _MAPPINGS):
             return None
         found = cast("Values", found).get(name)
     return found
