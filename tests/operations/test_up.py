@@ -109,7 +109,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
 
 
 BUCKET = Step("urn:bucket", "gcp:storage/bucket:Bucket", "create")
-PLAN = {"world": "tmux", "processes": []}
+PLAN = {"world": "tmux", "service_env": {}, "processes": []}
 
 
 class PreviewedRun:
