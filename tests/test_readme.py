@@ -158,7 +158,7 @@ def test_the_settings_of_a_stack_can_be_committed() -> None:
 
 def test_settings_without_the_salt_do_for_whoever_has_the_stack(desk: Desk) -> None:
     """What another person commits: the line is not theirs to write, and the engine writes it again."""
-    settings = "config:\n  numint:workers: '1'\n  numint:steps: '1000'\n"
+    settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"
     file = desk.folder / "stacks" / "Pulumi.numint.yaml"
     for command in ("up", "up", "delete"):
         file.write_text(settings)
