@@ -140,8 +140,11 @@ def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]]
     Handlers, as opposed to ignored signals, are not handed down to the child.
     """
     children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, _: FrameType | None) -> None:
+        if not children:
+            early.append(number)
         for child in children:
             if own_group:
                 with suppress(ProcessLookupError):
@@ -149,8 +152,13 @@ def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]]
             elif number not in (signal.SIGINT, signal.SIGQUIT):
                 child.send_signal(number)
 
+    def started(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        for number in early:
+            pass_on(number, None)
+
     with ExitStack() as before:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
                 before.callback(signal.signal, number, signal.signal(number, pass_on))
-        yield children.append
+        yield started
