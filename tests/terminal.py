@@ -38,8 +38,12 @@ class Terminal:
 
     def shows(self, text: str, seconds: float = 20) -> str:
         """Wait until a text is on the screen; the screen then."""
-        wait_for(lambda: text in self.screen(), seconds, f"{text!r} on the screen\n{self.screen()}")
-        return self.screen()
+        try:
+            return wait_for(
+                lambda: text in (now := self.screen()) and now, seconds, f"{text!r} on the screen"
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.screen()}") from None
 
     def ends(self, seconds: float = 30) -> int:
         """Wait until the command has ended; its exit code."""

@@ -161,6 +161,7 @@ def test_ssh_within_the_server_switches_to_the_window(desk: Desk) -> None:
         # A window that a person opens by hand, in which they ask for another process.
         command = f"env SYMPHONY_HOME={desk.home} {SYMPHONY} ssh rl learner; sleep 60"
         screen.type("C-b", ":")
+        screen.shows("\n:")
         screen.type(f"new-window -c {desk.folder} '{command}'", "Enter")
         screen.shows("learner*")
         screen.type("C-b", "d")
