@@ -77,7 +77,7 @@ def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, sets: str, live: Live) 
 
 def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, sets: str, live: Live) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
-    up(desk, sets, program, code=1)
+    up(desk, sets, program)
     assert becomes(desk, sets, "a", "failed")["why"] == "exit 3: no"
     assert steps(desk, sets, "a")["exit"]["more"] == ["no"]
     wait_for(lambda: controllers.has_failed(live("jobsets", sets)[0]), 20, "the JobSet gives up")
