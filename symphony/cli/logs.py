@@ -1,22 +1,12 @@
-"""`symphony logs`: the output of processes, of one or merged; the command table loads it."""
+"""`symphony logs`: the output of processes; the command table loads it."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from symphony.backends.interface import LogLine
-from symphony.cli import choose, screen
-from symphony.errors import UserError
-from symphony.operations import stacks
-from symphony.operations.logs import chosen, logs
-from symphony.operations.matching import AmbiguousError
-
-_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
+from symphony.cli.output import show
 
 
 def command(
@@ -35,43 +25,4 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Show what the processes of an experiment print, merged in the order of time."""
-    stack, said = _meant(words or [])
-    lines = logs(stack, said, follow=follow, since=since, tail=tail)
-    if as_json:
-        for line in lines:
-            print(json.dumps(vars(line)), flush=follow)
-        return
-    paths = chosen(list(stack.recorded.processes), said) if stack.recorded else []
-    _print(lines, paths, follow=follow, times=times)
-
-
-def _meant(words: list[str]) -> tuple[stacks.Stack, list[str]]:
-    """The experiment and the processes: the first word may be a process of the only experiment."""
-    if not words:
-        return choose.experiment(None), []
-    try:
-        return choose.experiment(words[0]), words[1:]
-    except AmbiguousError:
-        raise
-    except UserError as error:
-        try:
-            stack = stacks.one(None)
-            chosen(list(stack.recorded.processes) if stack.recorded else [], words)
-        except UserError:
-            raise error from None
-        return stack, words
-
-
-def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:
-    width = max((len(path) for path in paths), default=0) if len(paths) > 1 else 0
-    colours = {path: _COLOURS[i % len(_COLOURS)] for i, path in enumerate(paths)}
-    paint = screen.painter()
-    for line in lines:
-        prefix = paint(f"{line.path:{width}} | ", colours.get(line.path, "")) if width else ""
-        moment = f"{_moment(line.time)} " if times else ""
-        text = screen.clean(line.text)
-        print(f"{paint(moment, 'dim')}{prefix}{paint(text, 'bold') if line.ended else text}", flush=follow)
-
-
-def _moment(seconds: float | None) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds)) if seconds else "        "
+    show(*(words or ()), follow=follow, since=since, tail=tail, times=times, as_json=as_json)

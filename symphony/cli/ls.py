@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import listing
+from symphony.cli.listing import show
 
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
 ) -> None:
     """List the experiments: every stack of the store on which something was started."""
-    listing.show(as_json)
+    show(as_json=as_json)

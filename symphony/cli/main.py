@@ -12,7 +12,7 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symphony.errors import SymphonyError
@@ -24,11 +24,23 @@ INTERRUPTED = 130
 DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 
 
+_AS_JSON: Mapping[str, tuple[str, type]] = {"--json": ("as_json", bool)}
+_OF_LOGS: Mapping[str, tuple[str, type]] = {
+    **_AS_JSON,
+    **dict.fromkeys(["-f", "--follow"], ("follow", bool)),
+    **dict.fromkeys(["-s", "--since"], ("since", str)),
+    **dict.fromkeys(["-t", "--tail"], ("tail", int)),
+    "--times": ("times", bool),
+}
+
+
 class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
-    quick: "module:function" that takes `as_json`, called without the parser when nothing else is said but
-           at most as many names as `names`.
+    quick: "module:function", called without the parser, which takes longer than the answer, when nothing is
+           said but names and `plain` options.
+    names: how many of them the quick function takes, from the least to the most.
+    plain: its options as the words for them, each the name of its parameter and its type.
     rest: what stands after `--` is not for the parser; the command finds it in its context, as `obj`.
     """
 
@@ -36,7 +48,8 @@ class Row(NamedTuple):
     help: str
     aliases: tuple[str, ...] = ()
     quick: str = ""
-    names: int = 0
+    names: tuple[int, int] = (0, 0)
+    plain: Mapping[str, tuple[str, type]] = _AS_JSON
     rest: bool = False
 
     @property
@@ -55,10 +68,19 @@ COMMANDS = (
         "List the processes of an experiment.",
         ("p", "lsp", "list-processes"),
         quick="symphony.cli.processes:show",
-        names=1,
+        names=(0, 1),
     ),
-    Row("why", "Tell why a process is as it is, step by step."),
-    Row("logs", "Show the output of processes, merged or of one.", ("l", "log")),
+    Row(
+        "why", "Tell why a process is as it is, step by step.", quick="symphony.cli.chain:show", names=(1, 2)
+    ),
+    Row(
+        "logs",
+        "Show the output of processes, merged or of one.",
+        ("l", "log"),
+        quick="symphony.cli.output:show",
+        names=(0, 9999),
+        plain=_OF_LOGS,
+    ),
     Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",), rest=True),
     Row("ssh", "Work in a process: its window in tmux, a shell in its container."),
     Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",)),
@@ -127,10 +149,10 @@ def _dispatch(words: list[str]) -> int:
     row = find(words[0]) if words else None
     if row is None:
         return _overview(words)
-    names = [word for word in words[1:] if not word.startswith("-")]
-    if row.quick and len(names) <= row.names and {*words[1:]} <= {*names, "--json"}:
+    said = _plainly(row, words[1:]) if row.quick else None
+    if said is not None:
         module, _, function = row.quick.partition(":")
-        getattr(importlib.import_module(module), function)(*names, as_json="--json" in words)
+        getattr(importlib.import_module(module), function)(*said[0], **said[1])
         return 0
     app = _app(row)
     ours, rest = words[1:], None
@@ -138,6 +160,24 @@ def _dispatch(words: list[str]) -> int:
         end = ours.index("--")
         ours, rest = ours[:end], ours[end + 1 :]
     return _invoke(app, ours, f"symphony {row.name}", rest)
+
+
+def _plainly(row: Row, words: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:
+    """The names and the options of a row that needs no parser; None where anything else is said."""
+    names: list[str] = []
+    options: dict[str, Any] = {}
+    ahead = iter(words)
+    for word in ahead:
+        if not word.startswith("-"):
+            names.append(word)
+            continue
+        name, kind = row.plain.get(word, ("", bool))
+        value = "1" if kind is bool else next(ahead, "-")
+        if not name or value.startswith("-") or (kind is int and not (value.isascii() and value.isdigit())):
+            return None
+        options[name] = kind(value)
+    least, most = row.names
+    return (names, options) if least <= len(names) <= most else None
 
 
 def find(word: str) -> Row | None:

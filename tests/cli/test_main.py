@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,53 @@ def test_each_command_has_help_that_loads_no_pulumi(row: main.Row) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"Usage: symphony {row.name} ")
     assert done.stdout.splitlines()[-1] == "0 False False"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ls",
+        "ls --json",
+        "process",
+        "p rl --json",
+        "why a",
+        "why rl a --json",
+        "logs",
+        "l rl a pool/b",
+        "logs -f -t 7 --times",
+        "logs rl --tail 0 --since 5m --json",
+        "log a -s 1h30m --follow",
+    ],
+)
+def test_plain_words_mean_the_same_with_the_parser_and_without(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[tuple[Any, Any]] = []
+
+    def shown(*names: str | None, **options: object) -> None:
+        is_said = {name: value for name, value in options.items() if value is not None and value is not False}
+        called.append(([name for name in names if name is not None], is_said))
+
+    row = main.find(words.split()[0])
+    assert row is not None
+    shows = importlib.import_module(row.quick.partition(":")[0])
+    commands = importlib.import_module(row.module)
+    for module in (shows, commands):
+        monkeypatch.setattr(module, "show", shown)
+    assert main.main(words.split()) == 0
+    monkeypatch.setattr(main, "_plainly", lambda *_: None)
+    assert main.main(words.split()) == 0
+    assert called[0] == called[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["ls rl", "process a b", "why", "why a b c", "logs -t", "logs -t x", "logs -t -1", "logs -ft 3", "ls -h"],
+)
+def test_what_is_not_plain_is_for_the_parser(words: str) -> None:
+    row = main.find(words.split()[0])
+    assert row is not None
+    assert main._plainly(row, words.split()[1:]) is None
 
 
 def test_names_and_aliases_are_unique() -> None:
