@@ -50,9 +50,22 @@ def pickle_codec(
     Raises PickleRefusedError where no key can be had and one is needed. `encode` raises MessageTooLargeError.
     """
     key = key or (None if trusted else _key_for(address))
-    large = [False]
+    signer = None if key is None else hashlib.blake2b(key=key, digest_size=_TAG)
+    start = PICKLE + bytes((0 if signer is None else _TAG,))
+    is_large = False  # messages resemble the one before
 
     def encode(value: object) -> bytes | Parts:
+        nonlocal is_large
+        if is_large:
+            return encode_large(value)
+        stream = pickle.dumps(value, protocol=5)
+        is_large = len(stream) >= OUT_OF_BAND
+        if is_large:
+            return whole(stream, [])
+        return start + stream if signer is None else start + _tag(signer, stream) + stream
+
+    def encode_large(value: object) -> bytes | Parts:
+        nonlocal is_large
         buffers: list[Buffer] = []
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -62,27 +75,26 @@ def pickle_codec(
             buffers.append(raw)
             return False
 
-        if large[0]:
-            stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
-        else:
-            stream = pickle.dumps(value, protocol=5)
-        large[0] = bool(buffers) or len(stream) >= OUT_OF_BAND  # messages resemble the one before
-        tag = b"" if key is None else _sign(key, stream, buffers)
-        head = PICKLE + bytes((len(tag),)) + tag + stream
-        if large[0] and (nbytes := len(head) + sum(map(size, buffers))) > limits.message_bytes:
+        stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
+        is_large = bool(buffers) or len(stream) >= OUT_OF_BAND
+        return whole(stream, buffers)
+
+    def whole(stream: bytes, buffers: list[Buffer]) -> bytes | Parts:
+        head = start + (b"" if signer is None else _tag(signer, stream, buffers)) + stream
+        if (nbytes := len(head) + sum(map(size, buffers))) > limits.message_bytes:
             raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}")
         return Parts((head, *buffers)) if buffers else head
 
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
-        message = view(head)
-        if bytes(message[:2]) != PICKLE or len(message) < 3:
+        message = head if type(head) is bytes else view(head)
+        if message[:2] != PICKLE or len(message) < 3:
             raise MalformedMessageError(f"{address}: not a pickle of caraml, so nobody signed it: not loaded")
-        start = 3 + message[2]
-        stream = message[start:]
-        if key is not None and not hmac.compare_digest(_sign(key, stream, rest), bytes(message[3:start])):
+        begin = 3 + message[2]
+        stream = message[begin:]
+        if signer is not None and not hmac.compare_digest(_tag(signer, stream, rest), message[3:begin]):
             raise MalformedMessageError(_refused(address))
         try:
-            return pickle.loads(stream, buffers=[view(part) for part in rest])
+            return pickle.loads(stream, buffers=[view(part) for part in rest] if rest else None)
         except Exception as error:  # a class we do not have, or one that refuses
             raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
 
@@ -105,9 +117,13 @@ class _State:
     warned = False
 
 
-def _sign(key: bytes, stream: bytes | memoryview, buffers: Sequence[Buffer]) -> bytes:
-    lengths = struct.pack(f"<{len(buffers)}Q", *map(size, buffers))
-    return hashlib.blake2b(lengths + stream if lengths else stream, key=key, digest_size=_TAG).digest()
+def _tag(signer: Any, stream: bytes | memoryview, buffers: Sequence[Buffer] = ()) -> bytes:
+    """The signature; `signer` is a BLAKE2b that holds the key and nothing else yet."""
+    signing = signer.copy()
+    if buffers:
+        signing.update(struct.pack(f"<{len(buffers)}Q", *map(size, buffers)))
+    signing.update(stream)
+    return signing.digest()
 
 
 def _key_for(address: str) -> bytes | None:

@@ -59,9 +59,9 @@ def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
     if name is None:
         return decode_bytes
     if name in ("msgpack", "pyarrow"):
-        return _msgpack(Decoder(socket.limits).decode)
+        return _copied_if_small(Decoder(socket.limits).decode)
     if name == "pickle":
-        return _pickle(socket)[1]
+        return _copied_if_small(_pickle(socket)[1])
     if name == "str":
         return _text
     if name == "json":
@@ -113,13 +113,15 @@ def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
     return frame.bytes
 
 
-def _msgpack(decode: Decode) -> Decode:
-    def decode_small(frame: Any, rest: Sequence[Buffer]) -> Any:
+def _copied_if_small(decode: Decode) -> Decode:
+    """Of a few bytes a copy is cheaper than a view."""
+
+    def decode_frame(frame: Any, rest: Sequence[Buffer]) -> Any:
         if len(frame) < _SMALL:
             return decode(frame.bytes, rest)
         return decode(frame.buffer, rest)
 
-    return decode_small
+    return decode_frame
 
 
 def _text(frame: Any, rest: Sequence[Buffer]) -> str:
