@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
@@ -64,6 +65,18 @@ def await_ready(layout: Layout, daemon: Daemon, *, within: float) -> None:
                 f"{daemon.name} is not ready after {within:g} s: {last_words(layout, daemon.name)}"
             )
         time.sleep(0.05)
+
+
+def answers(host: str, path: str) -> bool:
+    """Whether what listens at host:port says 200 to this; asked directly, whatever proxy the caller has."""
+    connection = http.client.HTTPConnection(host, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def running(layout: Layout, name: str) -> psutil.Process | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.request
 from pathlib import Path
 
+from toolchain.kubernetes import daemons
 from toolchain.kubernetes.layout import CLUSTER_DOMAIN, NODE_ADDRESS, Layout
 
-READY = "http://127.0.0.1:8181/ready"
+HEALTH = "127.0.0.1:8181"
 
 
 def coredns(program: Path, layout: Layout) -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def configure(layout: Layout) -> None:
         f""".:53 {{
     bind {NODE_ADDRESS}
     errors
-    ready 127.0.0.1:8181
+    ready {HEALTH}
     kubernetes {CLUSTER_DOMAIN} in-addr.arpa {{
         kubeconfig {layout.path("kubeconfigs", "coredns.yaml")} symphony
         fallthrough in-addr.arpa
@@ -32,8 +32,4 @@ def configure(layout: Layout) -> None:
 
 
 def ready() -> bool:
-    try:
-        with urllib.request.urlopen(READY, timeout=2) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
+    return daemons.answers(HEALTH, "/ready")

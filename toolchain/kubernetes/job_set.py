@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.client
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -109,14 +108,7 @@ def _is_served(definition: dict[str, Any] | None) -> bool:
 
 def _is_ready() -> bool:
     """Whether it says that its webhooks answer."""
-    connection = http.client.HTTPConnection(_HOST, _HEALTH, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
+    return daemons.answers(f"{_HOST}:{_HEALTH}", "/readyz")
 
 
 def _await(done: Callable[[], bool], within: float, what: str) -> None:

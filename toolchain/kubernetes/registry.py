@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 
+from toolchain.kubernetes import daemons
 from toolchain.kubernetes.layout import REGISTRY, Layout
 
 
@@ -27,11 +27,4 @@ def configure(layout: Layout) -> None:
 
 
 def ready() -> bool:
-    connection = http.client.HTTPConnection(REGISTRY, timeout=2)
-    try:
-        connection.request("GET", "/v2/")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
+    return daemons.answers(REGISTRY, "/v2/")

@@ -14,8 +14,8 @@ from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec
 from tests.backends.kubernetes.generated import experiments
 from tests.backends.kubernetes.test_accepted import FILES
-from tests.backends.kubernetes.test_jobs import pods
-from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
+from tests.backends.kubernetes.test_jobs import pods, runs_answers_and_goes_as_pods_do
+from tests.backends.kubernetes.test_runs import Live, becomes, up
 from tests.backends.kubernetes.test_why import steps
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes import accounts, job_set
@@ -53,26 +53,7 @@ def sets(installed: None, desk: Desk, stack: str) -> str:
 
 
 def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, sets: str, live: Live) -> None:
-    up(desk, sets, PAIR, code=0)
-    assert {each["metadata"]["name"] for each in live("jobsets", sets)} == {"server", "pool"}
-    before = pods(live, sets)
-    up(desk, sets, PAIR, code=0)
-    assert pods(live, sets) == before
-
-    edited = PAIR.replace(
-        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
-    )
-    assert "2 restart" in up(desk, sets, edited, code=0)
-    after = pods(live, sets)
-    assert [name for name in before if before[name] != after[name]] == ["pool"]
-
-    assert f"SYMPH_ALPHA_HOST=alpha.{sets}.svc" in desk.symphony("logs", sets, "server").out
-    assert desk.symphony("exec", sets, "server", "--", "hostname").out.startswith("server-")
-    found = steps(desk, sets, "pool/w0")
-    assert list(found)[-1] == "ready"
-    assert found["created"]["what"].startswith("pod pool-")
-    desk.symphony("delete", sets, "-y", timeout=120)
-    assert live("pods", sets) == live("jobs", sets) == live("jobsets", sets) == []
+    runs_answers_and_goes_as_pods_do(desk, sets, live, "jobs", "jobsets")
 
 
 def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, sets: str, live: Live) -> None:

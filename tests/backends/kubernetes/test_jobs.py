@@ -26,6 +26,30 @@ def pods(live: Live, namespace: str) -> dict[str, str]:
     return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
 
 
+def runs_answers_and_goes_as_pods_do(desk: Desk, stack: str, live: Live, *kinds: str) -> None:
+    """What makes its pods, outermost last, changes nothing of what a person does and sees."""
+    up(desk, stack, PAIR, code=0)
+    assert {each["metadata"]["name"] for each in live(kinds[-1], stack)} == {"server", "pool"}
+    before = pods(live, stack)
+    up(desk, stack, PAIR, code=0)
+    assert pods(live, stack) == before
+
+    edited = PAIR.replace(
+        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
+    )
+    assert "2 restart" in up(desk, stack, edited, code=0)
+    after = pods(live, stack)
+    assert [name for name in before if before[name] != after[name]] == ["pool"]
+
+    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in desk.symphony("logs", stack, "server").out
+    assert desk.symphony("exec", stack, "server", "--", "hostname").out.startswith("server-")
+    found = steps(desk, stack, "pool/w0")
+    assert list(found)[-1] == "ready"
+    assert found["created"]["what"].startswith("pod pool-")
+    desk.symphony("delete", stack, "-y", timeout=120)
+    assert [live(kind, stack) for kind in ("pods", *kinds)] == [[]] * (1 + len(kinds))
+
+
 def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
     body = (
         '{"apiVersion":"policy/v1","kind":"Eviction",'
@@ -35,26 +59,7 @@ def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
 
 
 def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) -> None:
-    up(desk, jobs, PAIR, code=0)
-    assert {each["metadata"]["name"] for each in live("jobs", jobs)} == {"server", "pool"}
-    before = pods(live, jobs)
-    up(desk, jobs, PAIR, code=0)
-    assert pods(live, jobs) == before
-
-    edited = PAIR.replace(
-        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
-    )
-    assert "2 restart" in up(desk, jobs, edited, code=0)
-    after = pods(live, jobs)
-    assert [name for name in before if before[name] != after[name]] == ["pool"]
-
-    assert f"SYMPH_ALPHA_HOST=alpha.{jobs}.svc" in desk.symphony("logs", jobs, "server").out
-    assert desk.symphony("exec", jobs, "server", "--", "hostname").out.startswith("server-")
-    found = steps(desk, jobs, "pool/w0")
-    assert list(found)[-1] == "ready"
-    assert found["created"]["what"].startswith("pod pool-")
-    desk.symphony("delete", jobs, "-y", timeout=120)
-    assert live("pods", jobs) == live("jobs", jobs) == []
+    runs_answers_and_goes_as_pods_do(desk, jobs, live, "jobs")
 
 
 def test_f63_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
