@@ -110,16 +110,16 @@ def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
     """What None does: the bytes of a message of one frame."""
     if rest:
         raise MalformedMessageError(f"{1 + len(rest)} parts where one was expected")
-    return frame.bytes
+    return frame if type(frame) is bytes else frame.bytes
 
 
 def _copied_if_small(decode: Decode) -> Decode:
     """Of a few bytes a copy is cheaper than a view."""
 
     def decode_frame(frame: Any, rest: Sequence[Buffer]) -> Any:
-        if len(frame) < _SMALL:
-            return decode(frame.bytes, rest)
-        return decode(frame.buffer, rest)
+        if type(frame) is bytes:
+            return decode(frame, rest)
+        return decode(frame.bytes if len(frame) < _SMALL else frame.buffer, rest)
 
     return decode_frame
 

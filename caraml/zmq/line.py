@@ -48,9 +48,11 @@ class Line:
         "_former",
         "_wait_in",
         "_wait_out",
+        "alone",
         "closing",
         "exiting",
         "fetched",
+        "in_turn",
         "link",
         "lost_before",
         "put",
@@ -72,6 +74,8 @@ class Line:
         self.small = min(ZERO_COPY, socket.limits.message_bytes + 1)  # bytes from which a look is taken
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
+        # REQ and REP refuse to send while parts of a message are left: what receives them need not ask.
+        self.in_turn = self.alone = socket.socket_mode in (zmq.REQ, zmq.REP)
         self.put: Any = super(
             zmq.Socket, raw
         ).send  # below pyzmq's draft-option layer: a third of a call's time

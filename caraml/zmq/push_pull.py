@@ -131,22 +131,25 @@ class ZmqPuller(Endpoint):
         super().__init__(zmq.PULL, bind, callback, timeout, options)
         self._wire.fetched = self._batch
         self._decode_one = serializers.decoder(deserializer, self.socket)
+        self._gives_bytes = self._decode_one is serializers.decode_bytes
         self.deserializer = get_deserializer(deserializer)
 
     def pull(self, timeout: float | None = None) -> Any:
         """The next message. Raises ZmqTimeoutError, AuthenticationError."""
         if self._batch:
             return self._batch.popleft()
-        while timeout is None and self._wire.timeout < 0:
-            frame: Any = self._wire.receive_quickly()
+        wire = self._wire
+        if timeout is not None or wire.timeout >= 0:
+            return self._next(self._decode, timeout, "a message")
+        while True:
+            frame = wire.receive_quickly()
             try:
-                if isinstance(frame, list):
+                if type(frame) is list:
                     return self._decode(frame[0], frame[1:])  # pyright: ignore[reportUnknownArgumentType]
                 if frame is not None:
-                    return self._decode_one(frame, ())
+                    return frame.bytes if self._gives_bytes else self._decode_one(frame, ())
             except MalformedMessageError as error:
                 self._reject(error)
-        return self._next(self._decode, timeout, "a message")
 
     def pull_many(self, timeout: float | None = None) -> list[Any]:
         """All messages of the next frame: what one `push_many` sent together, or one. Raises as `pull`."""
@@ -168,7 +171,7 @@ class ZmqPuller(Endpoint):
             raise MalformedMessageError(f"not a batch: {error}") from None
         if not items:
             raise MalformedMessageError("an empty batch")
-        if self._decode_one is serializers.decode_bytes:
+        if self._gives_bytes:
             decoded: list[Any] = items
         else:
             decoded = [self._decode_one(Inline(item), ()) for item in items]

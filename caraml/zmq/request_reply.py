@@ -29,10 +29,11 @@ from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.looping import LoopingEndpoint
 from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import MORE, ZERO_COPY
+from caraml.zmq.wire import MORE, ZERO_COPY, Wire
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000
+_MARK = len(FAILURE)
 _RELEASE = 1.0  # seconds a closed socket may take to let go of an array
 
 
@@ -76,7 +77,7 @@ class ZmqClient(Endpoint):
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        raw.req_relaxed = raw.req_correlate = True
+        raw.req_correlate = True
         raw.linger = 0
         if self.socket.heartbeat is not None:
             self._wire.slice_ms = max(10, min(self._wire.slice_ms, int(self.socket.heartbeat * 250)))
@@ -86,7 +87,8 @@ class ZmqClient(Endpoint):
         it is given); they are free again when this returns or raises.
 
         Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
-        server's handler raised, AuthenticationError, EncodeError.
+        server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
+        cannot be read, and once after an answer of which only the first part was: a foreign server's.
         """
         if self.socket.unwrap().closed and not self._closed:
             self._open(self.timeout)
@@ -111,10 +113,13 @@ class ZmqClient(Endpoint):
                 lent = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
-            if rest and len(frame) == len(FAILURE) and frame.bytes == FAILURE:
+            if len(frame) == _MARK and bytes(frame) == FAILURE and (rest := wire.whole(frame, rest)):
                 reason = rest[0].bytes.decode("utf-8", "replace")
                 raise RemoteError(f"{self.address}: the server could not answer: {reason}")
-            return self._decode(frame, rest)
+            try:
+                return self._decode(frame, rest)
+            except MalformedMessageError as error:
+                return _decode_whole(wire, self._decode, frame, rest, error)
         except MalformedMessageError as error:
             answered = True
             self._reject(error)
@@ -166,7 +171,7 @@ class ZmqServer(LoopingEndpoint):
     Either call `recv` and `send` strictly in turn, or start a loop, which answers every request with
     `handler(request)`. A request that cannot be decoded, and a
     handler that raises, are answered with the reason: the client's `request` raises RemoteError and the
-    server goes on.
+    server goes on. So is a request of which only the first part was read: a foreign client's.
     """
 
     def __init__(
@@ -199,14 +204,23 @@ class ZmqServer(LoopingEndpoint):
         """Answer the last request; `msg` may be changed afterwards. Raises ValueError when there is none."""
         if not self._may_send:
             raise ValueError("recv() and send() must be paired: recv() a request first")
-        self._wire.send(msg if self._encode is None else self._encode(msg))
+        message = msg if self._encode is None else self._encode(msg)
+        try:
+            self._wire.send(message)
+        except MalformedMessageError as error:  # what was taken for the request was the first part of one
+            self._reject(error)
+            self._wire.send(_unreadable(error))
         self._may_send = False
 
     def send_error(self, reason: str) -> None:
         """Answer the last request with an error: the client raises RemoteError with this reason."""
         if not self._may_send:
             raise ValueError("recv() and send() must be paired: recv() a request first")
-        self._wire.send(Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace"))))
+        try:
+            self._wire.send(_failure(reason))
+        except MalformedMessageError as error:
+            self._reject(error)
+            self._wire.send(_unreadable(error))
         self._may_send = False
 
     def _handle(self, handler: Callable[[Any], Any], message: Any) -> None:
@@ -219,12 +233,32 @@ class ZmqServer(LoopingEndpoint):
 
     def _decode_request(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         try:
-            return self._decode(frame, rest)
+            try:
+                return self._decode(frame, rest)
+            except MalformedMessageError as error:
+                return _decode_whole(self._wire, self._decode, frame, rest, error)
         except MalformedMessageError:
             raise
         except Exception as error:
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
-        reason = f"the request cannot be read: {error}"[:_LONGEST_REASON]
-        self._wire.answer(Parts((FAILURE, reason.encode("utf-8", "replace"))))
+        self._wire.answer(_unreadable(error))
+
+
+def _failure(reason: str) -> Parts:
+    return Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace")))
+
+
+def _unreadable(error: MalformedMessageError) -> Parts:
+    return _failure(f"the request cannot be read: {error}")
+
+
+def _decode_whole(
+    wire: Wire, decode: serializers.Decode, frame: Any, rest: list[zmq.Frame], error: MalformedMessageError
+) -> Any:
+    """What a first frame says that could not be read alone, if there is more of it."""
+    more = [] if rest else wire.whole(frame, rest)
+    if not more:
+        raise error
+    return decode(frame, more)

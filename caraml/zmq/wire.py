@@ -154,6 +154,10 @@ class Wire(Line):
     def receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
         """The next message: its first frame and the others. Call between enter() and leave().
 
+        While messages are small (`alone`) REQ and REP give bytes, at once: to make a Frame and ask it whether
+        parts follow costs a tenth of a round trip. Whoever cannot read those bytes calls `whole`; parts that
+        nobody wants are found by the next send.
+
         Raises ZmqTimeoutError, AuthenticationError, MalformedMessageError (the message is gone then).
         """
         timeout = self.timeout if timeout is None else timeout
@@ -162,13 +166,28 @@ class Wire(Line):
             wait = int(timeout * 1000)
         if self._wait_in != wait:
             self.wait_in(wait)
+        alone = self.alone
         try:
-            frame = self.receive_part(0, False)
+            frame = self.receive_part(0, alone)
         except zmq.Again:
             frame = self._receive_slowly(timeout, waiting_for, wait)
         except zmq.ZMQError as error:
             raise self.failed(error) from error
-        return frame, self.rest() if frame.more else _NO_FRAMES
+        if alone:
+            if len(frame) >= LARGE:  # messages resemble the one before: the next is not copied
+                self.alone = False
+            return frame, _NO_FRAMES
+        if frame.more:
+            return frame, self.rest()
+        self.alone = self.in_turn and len(frame) < LARGE
+        return frame, _NO_FRAMES
+
+    def whole(self, frame: Any, rest: list[zmq.Frame]) -> list[zmq.Frame]:
+        """The other frames of a message that `receive` gave so, where it did not ask for them."""
+        if type(frame) is not bytes or not self.has_more():
+            return rest
+        self.alone = False
+        return self.rest()
 
     def receive_quickly(self) -> Any:
         """The next message if it comes within a slice, else None; takes the turn itself.
@@ -194,7 +213,7 @@ class Wire(Line):
         """Whether more parts follow the frame just received."""
         return bool(self.socket.unwrap().rcvmore)
 
-    def _receive_slowly(self, timeout: float, waiting_for: str, waited: int) -> zmq.Frame:
+    def _receive_slowly(self, timeout: float, waiting_for: str, waited: int) -> Any:
         """Go on waiting, slice by slice, after `waited` milliseconds."""
         deadline = time.monotonic() + timeout - waited / 1000
         while True:
@@ -204,11 +223,18 @@ class Wire(Line):
                 raise self.late(waiting_for, timeout)
             self.wait_in(min(self.slice_ms, int(left * 1000)))
             try:
-                return self.receive_part(0, False)
+                return self.receive_part(0, self.alone)
             except zmq.Again:
                 continue
             except zmq.ZMQError as error:
                 raise self.failed(error) from error
+
+    def failed(self, error: zmq.ZMQError) -> Exception:
+        """What ZeroMQ's own error is to the caller. Parts that were left are dropped: it can go on."""
+        if error.errno == zmq.EFSM and self.has_more():
+            parts = 1 + len(self.rest())
+            return MalformedMessageError(f"{self.socket.address}: {parts} parts where one was expected")
+        return super().failed(error)
 
     def receive_now(self) -> Any:
         """The next frame if one is here, else None. Call between enter() and leave()."""
