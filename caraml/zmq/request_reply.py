@@ -61,6 +61,7 @@ class ZmqClient(Endpoint):
         super().__init__(zmq.REQ, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self._gives_bytes = self._decode is serializers.decode_bytes
         self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
         if bind:  # where it was found once, also with port 0
             self._options["address"] = self.address
@@ -90,9 +91,10 @@ class ZmqClient(Endpoint):
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
         cannot be read, and once after an answer of which only the first part was: a foreign server's.
         """
-        if self.socket.unwrap().closed and not self._closed:
-            self._open(self.timeout)
         wire = self._wire
+        if wire.closing and not self._closed:  # given up
+            self._open(self.timeout)
+            wire = self._wire
         message = msg if self._encode is None else self._encode(msg)
         timeout = self.timeout if timeout is None else timeout
         try:
@@ -113,13 +115,9 @@ class ZmqClient(Endpoint):
                 lent = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
-            if len(frame) == _MARK and bytes(frame) == FAILURE and (rest := wire.whole(frame, rest)):
-                reason = rest[0].bytes.decode("utf-8", "replace")
-                raise RemoteError(f"{self.address}: the server could not answer: {reason}")
-            try:
-                return self._decode(frame, rest)
-            except MalformedMessageError as error:
-                return _decode_whole(wire, self._decode, frame, rest, error)
+            if self._gives_bytes and type(frame) is bytes and len(frame) != _MARK:
+                return frame
+            return self._read(frame, rest)
         except MalformedMessageError as error:
             answered = True
             self._reject(error)
@@ -128,6 +126,16 @@ class ZmqClient(Endpoint):
             wire.turns.append(1)
             if not answered:
                 self._give_up(lent)
+
+    def _read(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        """The answer that arrived, or the server's failure. Call with the turn taken."""
+        if len(frame) == _MARK and bytes(frame) == FAILURE and (rest := self._wire.whole(frame, rest)):
+            reason = rest[0].bytes.decode("utf-8", "replace")
+            raise RemoteError(f"{self.address}: the server could not answer: {reason}")
+        try:
+            return self._decode(frame, rest)
+        except MalformedMessageError as error:
+            return _decode_whole(self._wire, self._decode, frame, rest, error)
 
     def _send_large(self, message: Any, timeout: float) -> "list[weakref.ref[memoryview]]":
         """Send; the views that live as long as ZeroMQ reads from them (cheaper than its trackers)."""
@@ -187,6 +195,7 @@ class ZmqServer(LoopingEndpoint):
         super().__init__(zmq.REP, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
+        self._gives_bytes = self._decode is serializers.decode_bytes
         self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
         # what bytes are needs no guard against a deserializer of the program's own
         self._read = self._decode if deserializer is None else self._decode_request
@@ -196,7 +205,12 @@ class ZmqServer(LoopingEndpoint):
         """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""
         if self._may_send:
             raise ValueError("recv() and send() must be paired: send() the answer to the last request first")
-        data = self._next(self._read, timeout, "a request")
+        wire = self._wire
+        data = None
+        if wire.alone and self._gives_bytes and timeout is None and wire.timeout < 0:
+            data = wire.receive_quickly()
+        if data is None:
+            data = self._next(self._read, timeout, "a request")
         self._may_send = True
         return data
 

@@ -192,13 +192,17 @@ class Wire(Line):
     def receive_quickly(self) -> Any:
         """The next message if it comes within a slice, else None; takes the turn itself.
 
-        It is a Frame, or several in a list.
+        It is bytes where that is `alone`, else a Frame, or several in a list.
         """
         try:
             self.turns.pop()
         except IndexError:
             raise self.why_not() from None
         try:
+            if self.alone:
+                frame = self.receive_part(0, True)
+                self.alone = len(frame) < LARGE
+                return frame
             frame = self.receive_part(0, False)
             return frame if not frame.more else [frame, *self.rest()]
         except zmq.Again:
