@@ -32,6 +32,11 @@ class Address(NamedTuple):
         """Whether the endpoint names an IPv6 address."""
         return self.host is not None and ":" in self.host
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the endpoint is TCP within this machine."""
+        return self.host is not None and (self.host.startswith("127.") or self.host == "::1")
+
 
 def resolve(
     *,
