@@ -56,7 +56,7 @@ _HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 # Each way, in bytes. What the system picks grows beyond the processor's own cache: a large message within one
-# machine then takes up to half as long again. Not with keys: who encrypts is better off far ahead of who reads.
+# machine then takes up to half as long again. Not with keys: who encrypts is best far ahead of the reader.
 _LOOPBACK_BUFFER = 1 << 18
 _LETTING_GO = 2.0
 _MOST_CLOSED = 1024
