@@ -27,6 +27,7 @@ from typing import Any, Literal, Self, cast
 
 from symphony.engine import binary, checkpoints, environment, locks, owners, prune, salt, store, watch
 from symphony.engine.events import Diagnostic, Event, Note, Reader, Summary
+from symphony.engine.quiet_home import quiet_home
 from symphony.engine.workspace import Workspace, config_file
 from symphony.errors import SymphonyError
 
@@ -122,6 +123,8 @@ class Run:
             fetch_plugins=self._fetch_plugins,
             own_python=self.workspace.virtualenv is not None,
         )
+        if home := quiet_home():
+            env["PULUMI_HOME"] = str(home)
         if self._may_skip_checkpoints():
             env.setdefault(checkpoints.VARIABLE, "true")
         self._take_signals()

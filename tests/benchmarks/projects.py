@@ -61,9 +61,12 @@ class Project:
         self.pulumi = str(engine.pulumi)
         floor = {**environment.defaults(), "PATH": environment.path_with(engine, os.environ["PATH"])}
         floor["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
-        # As symphony does for its own.
+        # As symphony does for its own: no checkpoints, no log.
         floor["PULUMI_SKIP_CHECKPOINTS"] = "true"
-        self.engine_env = {**floor, **self.env, "PATH": floor["PATH"]}
+        silent = folder / "pulumi-of-the-floor"
+        silent.mkdir()
+        (silent / "logs").touch()
+        self.engine_env = {**floor, **self.env, "PATH": floor["PATH"], "PULUMI_HOME": str(silent)}
 
     def symphony(self, *words: str) -> float:
         """One symphony command; how long it took."""

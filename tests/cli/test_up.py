@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -307,3 +308,11 @@ def test_a_wide_plan_fits_on_a_terminal(desk: Desk) -> None:
     learner, agent = (next(i for i, row in enumerate(rows) if name in row) for name in ("learner", "agent"))
     assert abs(learner - agent) == 1
     assert lines[max(learner, agent) + 1].startswith("2 start")
+
+
+def test_an_up_leaves_no_log_of_its_resources(desk: Desk) -> None:
+    desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "60"])')
+    desk.symphony("up", "rl", "-y")
+    home = Path(desk.environment["PULUMI_HOME"])
+    assert not list((home / "logs").glob("*rl-*"))
+    assert (home / "workspaces").is_dir()
