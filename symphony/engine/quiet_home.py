@@ -1,7 +1,7 @@
 """A Pulumi home like the user's own in which the engine keeps no log of its run; run.py starts engines in it.
 
-The engine writes every property of every resource, encrypted, to `logs` in its home: more than half of its work
-for 300 pods, and no setting leaves it out. Where `logs` is no folder it goes on without. All else is the
+The engine writes every property of every resource, encrypted, to `logs` in its home: more than half of its
+work for 300 pods, and no setting leaves it out. Where `logs` is no folder it goes on without. All else is the
 user's own, by links: what one installs the other has.
 """
 
