@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from caraml.errors import RemoteError as RemoteError
     from caraml.errors import SharedMemoryError as SharedMemoryError
     from caraml.errors import SocketError as SocketError
+    from caraml.errors import UnsignedPickleError as UnsignedPickleError
     from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
     from caraml.inmemory.pool import SharedPool as SharedPool
     from caraml.limits import Limits as Limits

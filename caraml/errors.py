@@ -69,6 +69,10 @@ class MalformedMessageError(CaramlError, ValueError):
     """What arrived is not a message of the expected kind, or is over a limit."""
 
 
+class UnsignedPickleError(MalformedMessageError):
+    """A pickle that is not signed with our key: not loaded."""
+
+
 class RemoteError(CaramlError):
     """The server answered that it could not: its handler raised, or it could not read the request."""
 

@@ -26,14 +26,18 @@ import pickle
 import secrets
 import stat
 import struct
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from caraml.codec.arrays import OUT_OF_BAND
 from caraml.codec.parts import PICKLE, Buffer, Parts, size, view
-from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
+from caraml.errors import (
+    MalformedMessageError,
+    MessageTooLargeError,
+    PickleRefusedError,
+    UnsignedPickleError,
+)
 from caraml.limits import DEFAULT_LIMITS, Limits
 
 KEY_VARIABLE = "CARAML_PICKLE_KEY"
@@ -92,29 +96,16 @@ def pickle_codec(
         begin = 3 + message[2]
         stream = message[begin:]
         if signer is not None and not hmac.compare_digest(_tag(signer, stream, rest), message[3:begin]):
-            raise MalformedMessageError(_refused(address))
+            raise UnsignedPickleError(
+                f"{address}: a pickle that is not signed with our key: not loaded. Its sender has another "
+                f"key: set {KEY_VARIABLE} to the same secret for both, use keys=, or serializer='msgpack'"
+            )
         try:
             return pickle.loads(stream, buffers=[view(part) for part in rest] if rest else None)
         except Exception as error:  # a class we do not have, or one that refuses
             raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
 
     return encode, decode
-
-
-def _refused(address: str) -> str:
-    """Why; the first time also where nobody has set up logging: nothing else tells these two hosts."""
-    why = (
-        f"{address}: a pickle that is not signed with our key: not loaded. Its sender has another key: set "
-        f"{KEY_VARIABLE} to the same secret for both, use keys=, or serializer='msgpack'"
-    )
-    if not _State.warned:
-        _State.warned = True
-        warnings.warn(f"caraml: {why}", RuntimeWarning, stacklevel=2)
-    return why
-
-
-class _State:
-    warned = False
 
 
 def _tag(signer: Any, stream: bytes | memoryview, buffers: Sequence[Buffer] = ()) -> bytes:

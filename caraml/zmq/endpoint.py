@@ -2,13 +2,14 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
 import zmq
 
-from caraml.errors import AuthenticationError, MalformedMessageError, ZmqTimeoutError
+from caraml.errors import AuthenticationError, MalformedMessageError, UnsignedPickleError, ZmqTimeoutError
 from caraml.limits import Limits
 from caraml.security import Keys
 from caraml.zmq.socket import ZmqSocket
@@ -17,6 +18,10 @@ from caraml.zmq.wire import Wire
 log = logging.getLogger("caraml")
 
 _PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
+
+
+class _Told:
+    unsigned_pickle = False
 
 
 class SocketOptions(TypedDict, total=False):
@@ -98,6 +103,10 @@ class Endpoint:
         self.last_rejection = error
         if self.rejected == 1:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
+        if isinstance(error, UnsignedPickleError) and not _Told.unsigned_pickle:
+            # Also where nobody has set up logging: nothing else tells two hosts of this.
+            _Told.unsigned_pickle = True
+            warnings.warn(f"caraml: {error}", RuntimeWarning, stacklevel=2)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
         """What a class owes the peer of a rejected message."""

@@ -253,7 +253,8 @@ class ZmqServer(LoopingEndpoint):
                 return _decode_whole(self._wire, self._decode, frame, rest, error)
         except MalformedMessageError:
             raise
-        except Exception as error:
+        except Exception as error:  # of the program's own deserializer
+            self._wire.whole(frame, rest)
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
 
     def _after_rejection(self, error: MalformedMessageError) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import caraml
 from caraml import pickled
 from caraml.errors import MalformedMessageError
+from caraml.zmq import endpoint
 
 quietly = pytest.mark.filterwarnings("ignore:caraml:RuntimeWarning")
 ENCODE, DECODE = pickled.pickle_codec("tcp://here", False, b"k" * 32)
@@ -19,7 +20,7 @@ ENCODE, DECODE = pickled.pickle_codec("tcp://here", False, b"k" * 32)
 @pytest.mark.timeout(30)
 def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplog):
     monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
-    monkeypatch.setattr(pickled._State, "warned", False)
+    monkeypatch.setattr(endpoint._Told, "unsigned_pickle", False)
     puller = caraml.ZmqPuller(port=0, deserializer="pickle")
     sender = """
         import os, sys, caraml
