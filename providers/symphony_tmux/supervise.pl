@@ -9,7 +9,7 @@ use warnings;
 use Config;
 use Fcntl;
 
-my ($most_failures, $long, $set_child_subreaper) = (5, 600, 36);
+my ($most_failures, $long, $longest_wait, $set_child_subreaper) = (5, 600, 2, 36);
 my ($folder, $attempt, $shell, $cap, $policy, $grace) = @ARGV;
 my $hires = eval { require Time::HiRes; 1 };
 my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
@@ -138,8 +138,10 @@ sub keep_reading {
     }
 }
 
+# A signal between our last look and the wait rings the bell after it only, so no wait is without end.
 sub wait_for_news {
     my ($seconds, $heeds_bell) = @_;
+    $seconds = $longest_wait if !defined $seconds || $seconds > $longest_wait;
     my $ready = '';
     vec($ready, fileno($pipe), 1) = 1;
     vec($ready, fileno($wake), 1) = 1 if $heeds_bell;

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Recorded
-from symphony.backends.tmux import observe as tmux_observe
 from symphony.backends.tmux import secrets
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux import client, logs, names, sessions, start, windows
+from symphony_tmux import client, logs, names, sessions, windows
 from symphony_tmux.world import World
 
 
@@ -370,41 +368,6 @@ def test_limits_of_the_caller_reach_the_process(rig: Any) -> None:
     rig.ended(outputs)
     shell = subprocess.check_output(["sh", "-c", "ulimit -S -n; ulimit -S -c"], text=True).split()
     assert rig.printed(outputs).decode().split() == shell
-
-
-def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supervisor that waits a hundredth of its time before it starts a process again."""
-    hurried = rig.home / "supervise.pl"
-    text = start.SUPERVISOR.read_text()
-    assert text.count("keep_reading($pause)") == 1
-    hurried.write_text(text.replace("keep_reading($pause)", "keep_reading($pause / 100)"))
-    monkeypatch.setattr(start, "SUPERVISOR", hurried)
-
-
-@pytest.mark.parametrize("policy", ["OnFailure", "Always"])
-def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    _hurried(rig, monkeypatch)
-    rig.session("a")
-    outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
-    found = rig.ended(outputs)
-    assert (found.state, found.pane.exit_code) == ("failed", 7)
-    assert len(logs.attempts(outputs["log"])) == 6
-    assert logs.restarts(outputs["log"]) == 5
-    recorded = Recorded(rig.owner, "rl", {"a": outputs})
-    [[status]] = tmux_observe.statuses([recorded])
-    assert (status.state, status.restarts) == ("failed", 5)
-    assert status.why == "exit 7 after 5 restarts: no such module"
-    assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
-
-
-def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _hurried(rig, monkeypatch)
-    rig.session("a")
-    file = rig.home / "count"
-    body = 'echo x >>"$0"; [ $(($(wc -l <"$0") % 5)) = 0 ] && exit 0; exit 1'
-    outputs = rig.start("a", "sh", "-c", body, str(file), restart_policy="Always")
-    rig.until(lambda: logs.restarts(outputs["log"]) > 12)
-    assert rig.condition(outputs).state == "running"
 
 
 def test_times_are_exact(rig: Any) -> None:

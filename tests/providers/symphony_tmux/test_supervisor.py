@@ -1,0 +1,68 @@
+"""The supervisor of one process: how it starts it again, and that it learns of its end whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.backends.interface import Recorded
+from symphony.backends.tmux import observe as tmux_observe
+from symphony_tmux import logs, start
+
+
+def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that waits a hundredth of its time before it starts a process again."""
+    hurried = rig.home / "supervise.pl"
+    text = start.SUPERVISOR.read_text()
+    assert text.count("keep_reading($pause)") == 1
+    hurried.write_text(text.replace("keep_reading($pause)", "keep_reading($pause / 100)"))
+    monkeypatch.setattr(start, "SUPERVISOR", hurried)
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Always"])
+def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    _hurried(rig, monkeypatch)
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
+    found = rig.ended(outputs)
+    assert (found.state, found.pane.exit_code) == ("failed", 7)
+    assert len(logs.attempts(outputs["log"])) == 6
+    assert logs.restarts(outputs["log"]) == 5
+    recorded = Recorded(rig.owner, "rl", {"a": outputs})
+    [[status]] = tmux_observe.statuses([recorded])
+    assert (status.state, status.restarts) == ("failed", 5)
+    assert status.why == "exit 7 after 5 restarts: no such module"
+    assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
+
+
+def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _hurried(rig, monkeypatch)
+    rig.session("a")
+    file = rig.home / "count"
+    body = 'echo x >>"$0"; [ $(($(wc -l <"$0") % 5)) = 0 ] && exit 0; exit 1'
+    outputs = rig.start("a", "sh", "-c", body, str(file), restart_policy="Always")
+    rig.until(lambda: logs.restarts(outputs["log"]) > 12)
+    assert rig.condition(outputs).state == "running"
+
+
+@pytest.mark.skipif(not start.perl(), reason="no perl, so no supervisor")
+def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
+    """A signal that comes just before the supervisor waits wakes nobody; here none comes at all."""
+    (tmp_path / "launch.sh").write_text("exit 7\n")
+    os.mkfifo(tmp_path / "pipe")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    try:
+        command = [start.perl(), str(start.SUPERVISOR), str(tmp_path), "1", "/bin/sh", "4096", "Never", "1"]
+        supervisor = subprocess.Popen(command, start_new_session=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    try:
+        assert supervisor.wait(10) == 7
+    finally:
+        supervisor.kill()
+        supervisor.wait()
