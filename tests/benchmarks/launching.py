@@ -8,16 +8,20 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from symphony_tmux import machine, trees
 from tests.benchmarks.projects import FLOOR, OURS, project
 from tests.benchmarks.timing import Row, paired
 
 COUNT = 100
 PEERS = Path(".venv-bench/bin").absolute()
 PATIENCE = 120.0
+TO_END = 15.0
 
 
 def rows() -> list[Row]:
@@ -95,21 +99,42 @@ def _supervisord() -> float:
 
 
 def _until_all_run(command: list[str], folder: str, counts: Callable[[str], bool]) -> float:
-    """Start a launcher, wait until it says of all that they run, and end it."""
+    """Start a launcher, wait until it says of all that they run, and end it.
+
+    honcho now and then does not end when it is told to while it prints: whoever does not is ended with all it
+    started.
+    """
     began = time.perf_counter()
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
-        started = 0
-        for line in process.stdout:
-            started += counts(line)
-            if started == COUNT:
-                break
-        took = time.perf_counter() - began
-        process.send_signal(signal.SIGTERM)
-        process.stdout.read()
-        process.wait(timeout=PATIENCE)
+        patience = threading.Timer(PATIENCE, _end_tree, [process.pid])
+        patience.start()
+        try:
+            started = 0
+            for line in process.stdout:
+                started += counts(line)
+                if started == COUNT:
+                    break
+            took = time.perf_counter() - began
+            process.terminate()
+            process.communicate(timeout=TO_END)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            patience.cancel()
+            _end_tree(process.pid)
     if started != COUNT:
         raise RuntimeError(f"{command[0]} started {started} of {COUNT}")
     return took
+
+
+def _end_tree(pid: int) -> None:
+    """Kill a child of ours, if it still lives, and all that comes from it."""
+    root = machine.process(pid)
+    if root is None or root.parent != os.getpid():
+        return
+    for one in trees.members(machine.scan(), [root.identity], lambda _: False).values():
+        with suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGKILL)
