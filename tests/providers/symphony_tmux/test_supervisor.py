@@ -50,7 +50,6 @@ def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch)
     assert rig.condition(outputs).state == "running"
 
 
-@pytest.mark.skipif(not start.perl(), reason="no perl, so no supervisor")
 def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
     """A signal that comes just before the supervisor waits wakes nobody; here none comes at all."""
     (tmp_path / "launch.sh").write_text("exit 7\n")
