@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from symphony import paths
 from symphony.engine import passphrase
@@ -12,6 +13,10 @@ from symphony.engine.binary import Engine
 
 # The caller's umask, for whoever starts the user's own programs: the engine itself runs with 077.
 UMASK_VARIABLE = "SYMPHONY_UMASK"
+
+# python.sh stands in front of the interpreter that the engine starts; PYTHON_CMD is the one behind it.
+PYTHON_VARIABLES = ("PULUMI_PYTHON_CMD", "SYMPHONY_PYTHON", "SYMPHONY_PYTHON_CMD")
+_PYTHON = Path(__file__).with_name("python.sh")
 
 # In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; one of 900
 # resources takes 274 MB so instead of 242.
@@ -36,8 +41,10 @@ def for_engine(
     for name, value in defaults().items():
         env.setdefault(name, value)
     env.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false" if fetch_plugins else "true")
-    if not own_python:
-        env.setdefault("PULUMI_PYTHON_CMD", sys.executable)
+    if own_python:
+        env.setdefault("SYMPHONY_PYTHON", str(_PYTHON))
+    elif "PULUMI_PYTHON_CMD" not in env:
+        env.update(for_python())
     env.setdefault("GOGC", _COLLECT_AT)
     # A shell that took our exports has 077 itself and says here what it had before.
     env.setdefault(UMASK_VARIABLE, f"{current_umask():04o}")
@@ -57,6 +64,13 @@ def defaults() -> dict[str, str]:
     if url.startswith("file://"):
         chosen["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
     return chosen | passphrase.variables(url)
+
+
+def for_python(interpreter: str = sys.executable) -> dict[str, str]:
+    """What makes the engine start this interpreter, and spares it the 0.2 s that pip takes on each run."""
+    if not os.access(_PYTHON, os.X_OK):
+        return {"PULUMI_PYTHON_CMD": interpreter}
+    return {"PULUMI_PYTHON_CMD": str(_PYTHON), "SYMPHONY_PYTHON_CMD": interpreter}
 
 
 def path_with(engine: Engine, path: str) -> str:

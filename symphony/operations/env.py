@@ -16,7 +16,7 @@ def exports() -> dict[str, str]:
     # A project that names no virtualenv runs under the Python that symphony is installed in.
     wanted = [
         *environment.defaults(),
-        "PULUMI_PYTHON_CMD",
+        *environment.PYTHON_VARIABLES,
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION",
         environment.UMASK_VARIABLE,
     ]

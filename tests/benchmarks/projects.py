@@ -54,12 +54,12 @@ class Project:
             "PULUMI_HOME": str(folder / "pulumi"),
             "PULUMI_BACKEND_URL": f"file://{folder / 'store'}",
             "PULUMI_CONFIG_PASSPHRASE": "bench",
-            "PULUMI_PYTHON_CMD": sys.executable,
             "PYTHONPATH": str(HERE),
         }
         engine = binary.require()
         self.pulumi = str(engine.pulumi)
         floor = {**environment.defaults(), "PATH": environment.path_with(engine, os.environ["PATH"])}
+        floor["PULUMI_PYTHON_CMD"] = sys.executable
         floor["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
         # As symphony does for its own: no checkpoints, no log.
         floor["PULUMI_SKIP_CHECKPOINTS"] = "true"

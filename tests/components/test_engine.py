@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -84,7 +83,6 @@ def run_of(folder: Path, state: Path, engine: Engine) -> Project:
     extra = {
         "PULUMI_BACKEND_URL": f"file://{state}",
         "PULUMI_CONFIG_PASSPHRASE": "test",
-        "PULUMI_PYTHON_CMD": sys.executable,
         "SYMPHONY_PLAN_FILE": str(folder.parent / "plan.json"),
     }
     return Project(folder, state, engine, environment.for_engine(engine, extra=extra))

@@ -21,7 +21,7 @@ def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
     assert "PULUMI_SKIP_CHECKPOINTS" not in env, "that is for a run to decide"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
-    assert env["PULUMI_PYTHON_CMD"] == sys.executable
+    assert env["SYMPHONY_PYTHON_CMD"] == sys.executable
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "false")
     monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
     env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
@@ -40,7 +40,16 @@ def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyP
 
 
 def test_a_projects_virtualenv_keeps_its_python() -> None:
-    assert "PULUMI_PYTHON_CMD" not in environment.for_engine(ENGINE, own_python=True)
+    env = environment.for_engine(ENGINE, own_python=True)
+    assert "PULUMI_PYTHON_CMD" not in env
+    assert "SYMPHONY_PYTHON_CMD" not in env
+
+
+def test_without_the_script_in_front_the_engine_starts_python_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "_PYTHON", tmp_path / "python.sh")
+    assert environment.for_python() == {"PULUMI_PYTHON_CMD": sys.executable}
 
 
 def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.engine import binary, gobuild, setup, tmux
+from symphony.engine import binary, environment, gobuild, setup, tmux
 from symphony.engine.work import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
 from symphony_tmux import program
@@ -263,17 +263,53 @@ def test_tmux_age(text: str, recent: bool) -> None:
     ],
 )
 def test_the_host_is_told_the_virtualenv_of_the_nearest_project(tmp_path: Path, yaml: str, said: str) -> None:
-    (tmp_path / "engine").mkdir()
-    shim = tmp_path / "engine" / "pulumi-language-python"
-    shim.write_bytes((binary.go_modules() / "pulumi-language-python.sh").read_bytes())
-    host = tmp_path / "engine" / "pulumi-language-python-host"
-    host.write_text('#!/bin/sh\necho "$@"\n')
-    for file in (shim, host):
-        file.chmod(0o755)
     project = tmp_path / "project"
     (project / "below").mkdir(parents=True)
     (project / "Pulumi.yaml").write_text(f"name: p\n{yaml}")
-    done = subprocess.run(
-        [shim, "x"], cwd=project / "below", capture_output=True, text=True, timeout=10, check=True
+    assert host_of(project / "below")["words"] == said.format(folder=project)
+
+
+@pytest.mark.parametrize("virtualenv", [".venv", "{folder}/my env"], ids=["relative", "absolute"])
+def test_where_symphony_is_about_the_host_is_spared_pip(tmp_path: Path, virtualenv: str) -> None:
+    virtualenv = virtualenv.format(folder=tmp_path).replace(" ", "-")
+    (tmp_path / virtualenv / "bin").mkdir(parents=True)
+    (tmp_path / virtualenv / "bin" / "python").touch()
+    (tmp_path / "Pulumi.yaml").write_text(
+        f"name: p\nruntime:\n  name: python\n  options: {{virtualenv: '{virtualenv}'}}\n"
     )
-    assert done.stdout.strip() == said.format(folder=project)
+    shim = Path(environment.__file__).with_name("python.sh")
+    told = host_of(tmp_path, SYMPHONY_PYTHON=str(shim), PYTHONHOME="/elsewhere")
+    bin_ = tmp_path / virtualenv / "bin"
+    assert told["words"] == "x", "the flag would bring the host to ask pip"
+    assert told["PULUMI_PYTHON_CMD"] == str(shim)
+    assert told["SYMPHONY_PYTHON_CMD"] == str(bin_ / "python")
+    assert told["PATH"].startswith(f"{bin_}:")
+    assert "PYTHONHOME" not in told
+
+
+def test_a_virtualenv_that_is_not_there_is_the_hosts_to_tell(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("runtime: {name: python, options: {virtualenv: gone}}\n")
+    shim = Path(environment.__file__).with_name("python.sh")
+    assert host_of(tmp_path, SYMPHONY_PYTHON=str(shim))["words"] == f"-virtualenv gone -root {tmp_path} x"
+
+
+def host_of(folder: Path, **more: str) -> dict[str, str]:
+    """What the script in front of the Python host starts in a folder: its words and its environment."""
+    engine = folder / "engine"
+    engine.mkdir()
+    shim = engine / "pulumi-language-python"
+    shim.write_bytes((binary.go_modules() / "pulumi-language-python.sh").read_bytes())
+    host = engine / "pulumi-language-python-host"
+    host.write_text('#!/bin/sh\necho "words=$*"\nexec env\n')
+    for file in (shim, host):
+        file.chmod(0o755)
+    done = subprocess.run(
+        [shim, "x"],
+        cwd=folder,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

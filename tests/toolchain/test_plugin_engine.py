@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from symphony.engine import binary
+from symphony.engine import binary, environment
 from toolchain.kubernetes.fixtures import Access
 from toolchain.plugin_kubernetes.install import install
 
@@ -36,7 +35,7 @@ Pod("pod", metadata=metadata, opts=pulumi.ResourceOptions(
 class Project:
     """A project with one stack in a store of its own."""
 
-    def __init__(self, folder: Path, engine: binary.Engine, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, engine: binary.Engine, variables: dict[str, str]) -> None:
         self.folder = folder
         self._pulumi = str(engine.pulumi)
         path = f"{engine.folder}{os.pathsep}{os.environ['PATH']}"
@@ -45,8 +44,8 @@ class Project:
             "PATH": path,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_PYTHON_CMD": sys.executable,
-            **environment,
+            **environment.for_python(),
+            **variables,
         }
         (folder / "Pulumi.yaml").write_text("name: whole\nruntime: python\n")
 

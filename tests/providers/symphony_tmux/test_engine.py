@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from symphony.engine import binary
+from symphony.engine import binary, environment
 from symphony_tmux import client, machine
 from tests.providers.symphony_tmux.conftest import STORE
 
@@ -51,7 +50,7 @@ class Engine:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_SKIP_CHECKPOINTS": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_PYTHON_CMD": sys.executable,
+            **environment.for_python(),
             "SYMPHONY_HOME": str(home),
         }
 
