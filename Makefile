@@ -19,10 +19,10 @@ python:
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests: the real engine, the real tmux, and as root the real Kubernetes
+test: setup check ## lint, types and the tests on this machine: the real engine, the real tmux
 	@toolchain/test.sh $(PYTEST_ARGS)
 
-test-kubernetes: setup ## the tests that need a cluster: builds a one-machine Kubernetes first (as root)
+test-kubernetes: setup ## the tests on a real Kubernetes: builds one of one machine first (as root)
 	@toolchain/test.sh --cluster $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`

@@ -88,6 +88,13 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     }
 
 
+def test_what_the_engine_starts_can_be_started(wheel: Path) -> None:
+    """pip gives a file of a wheel back its right to be run."""
+    (file,) = wheel.parent.glob("symphony_launch-*.whl")
+    with zipfile.ZipFile(file) as archive:
+        assert (archive.getinfo("symphony/engine/python.sh").external_attr >> 16) & 0o111 == 0o111
+
+
 def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
     """Imported from the wheel, not from this checkout, which the environment of the tests has on its path."""
     code = (
@@ -127,14 +134,19 @@ def test_no_binary_is_committed() -> None:
     assert binaries == []
 
 
-def test_continuous_integration_runs_make_test(tmp_path: Path) -> None:
-    """.ci/run goes to the root and calls `make test`; a make of our own notes how it is called."""
+@pytest.mark.parametrize(
+    ("failing", "called"),
+    [("test", ["test"]), ("test-kubernetes", ["test", "test-kubernetes"])],
+)
+def test_continuous_integration_runs_all_tests(tmp_path: Path, failing: str, called: list[str]) -> None:
+    """.ci/run goes to the root and has make run both parts; a make of our own notes how it is called."""
     make = tmp_path / "make"
-    make.write_text('#!/bin/sh\necho "$PWD: make $*"\nexit 7\n')
+    make.write_text(f'#!/bin/sh\necho "$PWD: make $*"\n[ "$*" != {failing} ] || exit 7\n')
     make.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path)
-    assert (ran.returncode, ran.stdout) == (7, f"{ROOT}: make test\n")
+    assert ran.returncode == 7
+    assert ran.stdout.splitlines() == [f"{ROOT}: make {each}" for each in called]
 
 
 def git_files(*folders: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Reads the state of stacks, from the files of a file store directly; operations call it.
+"""Reads the state of stacks, from the files of a file store directly, and begins one; operations call it.
 
-Reading is safe beside a running engine, which replaces its files whole. Only the engine writes them; what it
-left half written when killed is taken away here.
+Reading is safe beside a running engine, which replaces its files whole. Only the engine writes to a stack;
+what it left half written when killed is taken away here, and the empty state it begins one with is made here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from symphony.errors import SymphonyError
 _SCHEME = "file://"
 _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
+# What the engine writes into a new store: its stacks are kept by project.
+_LAYOUT = "version: 1\n"
+_COMPRESSED = ("PULUMI_DIY_BACKEND_GZIP", "PULUMI_SELF_MANAGED_STATE_GZIP")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -113,6 +116,41 @@ def prepare() -> None:
     _mend_version(root() / "meta.yaml")
 
 
+def create(name: StackName) -> bool | None:
+    """Make a stack with nothing in it, as the engine begins one, which takes it 0.25 s.
+
+    False where there is one of that name already; None where the engine must do it: a store that is not plain
+    files, of the old layout or compressed, or a disk that knows no links.
+    """
+    if not is_files() or any(os.environ.get(variable) for variable in _COMPRESSED):
+        return None
+    meta = root() / "meta.yaml"
+    if root().exists() and not meta.exists():
+        return None
+    file = root() / "stacks" / name.project / f"{name.stack}.json"
+    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}.new")
+    try:
+        paths.private_folder(file.parent)
+        if not meta.exists():
+            _write(meta, _LAYOUT)
+        _write(draft, json.dumps({"version": 3, "checkpoint": {"stack": str(name)}}, separators=(",", ":")))
+        try:
+            file.hardlink_to(draft)
+        finally:
+            draft.unlink()
+    except FileExistsError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _write(file: Path, text: str) -> None:
+    """A file for its owner only."""
+    file.touch(mode=0o600)
+    file.write_text(text)
+
+
 def mend(name: StackName) -> None:
     """Make the state of a stack readable for the engine again after a kill in the middle of its writing."""
     if is_files() and (file := _file(name)) is not None:
@@ -135,7 +173,7 @@ def _mend_version(file: Path) -> None:
     """The engine writes it once, and without its line refuses the store; a power loss can leave it empty."""
     with suppress(OSError):
         if not file.read_bytes().strip(b"\0\n"):
-            file.write_bytes(b"version: 1\n")
+            file.write_text(_LAYOUT)
 
 
 def names() -> list[StackName]:

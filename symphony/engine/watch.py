@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 
@@ -88,6 +87,8 @@ def _session_of(pid: int) -> int:
 def _pids() -> list[int]:
     if os.path.isdir("/proc/self"):  # noqa: PTH112
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    import subprocess
+
     listing = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, timeout=10, check=False)
     return [int(word) for word in listing.stdout.split()]
 

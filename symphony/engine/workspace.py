@@ -175,8 +175,11 @@ def _is_secure(value: Any) -> bool:
 
 def create_stack(workspace: Workspace, stack: str) -> bool:
     """Make a stack that is missing; False when it was there."""
-    if store.is_files() and store.exists(store.StackName(workspace.project, stack)):
+    name = store.StackName(workspace.project, stack)
+    if store.is_files() and store.exists(name):
         return False
+    if not _keeps_secrets_elsewhere(workspace, stack) and (created := store.create(name)) is not None:
+        return created
     words = ["stack", "init", f"--stack={stack}", "--no-select"]
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
@@ -190,6 +193,12 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
 
         raise errors.from_text(done.stderr or done.stdout, stack=stack, project=workspace.project)
     return True
+
+
+def _keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
+    """Whether the settings name a service that encrypts: the engine has it make a key for a new stack."""
+    file = config_file(workspace, stack)
+    return file.is_file() and "secretsprovider" in _yaml(file)
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,56 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
     assert not workspace.create_stack(tiny, "dev")
     assert store.names() == [store.StackName("tiny", "dev")]
     assert (tiny.folder / "Pulumi.yaml").read_text() == before
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stack_begins_as_the_engine_begins_one(tiny: workspace.Workspace, any_umask: int) -> None:
+    """The engine's own beginning is the backup that it makes of it when it writes for the first time."""
+    assert workspace.pulumi(tiny, ["stack", "init", "--stack=theirs", "--no-select"]).returncode == 0
+    folder = store.root() / "stacks" / "tiny"
+    theirs = (folder / "theirs.json.bak").read_text()
+    meta = (store.root() / "meta.yaml").read_text()
+    shutil.rmtree(store.root())
+    assert workspace.create_stack(tiny, "ours")
+    # Only that the engine says of this one write that it is of version 0, which it reads as 3.
+    expected = theirs.replace("theirs", "ours").replace('"version":0', '"version":3')
+    assert (folder / "ours.json").read_text() == expected
+    assert (store.root() / "meta.yaml").read_text() == meta
+    assert sorted(file.name for file in folder.iterdir()) == ["ours.json"], "no draft is left"
+    made = [store.root(), *store.root().rglob("*")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700, 0o600}
+    assert workspace.pulumi(tiny, ["stack", "ls", "--json"]).stdout.count("ours") == 1
+    assert not (tiny.folder / "Pulumi.ours.yaml").exists(), "the engine writes its salt at the first `up`"
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("why", ["service", "compressed"])
+def test_some_stacks_only_the_engine_can_begin(
+    tiny: workspace.Workspace, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "compressed":
+        monkeypatch.setenv("PULUMI_DIY_BACKEND_GZIP", "true")
+    else:
+        workspace.config_file(tiny, "dev").write_text("secretsprovider: passphrase\n")
+    assert workspace.create_stack(tiny, "dev")
+    assert "encryptionsalt" in workspace.config_file(tiny, "dev").read_text(), "the engine made it"
+
+
+def test_a_store_of_the_old_layout_is_left_to_the_engine() -> None:
+    store.prepare()
+    (store.root() / "stacks").mkdir(parents=True)
+    (store.root() / "stacks" / "old.json").touch()
+    assert store.create(store.StackName("tiny", "dev")) is None
+    assert not (store.root() / "meta.yaml").exists(), "it would hide the stacks of the old layout"
+
+
+@pytest.mark.usefixtures("engine")
+def test_of_many_at_once_one_makes_the_stack(tiny: workspace.Workspace) -> None:
+    store.prepare()
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: workspace.create_stack(tiny, "dev"), range(32)))
+    assert made.count(True) == 1
+    assert store.read(store.StackName("tiny", "dev")).resources == ()
 
 
 def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:

@@ -71,13 +71,14 @@ def test_f49_files_that_a_lost_power_left_empty_are_mended_or_told(desk: Desk) -
     mended = [
         desk.home / "passphrase",
         state.parents[2] / "meta.yaml",
-        state.parents[2] / "meta.yaml.attrs",
         state.with_name("rl.json.attrs"),
         *(desk.home / "experiments").rglob("record.json"),
         *(desk.home / "experiments").rglob("index"),
     ]
     for file in mended:
         assert file.stat().st_size, file
+    # The engine's own, where it was the engine that made the store.
+    for file in (*mended, state.parents[2] / "meta.yaml.attrs"):
         file.write_bytes(b"")
     (desk.home / "passphrase.77").write_bytes(b"")
     for draft in ("rl.json.tmp", ".rl.json.77", "rl.json1234.tmp"):
