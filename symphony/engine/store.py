@@ -22,7 +22,12 @@ _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
 # What the engine writes into a new store: its stacks are kept by project.
 _LAYOUT = "version: 1\n"
-_COMPRESSED = ("PULUMI_DIY_BACKEND_GZIP", "PULUMI_SELF_MANAGED_STATE_GZIP")
+# With these the engine keeps stacks in another form.
+_FORMS = tuple(
+    f"PULUMI_{backend}_{form}"
+    for backend in ("DIY_BACKEND", "SELF_MANAGED_STATE")
+    for form in ("GZIP", "ZSTD", "LEGACY_LAYOUT")
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,33 +127,43 @@ def create(name: StackName) -> bool | None:
     False where there is one of that name already; None where the engine must do it: a store that is not plain
     files, of the old layout or compressed, or a disk that knows no links.
     """
-    if not is_files() or any(os.environ.get(variable) for variable in _COMPRESSED):
-        return None
     meta = root() / "meta.yaml"
-    if root().exists() and not meta.exists():
+    if not is_files() or any(os.environ.get(form) for form in _FORMS) or not _takes_projects(meta):
         return None
-    file = root() / "stacks" / name.project / f"{name.stack}.json"
-    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}.new")
+    empty = {"version": 3, "checkpoint": {"stack": str(name)}}
     try:
-        paths.private_folder(file.parent)
-        if not meta.exists():
-            _write(meta, _LAYOUT)
-        _write(draft, json.dumps({"version": 3, "checkpoint": {"stack": str(name)}}, separators=(",", ":")))
-        try:
-            file.hardlink_to(draft)
-        finally:
-            draft.unlink()
-    except FileExistsError:
-        return False
+        _new_file(meta, _LAYOUT)
+        file = root() / "stacks" / name.project / f"{name.stack}.json"
+        return _new_file(file, json.dumps(empty, separators=(",", ":")))
     except OSError:
         return None
+
+
+def _takes_projects(meta: Path) -> bool:
+    """Whether the stacks of a store are kept by project: of one without any, and of one that says so."""
+    try:
+        return meta.read_text() == _LAYOUT
+    except FileNotFoundError:
+        return not meta.with_name("stacks").exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _new_file(file: Path, text: str) -> bool:
+    """Write a file for its owner only, whole or not at all; False where there is one already."""
+    if file.exists():
+        return False
+    paths.private_folder(file.parent)
+    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}.new")
+    draft.touch(mode=0o600)
+    try:
+        draft.write_text(text)
+        file.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
     return True
-
-
-def _write(file: Path, text: str) -> None:
-    """A file for its owner only."""
-    file.touch(mode=0o600)
-    file.write_text(text)
 
 
 def mend(name: StackName) -> None:

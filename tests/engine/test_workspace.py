@@ -165,24 +165,29 @@ def test_a_stack_begins_as_the_engine_begins_one(tiny: workspace.Workspace, any_
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("why", ["service", "compressed"])
-def test_some_stacks_only_the_engine_can_begin(
-    tiny: workspace.Workspace, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
-    if why == "compressed":
-        monkeypatch.setenv("PULUMI_DIY_BACKEND_GZIP", "true")
-    else:
-        workspace.config_file(tiny, "dev").write_text("secretsprovider: passphrase\n")
+def test_a_stack_whose_secrets_a_service_keeps_is_begun_by_the_engine(tiny: workspace.Workspace) -> None:
+    workspace.config_file(tiny, "dev").write_text("secretsprovider: passphrase\n")
     assert workspace.create_stack(tiny, "dev")
     assert "encryptionsalt" in workspace.config_file(tiny, "dev").read_text(), "the engine made it"
+
+
+@pytest.mark.parametrize("form", ["GZIP", "ZSTD", "LEGACY_LAYOUT"])
+def test_a_stack_of_another_form_is_left_to_the_engine(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv(f"PULUMI_DIY_BACKEND_{form}", "true")
+    assert store.create(store.StackName("tiny", "dev")) is None
+    assert store.names() == []
 
 
 def test_a_store_of_the_old_layout_is_left_to_the_engine() -> None:
     store.prepare()
     (store.root() / "stacks").mkdir(parents=True)
     (store.root() / "stacks" / "old.json").touch()
+    meta = store.root() / "meta.yaml"
     assert store.create(store.StackName("tiny", "dev")) is None
-    assert not (store.root() / "meta.yaml").exists(), "it would hide the stacks of the old layout"
+    assert not meta.exists(), "it would hide the stacks of the old layout"
+    meta.write_text("version: 0\n")
+    assert store.create(store.StackName("tiny", "dev")) is None
+    assert not (store.root() / "stacks" / "tiny").exists()
 
 
 @pytest.mark.usefixtures("engine")
