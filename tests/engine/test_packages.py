@@ -63,6 +63,8 @@ def test_anything_else_is_for_the_interpreter(tmp_path: Path) -> None:
     assert done.stdout == f"{sys.executable} ['two words', '$HOME']\n"
     assert done.returncode == 7
     assert json.loads(python(*LIST[:-3], "--format=json", cwd=tmp_path).stdout), "pip's own answer"
+    alone = python("-c", "print(7)", cwd=tmp_path, SYMPHONY_PYTHON_CMD="")
+    assert (alone.stdout, alone.stderr) == ("7\n", ""), "as the engine does where nothing is said"
 
 
 def package(folder: Path, name: str, version: str, text: str = "") -> None:
