@@ -25,7 +25,7 @@ def packages(path: list[str]) -> list[dict[str, str]]:
 
 def _entries(location: str) -> list[str]:
     try:
-        return sorted(os.listdir(location or "."))  # noqa: PTH208 : pathlib is not worth its import here
+        return sorted(os.listdir(location))  # noqa: PTH208 : pathlib is not worth its import here
     except OSError:
         return []  # What is no folder is a zip, which holds no plugin, or is not there.
 
@@ -35,7 +35,7 @@ def _read(location: str, entry: str) -> dict[str, str] | None:
     fields: dict[str, str] = {}
     for file in (f"{entry}/METADATA", f"{entry}/PKG-INFO", entry):
         try:
-            with open(f"{location or '.'}/{file}", encoding="utf-8", errors="replace") as text:  # noqa: PTH123
+            with open(f"{location}/{file}", encoding="utf-8", errors="replace") as text:  # noqa: PTH123 : as above
                 for line in text:
                     if not line.strip():
                         break
@@ -51,4 +51,4 @@ def _read(location: str, entry: str) -> dict[str, str] | None:
 
 if __name__ == "__main__":
     # pip runs as a module: it has the folder it was started in where a script has its own.
-    json.dump(packages(["", *sys.path[1:]]), sys.stdout)
+    json.dump(packages([os.getcwd(), *sys.path[1:]]), sys.stdout)  # noqa: PTH109 : as above

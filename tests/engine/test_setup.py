@@ -269,9 +269,9 @@ def test_the_host_is_told_the_virtualenv_of_the_nearest_project(tmp_path: Path, 
     assert host_of(project / "below")["words"] == said.format(folder=project)
 
 
-@pytest.mark.parametrize("virtualenv", [".venv", "{folder}/my env"], ids=["relative", "absolute"])
+@pytest.mark.parametrize("virtualenv", [".venv", "{folder}/mine"], ids=["relative", "absolute"])
 def test_where_symphony_is_about_the_host_is_spared_pip(tmp_path: Path, virtualenv: str) -> None:
-    virtualenv = virtualenv.format(folder=tmp_path).replace(" ", "-")
+    virtualenv = virtualenv.format(folder=tmp_path)
     (tmp_path / virtualenv / "bin").mkdir(parents=True)
     (tmp_path / virtualenv / "bin" / "python").touch()
     (tmp_path / "Pulumi.yaml").write_text(
