@@ -49,6 +49,26 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def new_file(path: Path, text: str) -> bool:
+    """Write a file for its owner only, whole or not at all; False where there is one, also just made."""
+    if path.exists():
+        return False
+    private_folder(path.parent)
+    draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, not a rename: whoever comes second keeps the first one's.
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
 def tmux_socket(server: str) -> Path:
     """The socket of the named tmux server of this user; the same for every login of the user."""
     socket = home() / "tmux" / f"{server}.sock"

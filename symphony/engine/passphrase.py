@@ -30,21 +30,8 @@ def ensure() -> Path:
     if path.exists() and path.stat().st_size:
         return path
     try:
-        paths.private_folder(path.parent)
-        fresh = path.with_name(f"passphrase.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32))
-            file.flush()
-            os.fsync(file.fileno())
         _forget_empty(path)
-        try:
-            # A link, not a rename: whoever comes second keeps the first one's passphrase.
-            path.hardlink_to(fresh)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
+        paths.new_file(path, secrets.token_urlsafe(32))
     except OSError as error:
         raise SymphonyError(
             f"the passphrase file cannot be written: {error.strerror}",

@@ -132,9 +132,9 @@ def create(name: StackName) -> bool | None:
         return None
     empty = {"version": 3, "checkpoint": {"stack": str(name)}}
     try:
-        _new_file(meta, _LAYOUT)
+        paths.new_file(meta, _LAYOUT)
         file = root() / "stacks" / name.project / f"{name.stack}.json"
-        return _new_file(file, json.dumps(empty, separators=(",", ":")))
+        return paths.new_file(file, json.dumps(empty, separators=(",", ":")))
     except OSError:
         return None
 
@@ -147,23 +147,6 @@ def _takes_projects(meta: Path) -> bool:
         return not meta.with_name("stacks").exists()
     except (OSError, ValueError):
         return False
-
-
-def _new_file(file: Path, text: str) -> bool:
-    """Write a file for its owner only, whole or not at all; False where there is one already."""
-    if file.exists():
-        return False
-    paths.private_folder(file.parent)
-    draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}.new")
-    draft.touch(mode=0o600)
-    try:
-        draft.write_text(text)
-        file.hardlink_to(draft)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink()
-    return True
 
 
 def mend(name: StackName) -> None:
