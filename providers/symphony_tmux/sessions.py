@@ -11,16 +11,13 @@ from typing import Any
 from symphony import paths
 from symphony_tmux import (
     addresses,
-    files,
     inputs,
     machine,
-    names,
     observe,
     owners,
     ports,
     record,
     server,
-    start,
     stop,
     trees,
     turn,
@@ -157,6 +154,4 @@ def _remove_files(on: str, name: str, owner: str) -> None:
     """Of a folder that another owner took over meanwhile nothing is ours."""
     folder = paths.experiment_folder(on, name)
     if owners.of(folder) in ("", owner):
-        for pipe in files.matching(folder, f"{names.PROCESSES}/*/pipe"):
-            start.let_go(pipe.parent)
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +22,7 @@ SUPERVISOR = Path(__file__).with_name("supervise.pl")
 LOG_CAP = 100 * 1024 * 1024
 STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
 PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+PIPE = "pipe"
 TRIES = 5
 
 
@@ -73,8 +73,8 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     services = addresses.place(inputs.server, inputs.session)
     files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), services))
     files.touch(folder / "log")
-    let_go(folder)
-    os.mkfifo(folder / "pipe", 0o600)
+    (folder / PIPE).unlink(missing_ok=True)
+    os.mkfifo(folder / PIPE, 0o600)
     return folder.relative_to(paths.home())
 
 
@@ -107,14 +107,6 @@ def _after(target: str, mark: str, folder: Path) -> list[str]:
     return [*marked, ";", "pipe-pane", "-t", target, _recorder(folder)]
 
 
-def let_go(folder: Path) -> None:
-    """Remove the pipe; a recorder that still waits for its supervisor to open it goes on, and ends."""
-    pipe = folder / "pipe"
-    with suppress(FileNotFoundError):
-        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | files.NOT_FOLLOWED))
-        pipe.unlink()
-
-
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
     found = perl()
@@ -133,10 +125,14 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
 
 
 def _recorder(folder: Path) -> str:
-    """Run by a shell and expanded by tmux before: made of nothing but allow-listed names."""
+    """Run by a shell and expanded by tmux before: made of nothing but allow-listed names.
+
+    It holds the pipe open for reading, too, until it has said its pid: otherwise it would wait in opening it,
+    without an end where the supervisor was killed a moment ago.
+    """
     if not perl():
         return f"exec cat >>{folder}/log"
-    return f"exec 2>/dev/null >{folder}/pipe; echo $$; exec cat"
+    return f"exec 2>/dev/null 3<>{folder}/{PIPE} >{folder}/{PIPE}; echo $$; exec cat 3<&-"
 
 
 @lru_cache(maxsize=1)

@@ -95,8 +95,7 @@ def delete(props: Props, world: World) -> None:
         _kill_pane(server, pane)
     world.placed(server, owner, path, None)
     folder = names.process_folder(server, session, path)
-    start.let_go(folder)
-    for name in ("launch.sh", record.NAME):
+    for name in ("launch.sh", start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +67,49 @@ def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
     finally:
         supervisor.kill()
         supervisor.wait()
+
+
+def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tmux feeds the output to waited without an end then for somebody to open the pipe."""
+    slow = rig.home / "supervise.pl"
+    slow.write_text("sleep 100;")
+    monkeypatch.setattr(start, "SUPERVISOR", slow)
+    server = rig.session("a")["server_pid"]
+    outputs = rig.start("a", "true")
+    rig.until(lambda: _of_folder(Path(outputs["log"]).parent))
+    os.kill(server, signal.SIGKILL)
+    rig.until(lambda: not _of_folder(Path(outputs["log"]).parent))
+
+
+def _of_folder(folder: Path) -> list[int]:
+    """The processes other than the supervisor that have a file of this folder open, or name it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            said = (process / "cmdline").read_bytes().split(b"\0")
+            opened = [str(each.readlink()) for each in (process / "fd").iterdir()]
+            if said[0] in (b"sh", b"cat") and any(folder.name in each for each in [*map(str, said), *opened]):
+                found.append(int(process.name))
+    return found
+
+
+def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / start.PIPE)
+    command = ["/bin/sh", "-c", start._recorder(Path())]
+    recorder = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE)
+    assert recorder.stdin
+    with recorder:
+        while Path(f"/proc/{recorder.pid}/comm").read_text() != "cat\n":
+            time.sleep(0.01)
+        pipe = os.open(tmp_path / start.PIPE, os.O_RDONLY)
+        assert os.read(pipe, 100) == f"{recorder.pid}\n".encode()
+        recorder.stdin.write(b"hello")
+        recorder.stdin.flush()
+        assert os.read(pipe, 100) == b"hello"
+        os.close(pipe)
+        recorder.stdin.write(b"nobody")
+        recorder.stdin.flush()
+        assert recorder.wait(10) == -signal.SIGPIPE, "it ends with its supervisor"
+        recorder.stdin = None
