@@ -26,6 +26,8 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-gq", "base-index", "0"),
     ("-gq", "default-command", ""),
 )
+# tmux 3.3a drops what a pane says right before its end; it answers where the cursor is when it has shown it.
+SHOW = 'stty -icanon -echo; cat "$0"; printf "\\033[6n"; exec dd bs=1 count=1 >/dev/null 2>&1'
 HELP = """\
 Experiment {name}, started by symphony for {owner}.
 
@@ -86,11 +88,11 @@ def _make_session(server: str, name: str, owner: str) -> None:
 
 
 def _commands(name: str, owner: str, folder: Path) -> list[str]:
-    shown = str(folder.relative_to(paths.home()) / "help")
+    showing = ["/bin/sh", "-c", SHOW, str(folder.relative_to(paths.home()) / "help")]
     commands = [
         ["start-server"],
         *(["set-option", *option] for option in OPTIONS),
-        ["new-session", "-d", "-s", name, "-n", "symphony", "-x", "200", "-y", "50", "cat", shown],
+        ["new-session", "-d", "-s", name, "-n", "symphony", "-x", "200", "-y", "50", *showing],
         ["set-option", "-t", f"={name}:", "@symphony_session", name],
         ["set-option", "-t", f"={name}:", "@symphony_owner", owner],
         ["set-option", "-wq", "-t", f"={name}:0", "remain-on-exit-format", ""],

@@ -27,8 +27,7 @@ def test_create_twice_adopts(rig: Any) -> None:
 def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
     outputs = rig.session()
     rig.until(lambda: client.list_panes("default").panes[0].dead)
-    # tmux may notice the end before it has shown what was said.
-    rig.until(lambda: "Experiment rl" in rig.tmux("capture-pane", "-p", "-t", outputs["session_id"]))
+    assert "Experiment rl" in rig.tmux("capture-pane", "-p", "-t", outputs["session_id"])
     assert not rig.living()
 
 
