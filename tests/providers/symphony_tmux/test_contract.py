@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import pickle
+import platform
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -90,17 +94,22 @@ class Servicer:
 
 
 @pytest.fixture
-def servicers(home: Any) -> Iterator[tuple[Servicer, Servicer]]:
+def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+    """The process of a servicer, configured, and what speaks to it."""
     with subprocess.Popen([sys.executable, "-u", "-m", "pulumi.dynamic", "x"], stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         port = int(run.stdout.readline())
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = provider_pb2_grpc.ResourceProviderStub(channel)
             stub.Configure(proto.ConfigureRequest())
-            session = Servicer(stub, resources.SESSION_PROVIDER)
-            window = Servicer(stub, resources.WINDOW_PROVIDER)
-            yield session, window
+            yield run, stub
         run.kill()
+
+
+@pytest.fixture
+def servicers(served: tuple[subprocess.Popen[bytes], Any]) -> tuple[Servicer, Servicer]:
+    _, stub = served
+    return Servicer(stub, resources.SESSION_PROVIDER), Servicer(stub, resources.WINDOW_PROVIDER)
 
 
 SESSION = {"name": "rl", "owner": OWNER, "server": "default", "processes": ["a", "b"], "grace": 1}
@@ -200,3 +209,15 @@ def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
         thread.join()
     assert len({one["pane_id"] for one in found.values()}) == 24
     session.delete(outputs)
+
+
+def test_an_interrupt_that_another_thread_was_given_ends_it_too(
+    served: tuple[subprocess.Popen[bytes], Any],
+) -> None:
+    """The engine interrupts it and waits for 5 s; which thread is given the signal is the system's choice."""
+    run, stub = served
+    Servicer(stub, resources.WINDOW_PROVIDER).check({}, WINDOW)
+    threads = sorted(int(each.name) for each in Path(f"/proc/{run.pid}/task").iterdir())
+    tgkill = {"x86_64": 234, "aarch64": 131}[platform.machine()]
+    assert ctypes.CDLL(None).syscall(tgkill, run.pid, threads[-1], signal.SIGINT) == 0
+    assert run.wait(4) == 0
