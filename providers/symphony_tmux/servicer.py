@@ -1,8 +1,8 @@
 """What we change in the process that serves dynamic providers, once, when Pulumi configures one of ours.
 
-That process is Pulumi's own: it shows every error with a traceback, and lives on when the engine was killed. In 1
-of 100 runs it misses that the engine interrupts it, which then waits for 5 s: the system gave the signal to
-another thread, and Python's main thread, which alone can act on it, sleeps on.
+That process is Pulumi's own: it shows every error with a traceback, and lives on when the engine was killed.
+In 1 of 100 runs it misses that the engine interrupts it, which then waits for 5 s: the system gave the signal
+to another thread, and Python's main thread, which alone can act on it, sleeps on.
 """
 
 from __future__ import annotations

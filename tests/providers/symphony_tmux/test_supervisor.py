@@ -77,20 +77,19 @@ def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
     slow.write_text("sleep 100;")
     monkeypatch.setattr(start, "SUPERVISOR", slow)
     server = rig.session("a")["server_pid"]
-    outputs = rig.start("a", "true")
-    rig.until(lambda: _of_folder(Path(outputs["log"]).parent))
+    rig.start("a", "true")
+    rig.until(lambda: _recorders(rig.home))
     os.kill(server, signal.SIGKILL)
-    rig.until(lambda: not _of_folder(Path(outputs["log"]).parent))
+    rig.until(lambda: not _recorders(rig.home))
 
 
-def _of_folder(folder: Path) -> list[int]:
-    """The processes other than the supervisor that have a file of this folder open, or name it."""
+def _recorders(home: Path) -> list[int]:
+    """What tmux feeds output to: a shell of this home that opens the pipe, or what it has become."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            said = (process / "cmdline").read_bytes().split(b"\0")
-            opened = [str(each.readlink()) for each in (process / "fd").iterdir()]
-            if said[0] in (b"sh", b"cat") and any(folder.name in each for each in [*map(str, said), *opened]):
+            is_ours = (process / "cwd").readlink() == home
+            if is_ours and (process / "comm").read_text() in ("sh\n", "cat\n"):
                 found.append(int(process.name))
     return found
 
