@@ -61,11 +61,11 @@ def _interrupts() -> int:
 
 
 def _wake_main() -> None:
-    """The interrupt again, for a main thread that still waits for it and does not end already."""
+    """The interrupt again, for a main thread that still waits for it in `main`; after that it only ends."""
     ident = threading.main_thread().ident or 0
     frame = sys._current_frames().get(ident)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if frame.f_code is sys.modules["__main__"].main.__code__:
+        if frame.f_code.co_name == "main":
             signal.pthread_kill(ident, signal.SIGINT)
             return
         frame = frame.f_back
