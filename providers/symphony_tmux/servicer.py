@@ -1,8 +1,8 @@
 """What we change in the process that serves dynamic providers, once, when Pulumi configures one of ours.
 
 That process is Pulumi's own: it shows every error with a traceback, and lives on when the engine was killed.
-In 1 of 100 runs it misses that the engine interrupts it, which then waits for 5 s: the system gave the signal
-to another thread, and Python's main thread, which alone can act on it, sleeps on.
+Now and then it misses that the engine interrupts it, which then waits for 5 s: the system gave the signal to
+another thread, and Python's main thread, which alone can act on it, sleeps on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def adapt() -> None:
 
 
 def _watch(above: list[int], interrupts: int) -> None:
-    """A provider whose engine was killed must not go on changing what the next run is looking at."""
+    """End with the engine: killed, so that we change nothing the next run looks at, or done and waiting for us."""
     watched = [interrupts]
     while _ancestors()[: len(above)] == above:
         if select.select(watched, [], [], CHECKED_EVERY)[0]:
