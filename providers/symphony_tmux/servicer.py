@@ -43,7 +43,7 @@ def adapt() -> None:
 
 
 def _watch(above: list[int], interrupts: int) -> None:
-    """End with the engine: killed, so that we change nothing the next run looks at, or done and waiting for us."""
+    """End with an engine that was killed, so as not to change what the next run looks at, or waits for us."""
     watched = [interrupts]
     while _ancestors()[: len(above)] == above:
         if select.select(watched, [], [], CHECKED_EVERY)[0]:
