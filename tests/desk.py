@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,13 @@ class Desk:
 
     def pulumi(self, *words: str, code: int | None = 0, **more: Any) -> Ran:
         """Run a plain `pulumi ...` with the exports of `symphony env`, as a person would."""
-        exports = self.symphony("env", "--json").json
-        engine = [exports["PATH"].split(os.pathsep)[0] + "/pulumi", *words]
-        return self.run([*engine, "--non-interactive", "--color=never"], code=code, env=exports, **more)
+        engine = [self.exports["PATH"].split(os.pathsep)[0] + "/pulumi", *words]
+        return self.run([*engine, "--non-interactive", "--color=never"], code=code, env=self.exports, **more)
+
+    @cached_property
+    def exports(self) -> dict[str, str]:
+        """What `symphony env` says here: it is the same for all that a test runs."""
+        return self.symphony("env", "--json").json
 
     def python(self, script: str, *, code: int | None = 0, **more: Any) -> Ran:
         """Run a plain script, as `python script.py`."""

@@ -112,7 +112,7 @@ def test_r3_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
 def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
     receiver = spawn("""
         import time, caraml
-        receiver = caraml.ZmqReceiver(port=0, heartbeat=0.2, window=20)
+        receiver = caraml.ZmqReceiver(port=0, heartbeat=0.5, window=20)
         print(receiver.address)
         for count in range(100):
             message = receiver.recv(timeout=10)
@@ -121,7 +121,7 @@ def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spaw
             time.sleep(0.03)
         print(receiver.duplicates, lost)
     """)
-    sender = caraml.ZmqSender(address=receiver.line(), heartbeat=0.2, timeout=10)
+    sender = caraml.ZmqSender(address=receiver.line(), heartbeat=0.5, timeout=10)
     for count in range(100):
         sender.send(count.to_bytes(4, "little") + bytes(1 << 16))
     assert sender.close(timeout=10)

@@ -185,14 +185,14 @@ def test_a_narrow_terminal_cuts_no_name(desk: Desk) -> None:
 SLOW = """
 import time
 with Experiment() as e:
-    for i in range(150):
+    for i in range(100):
         e.new_process(f"p-{i}", command=["sleep", "3600"])
 """
 
 
 def begun(desk: Desk, stack: str, alive: int) -> subprocess.Popen[str]:
     process = desk.start([str(SYMPHONY), "up", stack, "-y"], start_new_session=True)
-    wait_for(lambda: len(desk.trees()) >= alive, 30, f"{alive} processes live", pause=0.0)
+    wait_for(lambda: len(desk.trees()) >= alive, 30, f"{alive} processes live", pause=0.01)
     return process
 
 
@@ -213,8 +213,8 @@ def test_interrupted_in_the_middle(desk: Desk) -> None:
     living = set(desk.trees())
     assert len(living) >= 20
     again = desk.symphony("up", "rl", "-y")
-    assert "150 of 150" in again.out
-    assert len(desk.trees()) == 150
+    assert "100 of 100" in again.out
+    assert len(desk.trees()) == 100
     desk.symphony("delete", "rl", "-y")
     assert desk.trees() == {}
 
@@ -276,8 +276,8 @@ def test_ls_and_delete_while_it_comes_up(desk: Desk, file: str) -> None:
     out, err = process.communicate(timeout=30)
     assert looks > 0
     assert process.returncode == 0, out + err
-    assert "150 of 150" in out
-    assert len(desk.trees()) == 150
+    assert "100 of 100" in out
+    assert len(desk.trees()) == 100
     assert desk.symphony("ls", "--json").json[0]["state"] == "running"
 
 

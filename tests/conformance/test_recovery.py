@@ -53,7 +53,7 @@ def begun(world: World, stack: str, alive: int) -> subprocess.Popen[str]:
     """An `up` of MANY in its middle: so many processes live, at most half of them, and the others cannot."""
     program = HELD % (world.crowd // 2, world.crowd) + MANY % world.crowd
     process = world.desk.start(world.prepare(stack, program), start_new_session=True)
-    wait_for(lambda: world.begun(stack) >= alive, 30, f"{alive} processes", pause=0.0)
+    wait_for(lambda: world.begun(stack) >= alive, 30, f"{alive} processes", pause=0.01)
     return process
 
 

@@ -60,25 +60,33 @@ def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
 
 def test_refresh_tells_the_truth(desk: Desk) -> None:
     world = TmuxWorld(desk)
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    windows = {"a", "b", "c"}
-    assert _windows(desk) == windows
+    desk.write(PROGRAM + '    e.new_process("fails", command=["false"])')
+    desk.symphony("up", "rl", "-y", code=None)
+    windows = {"a", "b", "c", "fails"}
+    assert set(_windows(desk)) == windows
     kept = world.identities("rl")
     world.lose("rl", "a")
     desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
-    assert _windows(desk) == {"b", "c"}, "the state records what lives and nothing else"
-    assert set(desk.processes("rl")) == {"b", "c"}
+    assert _windows(desk) == {"b": "running", "c": "running", "fails": "failed: it exited with code 1"}
+    assert set(desk.processes("rl")) == {"b", "c", "fails"}, (
+        "the state records what there is and nothing else"
+    )
     planned = desk.symphony("plan", "rl", "--json").json["changes"]
-    assert {each["path"]: each["kind"] for each in planned} == {"a": "start", "b": "keep", "c": "keep"}
-    desk.symphony("up", "rl", "-y")
-    assert _windows(desk) == windows
+    assert {each["path"]: each["kind"] for each in planned} == {
+        "a": "start",
+        "b": "keep",
+        "c": "keep",
+        "fails": "restart",
+    }
+    desk.symphony("up", "rl", "-y", code=None)
+    assert set(_windows(desk)) == windows
     assert all(world.identities("rl")[path] == kept[path] for path in ("b", "c"))
     assert {path: len(tops) for path, tops in world.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
 
 
-def _windows(desk: Desk) -> set[str]:
-    """The processes that the state records, as the engine exports it."""
+def _windows(desk: Desk) -> dict[str, str]:
+    """path -> status of the processes that the state records, as the engine exports it."""
     exported = desk.pulumi("stack", "export", "--stack=rl").json
     resources = exported["deployment"].get("resources", [])
-    return {each["inputs"]["path"] for each in resources if each["type"].endswith(":Window")}
+    windows = (each["outputs"] for each in resources if each["type"].endswith(":Window"))
+    return {each["path"]: each["status"] for each in windows}

@@ -126,7 +126,7 @@ def test_delete_after_a_killed_first_up_on_another_server(desk: Desk) -> None:
         'with Experiment() as e:\n    for i in range(40): e.new_process(f"a{i}", command=["sleep", "3600"])'
     )
     process = desk.start([str(SYMPHONY), "up", "rl", "-y"])
-    wait_for(lambda: len(desk.trees()) >= 5, 30, "some have started", pause=0.0)
+    wait_for(lambda: len(desk.trees()) >= 5, 30, "some have started", pause=0.01)
     process.kill()
     process.communicate(timeout=20)
     wait_for(lambda: not desk.engines(), 10, "the run has ended")

@@ -40,11 +40,12 @@ class Engine:
         self.folder.mkdir()
         (self.folder / "Pulumi.yaml").write_text("name: proj\nruntime: python\n")
         (self.folder / "__main__.py").write_text(PROGRAM.replace("%(store)s", STORE))
-        (folder / "state").mkdir()
+        self.state = folder / "state"
+        self.state.mkdir()
         self.environ = {
             **os.environ,
             "PATH": f"{engine.folder}:{os.environ['PATH']}",
-            "PULUMI_BACKEND_URL": f"file://{folder}/state",
+            "PULUMI_BACKEND_URL": f"file://{self.state}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "pulumi"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -81,8 +82,9 @@ class Engine:
         return self.run("destroy", "-y", "--skip-preview", "-s", "s")
 
     def outputs(self) -> dict[str, dict[str, Any]]:
-        state = json.loads(self.run("stack", "export", "-s", "s"))
-        resources = state["deployment"].get("resources", [])
+        """What the engine wrote of the windows; its own export, a run of it more, says the same."""
+        state = json.loads((self.state / ".pulumi/stacks/proj/s.json").read_text())
+        resources = state["checkpoint"]["latest"].get("resources", [])
         return {
             one["outputs"]["path"]: one["outputs"] for one in resources if one["type"].endswith(":Window")
         }
@@ -154,21 +156,6 @@ def test_repair_says_why(engine: Engine) -> None:
     assert engine.markers() == [f"{OWNER}/a/3", f"{OWNER}/d/3"]
 
 
-def test_refresh_tells_the_truth(engine: Engine) -> None:
-    engine.declare(a=SLEEP, b={"argv": ["false"]}, c=SLEEP)
-    engine.up()
-    client.run("default", ["kill-pane", "-t", engine.outputs()["c"]["pane_id"]])
-    engine.run("refresh", "-y", "-s", "s")
-    found = engine.outputs()
-    assert {path: one["status"] for path, one in found.items()} == {
-        "a": "running",
-        "b": "failed: it exited with code 1",
-    }
-    assert "1 created" in engine.up()
-    engine.destroy()
-    assert engine.markers() == []
-
-
 def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
@@ -225,6 +212,7 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
         assert time.monotonic() < deadline
         if started.poll() is not None:
             break
+        time.sleep(0.01)
     scan = machine.scan()
     hosts = [one for one in scan if one.parent == started.pid and _is_language_host(one.pid)]
     programs = [one for one in scan if one.parent in {host.pid for host in hosts}]
@@ -241,7 +229,9 @@ def _is_language_host(pid: int) -> bool:
     return b"pulumi-language-python" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-@pytest.mark.parametrize("windows", [0, 1, 5, 15])
+@pytest.mark.parametrize(
+    "windows", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(5, marks=pytest.mark.slow), 15]
+)
 def test_killed_up_converges(engine: Engine, windows: int) -> None:
     names = [f"p{i}" for i in range(16)]
     engine.declare(**dict.fromkeys(names, SLEEP))
