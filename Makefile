@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test test-kubernetes check bench clean
+.PHONY: help setup python demo test test-thorough check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -19,11 +19,11 @@ python:
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests on this machine: the real engine, the real tmux
+test: setup check ## lint, types and the tests, in tmux and, as root, on a Kubernetes of one machine
 	@toolchain/test.sh $(PYTEST_ARGS)
 
-test-kubernetes: setup ## the tests on a real Kubernetes: builds one of one machine first (as root)
-	@toolchain/test.sh --cluster $(PYTEST_ARGS)
+test-thorough: setup ## the rest of the tests: further faults, doors and corners
+	@toolchain/test.sh --thorough $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))

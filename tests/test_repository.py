@@ -136,7 +136,7 @@ def test_no_binary_is_committed() -> None:
 
 @pytest.mark.parametrize(
     ("failing", "called"),
-    [("test", ["test"]), ("test-kubernetes", ["test", "test-kubernetes"])],
+    [("test", ["test"]), ("test-thorough", ["test", "test-thorough"])],
 )
 def test_continuous_integration_runs_all_tests(tmp_path: Path, failing: str, called: list[str]) -> None:
     """.ci/run goes to the root and has make run both parts; a make of our own notes how it is called."""

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests that need this machine only, for `make test`; or with --cluster, as the first word, those that need
-# a cluster, for `make test-kubernetes`. Other words are handed on to pytest.
+# Runs the tests: those that need this machine only, then those that need a cluster; `make test` calls it, and with
+# --thorough, as the first word, `make test-thorough`, for the tests marked so instead of all others.
+# Other words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -30,6 +31,15 @@ print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
     echo "$failed"
 }
 
+# A part of the tests: how many at once, which, and words for pytest. Words may choose tests of the other part only.
+part() {
+    local workers=$1 marks=$2
+    shift 2
+    side_by_side "$workers" -rs -m "$marks and not slow and $which" "$@"
+    local code=$?
+    [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || return "$code"
+}
+
 # The tests would build the cluster's programs too, but pytest keeps to itself what they say meanwhile.
 on_a_cluster() {
     local reason=""
@@ -43,13 +53,15 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    side_by_side 4 -m "kubernetes and not slow" -rs "$@"
+    part 5 "kubernetes" "$@"
 }
 
-if [ "${1:-}" = --cluster ]; then
+which="not thorough"
+if [ "${1:-}" = --thorough ]; then
     shift
-    on_a_cluster "$@"
-else
-    side_by_side 4 "$@" || exit
-    echo "the tests that need a cluster: make test-kubernetes"
+    which=thorough
 fi
+case " $* " in
+*" -m "*) side_by_side 4 "$@" ;;
+*) part 4 "not kubernetes" "$@" && on_a_cluster "$@" ;;
+esac

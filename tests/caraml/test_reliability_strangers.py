@@ -266,6 +266,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "unknown key"])
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 
@@ -82,6 +84,7 @@ def test_interrupted_while_a_process_is_in_its_grace(desk: Desk) -> None:
     assert desk.symphony("ls", "--json").json == []
 
 
+@pytest.mark.thorough
 def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(desk: Desk) -> None:
     desk.write(STUBBORN)
     desk.config("rl", grace="8")
@@ -97,6 +100,7 @@ def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(desk: Desk) 
     assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
 
 
+@pytest.mark.thorough
 def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(desk: Desk) -> None:
     """The state was deleted while the processes live; nothing else on the same server is touched."""
     desk.write(PROGRAM)
@@ -123,6 +127,7 @@ def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(desk: Desk) -> None
     desk.run(["tmux", "-S", socket, "kill-session", "-t", "=mine"])
 
 
+@pytest.mark.thorough
 def test_up_takes_over_what_is_in_no_state(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y")

@@ -98,6 +98,7 @@ def test_a_damaged_state_hides_no_other(lab: Desk) -> None:
         file.unlink()
 
 
+@pytest.mark.thorough
 def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
     """Both are shown with their project; a name alone means that of the project one is in."""
     with desk_in(tmp_path / "one", "left") as left:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.desk import Desk, wait_for
 
 PROGRAM = """
@@ -23,6 +25,7 @@ def rows(desk: Desk) -> dict[str, dict[str, Any]]:
     return {row["path"]: row for row in desk.symphony("process", "rl", "--json").json}
 
 
+@pytest.mark.thorough
 def test_restart_policies(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y", code=None)
@@ -54,6 +57,7 @@ def test_follow_goes_on_over_restarts(desk: Desk) -> None:
     desk.symphony("delete", "rl", "-y")
 
 
+@pytest.mark.thorough
 def test_a_changed_policy_restarts_that_process(desk: Desk) -> None:
     desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
     desk.symphony("up", "rl", "-y")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.desk import SYMPHONY, Desk
 from tests.terminal import terminal
 
@@ -44,6 +46,7 @@ def test_switch_then_delete_by_pattern(desk: Desk) -> None:
     assert "there is no experiment" not in desk.symphony("process").err
 
 
+@pytest.mark.thorough
 def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(desk: Desk) -> None:
     desk.write(PROGRAM)
     for name in ("a", "b"):

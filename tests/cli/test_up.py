@@ -59,6 +59,7 @@ def test_problems_come_at_once_each_with_line_and_remedy(desk: Desk) -> None:
         nothing_started(desk, "rl")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "said", "code"),
     [
@@ -82,6 +83,7 @@ def test_a_program_that_cannot_run(desk: Desk, program: str, said: str, code: in
     nothing_started(desk, "rl")
 
 
+@pytest.mark.thorough
 def test_a_program_that_launches_nothing_stops_nothing(desk: Desk) -> None:
     desk.write(TWO)
     desk.symphony("up", "rl", "-y")
@@ -113,6 +115,7 @@ def test_names_that_are_none(desk: Desk, name: str) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(desk: Desk) -> None:
     desk.write(PROBLEMS)
     assert "nobody binds" in desk.symphony("up", "rl", code=2).err
@@ -234,6 +237,7 @@ def test_two_at_once(desk: Desk) -> None:
     assert set(desk.trees()) == {"rl/server", "rl/guest"}
 
 
+@pytest.mark.thorough
 def test_four_at_once(desk: Desk) -> None:
     """In a stack that is not there yet: at most one does it, the others name who; nothing is doubled."""
     desk.write(f"import time; time.sleep(2)\n{TWO}")
@@ -257,6 +261,7 @@ def test_four_at_once(desk: Desk) -> None:
     assert {path: len(tops) for path, tops in living.items()} == {"server": 1, "guest": 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", ["__main__.py", "stacks/rl.py"])
 def test_ls_and_delete_while_it_comes_up(desk: Desk, file: str) -> None:
     """The list never fails and shows it; a deletion is refused, naming who is at work, and harms nothing."""

@@ -84,7 +84,7 @@ SLOW = pytest.mark.slow
     ("victim", "part"),
     [
         pytest.param("engine", 0.0, marks=SLOW),
-        ("engine", 0.5),
+        pytest.param("engine", 0.5, marks=pytest.mark.thorough),
         ("command line", 0.0),
         pytest.param("command line", 0.5, marks=SLOW),
     ],
@@ -100,6 +100,7 @@ def test_after_a_killed_run_the_next_one_finishes(world: World, stack: str, vict
     world.speaks(stack, "client", "reached")
 
 
+@pytest.mark.thorough
 def test_after_a_killed_run_a_changed_program_is_what_runs(world: World, stack: str) -> None:
     """What the killed run started and the program does not declare any more is gone."""
     process = begun(world, stack, world.crowd // 2)
@@ -117,6 +118,7 @@ def test_after_a_killed_run_delete_leaves_nothing(world: World, stack: str) -> N
     assert world.leftovers(stack) == []
 
 
+@pytest.mark.thorough
 def test_after_a_killed_delete_the_next_one_finishes(world: World, stack: str) -> None:
     code = "trap : TERM HUP; while :; do sleep 1; done"
     stubborn = f'with Experiment() as e: e.new_process("a", command=["sh", "-c", "{code}"])'
@@ -173,6 +175,7 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(world: World, stac
     assert set(world.speaks(stack, "client", "reached", starts)) == {"alpha"}
 
 
+@pytest.mark.thorough
 def test_an_experiment_that_somebody_took_away_comes_back_whole(world: World, stack: str) -> None:
     program = """
 with Experiment() as e:
@@ -259,6 +262,7 @@ def test_delete_leaves_nothing_of_the_stubborn(world: World, stack: str) -> None
     assert stack not in world.desk.symphony("ls").out
 
 
+@pytest.mark.thorough
 def test_delete_of_what_is_gone_succeeds(world: World, stack: str) -> None:
     world.up(stack, 'with Experiment() as e: probe(e, "a")')
     world.lose(stack, "a")
@@ -266,6 +270,7 @@ def test_delete_of_what_is_gone_succeeds(world: World, stack: str) -> None:
     world.delete(stack, code=None)
 
 
+@pytest.mark.thorough
 def test_two_experiments_do_not_see_each_other(world: World, stack: str) -> None:
     program = 'with Experiment() as e:\n    probe(e, "a", "bind=alpha")\n    probe(e, "b", "reach=alpha")'
     other = f"{stack}-b"

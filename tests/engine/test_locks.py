@@ -158,6 +158,7 @@ def test_a_plain_pulumi_is_not_judged_by_the_clock(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_a_second_run_takes_no_live_lock_after_a_clock_step(tiny: Workspace, tmp_path: Path) -> None:
     """The real engine is in the middle of a run when the clock jumps, as its lock shows it."""

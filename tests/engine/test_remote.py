@@ -22,6 +22,7 @@ def test_same_as_the_files(run: Runner) -> None:
         remote.read(store.StackName("tiny", "other"))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_store_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "https://127.0.0.1:9")

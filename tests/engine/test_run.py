@@ -145,6 +145,7 @@ Thing("safe", value=pulumi.Output.secret(os.environ["SECRET_OF_TEST"]))
             assert b"hunter2" not in (gzip.decompress(data) if path.suffix == ".gz" else data), path
 
 
+@pytest.mark.thorough
 def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
     """Runs of different stacks do not wait for each other; of the same one, the second names the first."""
     for stack in ("left", "right"):
@@ -163,6 +164,7 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
     assert any(isinstance(event, Finished) and event.step.name == "slow" for event in rest)
 
 
+@pytest.mark.thorough
 def test_deadline(run: Runner) -> None:
     late = run("up", program="Thing('slow', sleep=60)", deadline=3.0, extra={"MARK": "deadline-of-test"})
     assert late.outcome.result == "timed out"

@@ -57,6 +57,7 @@ def begun(tiny: Workspace, engine: object, tmp_path: Path, mark: str) -> subproc
     return process
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_stops_within_five_seconds(
     begun: subprocess.Popen[str], number: signal.Signals, mark: str, run: Runner
@@ -130,6 +131,7 @@ def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: s
     assert processes_with(f"MARK={mark}") == []
 
 
+@pytest.mark.thorough
 def test_a_program_that_never_ends_is_stopped(
     run: Runner, tiny: Workspace, mark: str, tmp_path: Path
 ) -> None:
@@ -145,6 +147,7 @@ def test_a_program_that_never_ends_is_stopped(
     assert processes_with(f"MARK={mark}") == []
 
 
+@pytest.mark.thorough
 def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Workspace, mark: str) -> None:
     """`symphony up &`: the engine ends its plugins with Ctrl-C, and waits 5 s for one that ignores it."""
     workspace.create_stack(tiny, "dev")
@@ -185,6 +188,7 @@ def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> Non
     assert locks.read("tiny", "dev") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("torn", ["stacks/tiny/dev.json.attrs", "meta.yaml.attrs"])
 def test_a_note_that_a_killed_engine_left_half_written(run: Runner, torn: str) -> None:
     assert run("up").outcome.result == "succeeded"

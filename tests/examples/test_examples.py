@@ -7,6 +7,7 @@ import re
 import signal
 
 import psutil
+import pytest
 
 from tests.desk import SYMPHONY, Desk, wait_for
 
@@ -55,6 +56,7 @@ def test_a_stack_without_a_program(desk: Desk) -> None:
     assert desk.stacks() == set()
 
 
+@pytest.mark.thorough
 def test_a_second_stack_of_a_program(desk: Desk) -> None:
     """hello.test runs stacks/hello.py beside hello, with ports of its own."""
     desk.symphony("up", "hello", "-y")

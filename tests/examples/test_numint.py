@@ -31,6 +31,7 @@ def demo(desk: Desk, *, code: int, deadline: float = 40) -> Ran:
     return ran
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -75,6 +76,7 @@ def test_the_demo_is_right_and_leaves_a_numint_alone(desk: Desk) -> None:
     assert "WRONG" in demo(desk, code=1).out
 
 
+@pytest.mark.thorough
 def test_a_demo_that_was_killed_does_not_speak_for_the_next(desk: Desk) -> None:
     settings_of(desk, "numint.demo", steps="1000000")
     desk.symphony("up", "numint.demo", "-y")
@@ -82,6 +84,7 @@ def test_a_demo_that_was_killed_does_not_speak_for_the_next(desk: Desk) -> None:
     assert "right" not in demo(desk, code=1).out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
@@ -95,6 +98,7 @@ def test_a_reducer_that_dies_ends_the_demo(desk: Desk, seconds: float, said: str
     assert ran.seconds < 35
 
 
+@pytest.mark.thorough
 def test_a_reducer_that_is_stuck_ends_the_demo(desk: Desk) -> None:
     (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
     ran = demo(desk, code=1, deadline=20)
@@ -102,6 +106,7 @@ def test_a_reducer_that_is_stuck_ends_the_demo(desk: Desk) -> None:
     assert ran.seconds < 50
 
 
+@pytest.mark.thorough
 def test_a_demo_that_cannot_start(desk: Desk) -> None:
     settings_of(desk, "numint.demo", workers="0")
     ran = demo(desk, code=1)
@@ -109,6 +114,7 @@ def test_a_demo_that_cannot_start(desk: Desk) -> None:
     assert "`symphony up` ended with exit code 2" in ran.err
 
 
+@pytest.mark.thorough
 def test_a_demo_whose_experiment_does_not_come_up_in_time(desk: Desk) -> None:
     program = desk.folder / "stacks" / "numint.py"
     program.write_text(f"{NEVER_ENDS}\n{program.read_text()}")

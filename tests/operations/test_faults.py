@@ -11,6 +11,8 @@ import pytest
 
 from tests.desk import Desk, desk_in
 
+pytestmark = pytest.mark.thorough
+
 SLEEPERS = """
 with Experiment() as e:
     for i in range(%d):

@@ -46,6 +46,7 @@ def test_a_stack_does_not_move_to_another_world(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_nor_does_a_script_move_one(desk: Desk) -> None:
     desk.python(SCRIPT.format("tmux"))
     (before,) = desk.trees().values()

@@ -12,6 +12,8 @@ import pytest
 
 from tests.desk import SYMPHONY, Desk, desk_in, wait_for
 
+pytestmark = pytest.mark.thorough
+
 # A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
 BUCKETS = """
 import base64, os, pickle, shutil, uuid

@@ -47,6 +47,7 @@ def test_a_port_of_a_stranger_is_refused(desk: Desk, stranger: int) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_a_port_of_another_experiment_is_refused(desk: Desk, stranger: int) -> None:
     """Also while nobody listens on it: the other one has it for as long as it is there."""
     free = stranger + 1

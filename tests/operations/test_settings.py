@@ -32,6 +32,7 @@ def settings(desk: Desk) -> Path:
     return file
 
 
+@pytest.mark.thorough
 def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(desk: Desk, settings: Path) -> None:
     desk.write("1 / 0")
     for words in (("up", "rl", "-y"), ("plan", "rl")):
@@ -43,6 +44,7 @@ def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(desk: De
     assert desk.stacks() == set()
 
 
+@pytest.mark.thorough
 def test_a_salt_of_somebody_else_that_keeps_nothing_secret_is_in_nobodys_way(
     desk: Desk, settings: Path
 ) -> None:
@@ -61,6 +63,7 @@ def test_a_salt_of_somebody_else_that_keeps_nothing_secret_is_in_nobodys_way(
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_what_is_encrypted_needs_its_passphrase_and_nothing_is_touched(desk: Desk, settings: Path) -> None:
     """In the settings, or in the state of another passphrase."""
     desk.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')

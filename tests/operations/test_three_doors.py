@@ -72,6 +72,7 @@ def test_made_by_symphony(desk: Desk) -> None:
     assert desk.symphony("ls", "--json").json == []
 
 
+@pytest.mark.thorough
 def test_made_by_pulumi(desk: Desk) -> None:
     """Seen, changed and deleted by symphony."""
     desk.write(PROGRAM % 1001)
@@ -116,6 +117,7 @@ def test_made_by_a_script(desk: Desk) -> None:
     assert desk.servers() == []
 
 
+@pytest.mark.thorough
 def test_made_by_a_script_changed_by_pulumi(desk: Desk) -> None:
     """In the project whose folder the script runs in; the script sees what became of it."""
     desk.python(SCRIPT % 1001 + "cluster.launch(e)")
@@ -134,6 +136,7 @@ def test_made_by_a_script_changed_by_pulumi(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_the_script_deletes_what_symphony_made(desk: Desk) -> None:
     desk.write(PROGRAM % 1001)
     desk.symphony("up", "rl", "-y")

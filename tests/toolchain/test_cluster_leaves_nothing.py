@@ -86,6 +86,7 @@ def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere
     assert min(taken) <= 30, taken
 
 
+@pytest.mark.thorough
 def test_up_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):
     before = look(elsewhere, folder)
     command = (sys.executable, "-m", "toolchain.kubernetes")
@@ -107,6 +108,7 @@ def test_a_second_cluster_leaves_the_first_alone(elsewhere: Elsewhere, cluster: 
     assert "symph-node" in subprocess.run(["ip", "link"], capture_output=True, text=True, timeout=10).stdout
 
 
+@pytest.mark.thorough
 def test_a_program_whose_port_is_taken_is_one_line(elsewhere: Elsewhere, folder: Path):
     taken = "import socket, time; _ = socket.create_server(('', 5000)); print(flush=True); time.sleep(200)"
     script = f"""

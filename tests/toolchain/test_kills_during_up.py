@@ -10,7 +10,7 @@ import pytest
 
 from tests.toolchain.elsewhere import Elsewhere
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_a_programs_whole_life(project: Project, live: Callable[[str, str], dict
     assert live("pod", "pod") == {}
 
 
+@pytest.mark.thorough
 def test_secrets_are_encrypted_in_the_state(project: Project, live: Callable[[str, str], dict[str, Any]]):
     project.up('Secret("it", metadata={"name": "it"}, string_data={"k": "verysecret"}, opts=opts)')
     assert live("secret", "it")["data"] == {"k": "dmVyeXNlY3JldA=="}
@@ -114,12 +115,14 @@ def test_secrets_are_encrypted_in_the_state(project: Project, live: Callable[[st
     assert "dmVyeXNlY3JldA" not in stored
 
 
+@pytest.mark.thorough
 def test_a_preview_changes_nothing(project: Project, live: Callable[[str, str], dict[str, Any]]):
     (project.folder / "__main__.py").write_text(PROGRAM + pod())
     assert "3 to create" in project.pulumi("preview")
     assert live("pod", "pod") == {}
 
 
+@pytest.mark.thorough
 def test_what_did_not_become_ready_is_kept_and_deleted(
     project: Project, live: Callable[[str, str], dict[str, Any]]
 ):
@@ -130,6 +133,7 @@ def test_what_did_not_become_ready_is_kept_and_deleted(
     assert live("pod", "pod") == {}
 
 
+@pytest.mark.thorough
 def test_a_refresh_forgets_what_is_gone_and_up_makes_it_again(
     project: Project, live: Callable[[str, str], dict[str, Any]], kubectl: Any, namespace: str
 ):
@@ -141,6 +145,7 @@ def test_a_refresh_forgets_what_is_gone_and_up_makes_it_again(
     assert live("pod", "pod")
 
 
+@pytest.mark.thorough
 def test_import(project: Project, kubectl: Any, namespace: str):
     kubectl("-n", namespace, "create", "configmap", "theirs", "--from-literal=k=v")
     imported = f'pulumi.ResourceOptions(provider=at, import_="{namespace}/theirs")'

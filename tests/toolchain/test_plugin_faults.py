@@ -49,6 +49,7 @@ def black_hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
+@pytest.mark.thorough
 def test_f68_a_server_that_is_silent_or_not_there_is_an_error_in_time(
     start: Callable[..., Plugin], black_hole: str
 ):
@@ -88,6 +89,7 @@ def _unless_the_user_says_that_the_cluster_is_gone(start: Callable[..., Plugin])
     assert plugin.read("default/it", "core/v1:ConfigMap", CONFIG, CONFIG)[0] == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.kubernetes
 def test_f68_a_server_that_falls_silent_while_a_delete_waits_is_an_error_in_time(
     cluster: Access, namespace: str, start: Callable[..., Plugin], kubectl: Any, tmp_path: Path
@@ -175,6 +177,7 @@ def test_f67_a_lost_answer_makes_no_second_object_and_loses_none(
         proxy.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.kubernetes
 @pytest.mark.parametrize(
     "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=str

@@ -17,7 +17,7 @@ from tests.backends.kubernetes.test_troubles import SLEEPER
 from tests.desk import SYMPHONY, Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
 def test_f81_a_log_goes_on_where_its_connection_broke(

@@ -33,6 +33,7 @@ print(cluster.describe_experiment({name!r})[None]["client"]["State"])
 """
 
 
+@pytest.mark.thorough
 def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stack: str, live: Live) -> None:
     desk.write(PROGRAM.format(seconds=1000))
     desk.pulumi("stack", "init", stack)

@@ -239,6 +239,7 @@ def test_a_forwarded_port(desk: Desk, rl: str) -> None:
     visiting.stderr.close()
 
 
+@pytest.mark.thorough
 def test_a_pod_that_goes_is_told_and_its_successor_is_reached(
     desk: Desk, stack: str, kubectl: Callable[..., str]
 ) -> None:

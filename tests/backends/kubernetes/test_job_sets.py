@@ -52,10 +52,12 @@ def sets(installed: None, desk: Desk, stack: str) -> str:
     return stack
 
 
+@pytest.mark.thorough
 def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, sets: str, live: Live) -> None:
     runs_answers_and_goes_as_pods_do(desk, sets, live, "jobs", "jobsets")
 
 
+@pytest.mark.thorough
 def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, sets: str, live: Live) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
     up(desk, sets, program)
@@ -68,6 +70,7 @@ def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, sets: str
     assert becomes(desk, sets, "a", "failed")["why"] == "exit 3: no"
 
 
+@pytest.mark.thorough
 def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
     desk: Desk, sets: str, live: Live
 ) -> None:
@@ -84,6 +87,7 @@ with Experiment("e") as e:
     wait_for(lambda: desk.symphony("logs", sets).out.splitlines().count("try") > 1, 20, "both can be read")
 
 
+@pytest.mark.thorough
 def test_one_that_a_quota_keeps_from_its_pod_is_told_so(
     desk: Desk, sets: str, kubectl: Callable[..., str]
 ) -> None:
@@ -111,6 +115,7 @@ def test_the_published_role_is_enough(
     assert live("pods", sets) == live("jobsets", sets) == []
 
 
+@pytest.mark.thorough
 def test_what_is_planned_is_accepted(
     installed: None, own: Cluster, stack: str, kubectl: Callable[..., str]
 ) -> None:

@@ -14,7 +14,7 @@ from tests.backends.kubernetes.test_troubles import SLEEPER
 from tests.desk import Desk
 from toolchain.kubernetes.fixtures import Access as Cluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
 def test_s29_a_namespace_that_is_anothers_by_now_is_left_alone(

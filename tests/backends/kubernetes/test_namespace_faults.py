@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 Kubectl = Callable[..., str]
 
 
+@pytest.mark.thorough
 def test_f69_a_namespace_that_does_not_go_says_what_holds_it(
     desk: Desk, stack: str, kubectl: Kubectl
 ) -> None:
@@ -69,6 +70,7 @@ def test_f69_an_api_that_nobody_serves_holds_up_delete_which_says_so(
     desk.symphony("delete", stack, "-y", timeout=120)
 
 
+@pytest.mark.thorough
 def test_f70_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
     desk: Desk, stack: str, kubectl: Kubectl, live: Live
 ) -> None:

@@ -27,6 +27,7 @@ with Experiment("e") as e:
 """
 
 
+@pytest.mark.thorough
 def test_config_files_are_in_every_process_and_restart_nothing(desk: Desk, stack: str, live: Live) -> None:
     (desk.folder / "train.yaml").write_text("lr: 0.1\n")
     (desk.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
@@ -123,6 +124,7 @@ with Experiment("e") as e:
     assert prepared["remedy"] == "Correct the repository or its revision"
 
 
+@pytest.mark.thorough
 def test_at_the_restricted_level_git_is_cloned_by_nobody(
     desk: Desk, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
@@ -139,6 +141,7 @@ with Experiment("e") as e:
     assert desk.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
 
 
+@pytest.mark.thorough
 def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
     desk: Desk, stack: str, live: Live
 ) -> None:

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 Kubectl = Callable[..., str]
 
 
+@pytest.mark.thorough
 def test_f61_out_of_memory_is_told_with_the_signal(desk: Desk, stack: str, cluster: Cluster) -> None:
     hog = """
 with Experiment("e") as e:
@@ -77,6 +78,7 @@ with Experiment("e") as e:
     assert uids(live, stack)["a"] == before["a"]
 
 
+@pytest.mark.thorough
 def test_f72_a_secret_that_changed_reaches_the_file_of_a_running_process(
     desk: Desk, stack: str, tmp_path: Path, live: Live
 ) -> None:
@@ -96,6 +98,7 @@ with Experiment("e", secrets=[{str(key)!r}]) as e:
     assert uids(live, stack) == before
 
 
+@pytest.mark.thorough
 def test_f76_an_nfs_server_that_is_not_there_is_told_and_holds_up_nothing(desk: Desk, stack: str) -> None:
     desk.config(stack, patience="8")
     program = """
@@ -109,6 +112,7 @@ with Experiment("e") as e:
     assert time.monotonic() - began < 40
 
 
+@pytest.mark.thorough
 def test_f82_a_registry_that_wants_a_password_is_told_with_the_image(
     desk: Desk, stack: str, own: Cluster
 ) -> None:
@@ -142,6 +146,7 @@ def _locked_registry() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.thorough
 def test_what_was_read_of_a_pod_that_is_gone_can_be_read_again(
     desk: Desk, stack: str, kubectl: Kubectl
 ) -> None:

@@ -38,6 +38,7 @@ def ours(stack: str) -> dict[str, Any]:
     return {"matchLabels": {"symphony/experiment": stack}}
 
 
+@pytest.mark.thorough
 def test_f77_an_admission_webhook_that_is_down_is_quoted(
     desk: Desk, stack: str, applied: Callable[[dict[str, Any]], None]
 ) -> None:
@@ -96,6 +97,7 @@ def _labels(stack: str) -> dict[str, Any]:
     return {"labels": {"symphony/experiment": stack}}
 
 
+@pytest.mark.thorough
 def test_f78_a_load_balancer_that_never_comes_holds_up_nothing(desk: Desk, stack: str, live: Live) -> None:
     """Nobody gives addresses to load balancers here: the processes run, and find each other, all the same."""
     desk.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")

@@ -48,7 +48,7 @@ def granted(
     return run
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job"])
+@pytest.mark.parametrize("controller", ["Pod", pytest.param("Job", marks=pytest.mark.thorough)])
 def test_every_command(
     granted: Callable[..., str], desk: Desk, stack: str, live: Live, tmp_path: Path, controller: str
 ) -> None:
@@ -75,6 +75,7 @@ def test_every_command(
         assert live(kind, stack) == [], kind
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_scheduled_is_explained_without_a_look_at_the_nodes(
     granted: Callable[..., str], desk: Desk, stack: str
 ) -> None:

@@ -52,6 +52,7 @@ def uids(live: Live, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in live("pods", namespace)}
 
 
+@pytest.mark.thorough
 def test_edits_touch_only_what_they_are_about(desk: Desk, stack: str, live: Live) -> None:
     """What an edit adds is there, what it changes starts again, what it takes out goes; all else stays."""
     up(desk, stack, PAIR, code=0)
@@ -72,6 +73,7 @@ def test_edits_touch_only_what_they_are_about(desk: Desk, stack: str, live: Live
     wait_for(lambda: uids(live, stack) == after, 20, "only other is gone")
 
 
+@pytest.mark.thorough
 def test_f62_a_pod_that_is_lost_comes_back_and_alone(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
@@ -266,6 +268,7 @@ def black_hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.thorough
 def test_f68_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="does not answer"):
@@ -273,6 +276,7 @@ def test_f68_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> 
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.thorough
 def test_f68_a_black_hole_ends_every_command_in_time(
     desk: Desk, stack: str, black_hole: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from tests.backends.kubernetes.test_runs import Live, up
 from tests.desk import SYMPHONY, Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
 DEADLINE = 30
 PROGRAM = """
 with Experiment("e") as e:

@@ -72,6 +72,7 @@ with Experiment("e") as e:
     assert said.splitlines()[at + 1 : at + 4] == ["    | line 2", "    | line 3", "    | line 4"]
 
 
+@pytest.mark.thorough
 def test_f66_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
@@ -88,6 +89,7 @@ def test_f66_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
     assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
 
 
+@pytest.mark.thorough
 def test_f66_a_limit_of_the_namespace_is_one_line_and_the_others_stay(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
@@ -145,6 +147,7 @@ def test_f73_a_forbidden_verb_is_named_with_its_resource(
     assert place in line
 
 
+@pytest.mark.thorough
 def test_f68_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
     desk: Desk, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:

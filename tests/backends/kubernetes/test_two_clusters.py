@@ -15,7 +15,7 @@ import yaml
 from tests.desk import Desk
 from toolchain.kubernetes.fixtures import Access as Cluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 PROGRAM = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["1000"])'
 
 

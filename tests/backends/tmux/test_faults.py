@@ -30,6 +30,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.mark.thorough
 def test_f16_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(desk: Desk) -> None:
     (desk.folder / "server.py").write_text(SERVER)
     desk.write('with Experiment() as e: e.new_process("server", command="python3 server.py").binds("web")')

@@ -44,6 +44,7 @@ def environment(desk: Desk, path: str) -> list[str]:
     raise AssertionError(path)
 
 
+@pytest.mark.thorough
 def test_every_process_sees_all_and_the_state_holds_them_once(desk: Desk) -> None:
     desk.write(program('.binds("a")', '.binds("b")', '.connects("a")', ""))
     desk.symphony("up", "rl", "-y")
@@ -60,6 +61,7 @@ def test_every_process_sees_all_and_the_state_holds_them_once(desk: Desk) -> Non
     assert all(len(names) <= 4 for names in held.values())
 
 
+@pytest.mark.thorough
 def test_a_service_that_moves_to_another_process_starts_both_again(desk: Desk) -> None:
     """At the same address: only the one that binds it is told where, and the other one must let go of it."""
     desk.write(program('.binds("a")', "", '.connects("a")', ""))

@@ -19,6 +19,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.mark.thorough
 def test_ports_come_from_the_range_of_the_experiment(desk: Desk) -> None:
     desk.write(
         "with Experiment(port_range=(23450, 23451)) as e:\n"
@@ -74,6 +75,7 @@ def without_perl(place: Path) -> dict[str, str | None]:
     return {"PATH": str(folder), "VIRTUAL_ENV": None}
 
 
+@pytest.mark.thorough
 def test_without_perl(desk: Desk, tmp_path: Path) -> None:
     """Processes run, are logged and end as ever; only what would start them again is missing, and told."""
     bare = without_perl(tmp_path)
@@ -120,6 +122,7 @@ def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_delete_after_a_killed_first_up_on_another_server(desk: Desk) -> None:
     desk.config("rl", server="lab")
     desk.write(

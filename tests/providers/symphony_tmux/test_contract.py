@@ -42,6 +42,7 @@ def test_providers_in_the_state_never_change() -> None:
     assert resources.WINDOW_TYPE == "pulumi-python:dynamic/symphony_tmux:Window"
 
 
+@pytest.mark.thorough
 def test_two_thousand_resources_in_one_program() -> None:
     class Monitor(pulumi.runtime.Mocks):
         def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:

@@ -138,6 +138,7 @@ def test_life_of_an_experiment(engine: Engine, home: Path) -> None:
     assert "error" not in said
 
 
+@pytest.mark.thorough
 def test_repair_says_why(engine: Engine) -> None:
     engine.declare(a=SLEEP, b={"script": ["exit 3"]}, c={"argv": ["true"]}, d=SLEEP)
     engine.up()
@@ -156,6 +157,7 @@ def test_repair_says_why(engine: Engine) -> None:
     assert engine.markers() == [f"{OWNER}/a/3", f"{OWNER}/d/3"]
 
 
+@pytest.mark.thorough
 def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
@@ -169,6 +171,7 @@ def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
     engine.declare(a=SLEEP)
 
 
+@pytest.mark.thorough
 def test_two_stacks_with_one_session(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
@@ -229,9 +232,8 @@ def _is_language_host(pid: int) -> bool:
     return b"pulumi-language-python" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "windows", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(5, marks=pytest.mark.slow), 15]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("windows", [0, 1, 5, 15])
 def test_killed_up_converges(engine: Engine, windows: int) -> None:
     names = [f"p{i}" for i in range(16)]
     engine.declare(**dict.fromkeys(names, SLEEP))
@@ -245,6 +247,7 @@ def test_killed_up_converges(engine: Engine, windows: int) -> None:
     assert engine.markers() == []
 
 
+@pytest.mark.thorough
 def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Path) -> None:
     names = [f"p{i}" for i in range(8)]
     engine.declare(**dict.fromkeys(names, SLEEP))
@@ -257,6 +260,7 @@ def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Pat
     assert list((home / "experiments").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_killed_update_and_then_up_converges(engine: Engine) -> None:
     names = [f"p{i}" for i in range(8)]
     engine.declare(**dict.fromkeys(names, SLEEP))

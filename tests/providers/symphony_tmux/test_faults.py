@@ -76,6 +76,7 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 """
 
 
+@pytest.mark.thorough
 def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
     """A hundred connections in TIME_WAIT; then the process itself, ended in the middle of a connection."""
     port = ports.lease(rig.owner, {"web": None}, record=True).ports["web"]

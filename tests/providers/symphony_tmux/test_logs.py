@@ -82,7 +82,10 @@ def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=True)
     try:
         outputs = rig.start(
-            "a", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo this is line $i; i=$((i+1)); done; exit 6"
+            "a",
+            "sh",
+            "-c",
+            "sleep 1; i=0; while [ $i -lt 20000 ]; do echo this is line $i; i=$((i+1)); done; exit 6",
         )
         assert rig.ended(outputs, 30).pane.exit_code == 6
         assert 0 < Path(outputs["log"]).stat().st_size < 65536
@@ -104,7 +107,7 @@ def test_disk_that_has_room_again_notes_the_loss(tmp_path: Path, rig: Any) -> No
             "a",
             "sh",
             "-c",
-            'head -c 100000 /dev/zero | tr "\\0" x; while [ ! -e "$0" ]; do sleep 0.05; done; echo end',
+            'sleep 1; head -c 99999 /dev/zero | tr "\\0" x; until [ -e "$0" ]; do sleep 0.05; done; echo end',
             str(go),
         )
         rig.until(lambda: Path(outputs["log"]).stat().st_size > 20000)
