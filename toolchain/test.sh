@@ -53,7 +53,7 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    part 5 "kubernetes" "$@"
+    part 4 "kubernetes" "$@"
 }
 
 which="not thorough"
