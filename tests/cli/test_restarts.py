@@ -9,6 +9,8 @@ import pytest
 
 from tests.desk import Desk, wait_for
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """
 SCRIPT = "echo try >>{0}; [ $(wc -l <{0}) -lt 3 ] && exit 7; echo came through; exit {1}"
 with Experiment() as e:
@@ -25,7 +27,6 @@ def rows(desk: Desk) -> dict[str, dict[str, Any]]:
     return {row["path"]: row for row in desk.symphony("process", "rl", "--json").json}
 
 
-@pytest.mark.thorough
 def test_restart_policies(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y", code=None)
@@ -57,7 +58,6 @@ def test_follow_goes_on_over_restarts(desk: Desk) -> None:
     desk.symphony("delete", "rl", "-y")
 
 
-@pytest.mark.thorough
 def test_a_changed_policy_restarts_that_process(desk: Desk) -> None:
     desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
     desk.symphony("up", "rl", "-y")

@@ -13,6 +13,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_switch_then_delete_by_pattern(desk: Desk) -> None:
     desk.write(PROGRAM)
     for name in ("sweep-1", "sweep-2", "other"):
@@ -46,7 +47,6 @@ def test_switch_then_delete_by_pattern(desk: Desk) -> None:
     assert "there is no experiment" not in desk.symphony("process").err
 
 
-@pytest.mark.thorough
 def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(desk: Desk) -> None:
     desk.write(PROGRAM)
     for name in ("a", "b"):

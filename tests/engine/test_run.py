@@ -74,6 +74,7 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "said", "details", "code"),
     [
@@ -120,6 +121,7 @@ def test_what_a_program_prints_is_an_event(run: Runner) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask: int) -> None:
     run("up")
     assert os.umask(any_umask) == any_umask

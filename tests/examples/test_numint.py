@@ -62,6 +62,7 @@ def test_the_program_knows_what_can_be_integrated() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_demo_is_right_and_leaves_a_numint_alone(desk: Desk) -> None:
     """A numint of the user runs meanwhile; the demo also works with another integrand than pi."""
     settings_of(desk, "numint", workers="1", steps="1000000000000")

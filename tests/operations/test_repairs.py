@@ -58,6 +58,7 @@ def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
     assert desk.servers() == []
 
 
+@pytest.mark.thorough
 def test_refresh_tells_the_truth(desk: Desk) -> None:
     world = TmuxWorld(desk)
     desk.write(PROGRAM + '    e.new_process("fails", command=["false"])')

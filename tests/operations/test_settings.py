@@ -9,6 +9,8 @@ import pytest
 
 from tests.desk import Desk, desk_in
 
+pytestmark = pytest.mark.thorough
+
 SLEEPER = """
 with Experiment() as e:
     e.new_process("a", command=["sleep", "3600"])
@@ -32,7 +34,6 @@ def settings(desk: Desk) -> Path:
     return file
 
 
-@pytest.mark.thorough
 def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(desk: Desk, settings: Path) -> None:
     desk.write("1 / 0")
     for words in (("up", "rl", "-y"), ("plan", "rl")):
@@ -44,7 +45,6 @@ def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(desk: De
     assert desk.stacks() == set()
 
 
-@pytest.mark.thorough
 def test_a_salt_of_somebody_else_that_keeps_nothing_secret_is_in_nobodys_way(
     desk: Desk, settings: Path
 ) -> None:
@@ -63,7 +63,6 @@ def test_a_salt_of_somebody_else_that_keeps_nothing_secret_is_in_nobodys_way(
     assert desk.trees() == {}
 
 
-@pytest.mark.thorough
 def test_what_is_encrypted_needs_its_passphrase_and_nothing_is_touched(desk: Desk, settings: Path) -> None:
     """In the settings, or in the state of another passphrase."""
     desk.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')

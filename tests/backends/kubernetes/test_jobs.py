@@ -10,7 +10,7 @@ from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
 from tests.backends.kubernetes.test_why import steps
 from tests.desk import SYMPHONY, Desk, wait_for
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -62,7 +62,6 @@ def test_it_runs_answers_and_goes_as_pods_do(desk: Desk, jobs: str, live: Live) 
     runs_answers_and_goes_as_pods_do(desk, jobs, live, "jobs")
 
 
-@pytest.mark.thorough
 def test_f63_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
     desk: Desk, jobs: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
@@ -88,7 +87,6 @@ def test_f63_what_was_evicted_comes_back_by_itself_and_its_log_is_kept(
     assert words == [name, new["metadata"]["name"]]
 
 
-@pytest.mark.thorough
 def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, jobs: str, live: Live) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
     up(desk, jobs, program)
@@ -101,7 +99,6 @@ def test_a_failure_ends_it_and_the_next_up_starts_it_again(desk: Desk, jobs: str
     assert pods(live, jobs)["a"] != before["a"]
 
 
-@pytest.mark.thorough
 def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
     desk: Desk, jobs: str, live: Live
 ) -> None:
@@ -118,7 +115,6 @@ with Experiment("e") as e:
     wait_for(lambda: desk.symphony("logs", jobs).out.splitlines().count("try") > 1, 20, "both can be read")
 
 
-@pytest.mark.thorough
 def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(desk: Desk, stack: str, live: Live) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
     up(desk, stack, program, code=0)
@@ -143,7 +139,6 @@ def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(desk: Desk, stack:
         assert len(live("jobs", stack)) == (controller == "Job")
 
 
-@pytest.mark.thorough
 def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
     desk: Desk, jobs: str, kubectl: Callable[..., str]
 ) -> None:

@@ -48,7 +48,7 @@ def granted(
     return run
 
 
-@pytest.mark.parametrize("controller", ["Pod", pytest.param("Job", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_every_command(
     granted: Callable[..., str], desk: Desk, stack: str, live: Live, tmp_path: Path, controller: str
 ) -> None:

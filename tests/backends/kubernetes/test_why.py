@@ -50,7 +50,6 @@ def broken(desk: Desk, stack: str, path: str, step: str) -> dict[str, Any]:
     return found[step]
 
 
-@pytest.mark.thorough
 def test_f61_f64_f65_each_trouble_is_told_in_its_own_words(desk: Desk, troubles: tuple[str, str]) -> None:
     stack, said = troubles
     told = {line.split()[0] for line in said.splitlines() if f"symphony why {stack} " in line}
@@ -66,6 +65,7 @@ def test_f61_f64_f65_each_trouble_is_told_in_its_own_words(desk: Desk, troubles:
     assert "no-such" in becomes(desk, stack, "mountless", "waiting", "FailedMount")["why"]
 
 
+@pytest.mark.thorough
 def test_every_trouble_is_the_last_link_of_its_chain(
     desk: Desk, troubles: tuple[str, str], own: Cluster
 ) -> None:

@@ -16,6 +16,8 @@ from tests.desk import Desk, desk_in, wait_for
 # It listens as soon as the test says so: what comes in between is the fault.
 SERVER = """
 import os, socket, time
+
+pytestmark = pytest.mark.thorough
 while not os.path.exists("go"):
     time.sleep(0.02)
 with socket.create_server((os.environ["SYMPH_WEB_BIND"], int(os.environ["SYMPH_WEB_PORT"]))):
@@ -30,7 +32,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-@pytest.mark.thorough
 def test_f16_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(desk: Desk) -> None:
     (desk.folder / "server.py").write_text(SERVER)
     desk.write('with Experiment() as e: e.new_process("server", command="python3 server.py").binds("web")')
