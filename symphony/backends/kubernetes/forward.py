@@ -16,6 +16,7 @@ from symphony.backends.kubernetes import channels, labels
 from symphony.backends.kubernetes.channels import Channels
 from symphony.backends.kubernetes.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
 from symphony.backends.kubernetes.shapes import listing, mapping, text
+from symphony.backends.kubernetes.waiting import take
 from symphony.errors import SymphonyError
 
 _PROTOCOLS = ("v4.channel.k8s.io",)
@@ -95,7 +96,7 @@ class _Forwarding:
         """Waits for ever; yields why connections did not come through, the same thing once."""
         last = ""
         while True:
-            trouble = self._troubles.get()
+            trouble = take(self._troubles)
             if trouble != last:
                 yield trouble
             last = trouble

@@ -16,6 +16,7 @@ from symphony.backends.kubernetes import cluster, conditions, controllers, label
 from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, path_of, pods_path
 from symphony.backends.kubernetes.kept import Kept, Shelf
 from symphony.backends.kubernetes.shapes import text
+from symphony.backends.kubernetes.waiting import take
 
 _AT_ONCE = 16
 _ROUND = 0.5
@@ -100,7 +101,7 @@ def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
     try:
         left = len(threads)
         while left:
-            line = told.get()
+            line = take(told)
             if isinstance(line, Exception):
                 raise line
             if line is None:

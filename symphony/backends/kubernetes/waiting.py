@@ -1,0 +1,20 @@
+"""Waiting for what threads say so that Ctrl-C always ends it; forward and logs wait so for theirs."""
+
+from __future__ import annotations
+
+import queue
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# A Ctrl-C that comes between Python's last look at signals and its sleep, or to another thread, wakes nobody.
+_SECONDS_WITHOUT_A_LOOK = 0.5
+
+
+def take(told: queue.SimpleQueue[T]) -> T:
+    """The next thing that a thread has put there. KeyboardInterrupt: Ctrl-C, half a second late at most."""
+    while True:
+        try:
+            return told.get(timeout=_SECONDS_WITHOUT_A_LOOK)
+        except queue.Empty:
+            continue
