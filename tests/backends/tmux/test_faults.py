@@ -13,11 +13,11 @@ import pytest
 
 from tests.desk import Desk, desk_in, wait_for
 
+pytestmark = pytest.mark.thorough
+
 # It listens as soon as the test says so: what comes in between is the fault.
 SERVER = """
 import os, socket, time
-
-pytestmark = pytest.mark.thorough
 while not os.path.exists("go"):
     time.sleep(0.02)
 with socket.create_server((os.environ["SYMPH_WEB_BIND"], int(os.environ["SYMPH_WEB_PORT"]))):

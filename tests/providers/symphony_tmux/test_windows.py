@@ -344,8 +344,9 @@ def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     (folder / "launch.sh").symlink_to(target)
     rig.start("a", "sleep", "100")
     assert target.read_text() == "keep"
-    (folder / "log").unlink()
-    (folder / "log").symlink_to(target)
+    # In one step: a supervisor whose log is gone makes another.
+    (folder / "planted").symlink_to(target)
+    (folder / "planted").replace(folder / "log")
     with pytest.raises(OSError):
         rig.start("a", "sleep", "200")
     assert target.read_text() == "keep"
