@@ -5,13 +5,13 @@ from __future__ import annotations
 import queue
 from typing import TypeVar
 
-T = TypeVar("T")
+Said = TypeVar("Said")
 
 # A Ctrl-C that comes between Python's last look at signals and its sleep, or to another thread, wakes nobody.
 _SECONDS_WITHOUT_A_LOOK = 0.5
 
 
-def take(told: queue.SimpleQueue[T]) -> T:
+def take(told: queue.SimpleQueue[Said]) -> Said:
     """The next thing that a thread has put there. KeyboardInterrupt: Ctrl-C, half a second late at most."""
     while True:
         try:
