@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
+from symphony.backends.interface import ProcessStatus
 from symphony.backends.kubernetes import conditions, labels
 from symphony.backends.kubernetes.client import Body, Client, Unreachable, path_of
 from symphony.backends.kubernetes.shapes import text
@@ -16,6 +17,8 @@ _ONE_WATCH = 8
 _GRACE = 3.0
 # An image that is not there is looked for again after 10 s and 20 s; by then it is a mistake.
 _IMAGE_PATIENCE = 35.0
+# A program that fails as it begins runs for a moment; kubelet looks once a second.
+_SECOND_LOOK = 1.5
 
 Look = TypeVar("Look")
 
@@ -31,21 +34,26 @@ def watch(
 ) -> Iterator[Look]:
     """What `look` says of the pods, first at once and then whenever it says something else.
 
-    Ends when every pod runs or has ended, when for `patience` seconds nothing moved but trouble that waiting
-    rarely cures, or after `limit` seconds. complaints: what the cluster complains of, by the name of the pod,
-    as `look` last heard. Unreachable: the API server does not answer any more.
+    Ends when every pod has ended or runs, still so at a second look; when for `patience` seconds nothing
+    moved but trouble that waiting rarely cures; or after `limit` seconds. complaints: what the cluster
+    complains of, by the name of the pod, as `look` last heard. Unreachable: the API server does not answer
+    any more.
     """
     began = calm = time.monotonic()
     last: Look | None = None
+    moved = False
     for pods in _versions(client, namespace, limit):
         now = look(pods)
         if now != last:
             last, calm = now, time.monotonic()
             yield now
         mine = [pods.get(name) for name in names]
-        if all(pod is not None and _is_settled(pod) for pod in mine):
-            return
         waiting = [pod for pod in mine if pod is None or not _is_settled(pod)]
+        if not waiting:
+            if not moved or _stays(client, namespace, pods, names):
+                return
+            continue
+        moved = True
         # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
         quiet = time.monotonic() - min(calm, began + patience) > patience
         late = time.monotonic() - began > min(patience, _IMAGE_PATIENCE)
@@ -57,11 +65,17 @@ def _versions(client: Client, namespace: str, limit: float) -> Iterator[Mapping[
     """The pods by name, again after every change and at least every few seconds."""
     until = time.monotonic() + limit
     while time.monotonic() < until:
-        found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
-        items: list[Body] = found.get("items") or []
-        pods = {text(each, "metadata", "name"): each for each in items}
+        pods, version = _listed(client, namespace)
         yield labels.by_pod(pods.values())
-        yield from _changes(client, namespace, pods, text(found, "metadata", "resourceVersion"), until)
+        yield from _changes(client, namespace, pods, version, until)
+
+
+def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
+    """The pods by their own names, and from which version on a watch goes on."""
+    found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+    items: list[Body] = found.get("items") or []
+    pods = {text(each, "metadata", "name"): each for each in items}
+    return pods, text(found, "metadata", "resourceVersion")
 
 
 def _changes(
@@ -105,8 +119,23 @@ def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
     return complained or conditions.is_hopeless(pod)
 
 
+def _stays(client: Client, namespace: str, pods: Mapping[str, Body], names: Collection[str]) -> bool:
+    """Whether what runs still does at a second look, without having been started again meanwhile."""
+    before = [_stand(pods[name]) for name in names]
+    if not any(each.ready for pod in before for each in pod):
+        return True
+    time.sleep(_SECOND_LOOK)
+    now = labels.by_pod(_listed(client, namespace)[0].values())
+    after = [_stand(now[name]) for name in names if name in now]
+    kept = [[(each.state, each.restarts) for each in pod] for pod in before]
+    return kept == [[(each.state, each.restarts) for each in pod] for pod in after]
+
+
 def _is_settled(pod: Body) -> bool:
     """Whether every process of the pod runs or has ended."""
+    return all(each.ready or each.state in ("completed", "failed", "lost") for each in _stand(pod))
+
+
+def _stand(pod: Body) -> list[ProcessStatus]:
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    every = [conditions.status(name, name, pod) for name in names]
-    return all(each.ready or each.state in ("completed", "failed", "lost") for each in every)
+    return [conditions.status(name, name, pod) for name in names]

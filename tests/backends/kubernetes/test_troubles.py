@@ -56,20 +56,21 @@ def test_f64_an_image_that_is_not_there_is_named_within_a_minute(
 
 
 def test_f61_a_crash_loop_with_the_last_lines_of_its_log(desk: Desk, stack: str) -> None:
+    # It runs for a second each time, so that kubelet sees it run.
     said = up(
         desk,
         stack,
         """
 with Experiment("e") as e:
-    p = e.new_process("a", command="sh", args=["-c", "for i in 1 2 3 4; do echo line $i; done; exit 7"])
+    p = e.new_process("a", command="sh", args=["-c", "seq 10 14; sleep 1; exit 7"])
     p.restart_policy("Always")
 """,
         code=1,
     )
     line = line_of(said, "a")
-    assert "CrashLoopBackOff: exit 7: line 4" in line
+    assert "CrashLoopBackOff: exit 7: 14" in line
     at = said.splitlines().index(line)
-    assert said.splitlines()[at + 1 : at + 4] == ["    | line 2", "    | line 3", "    | line 4"]
+    assert said.splitlines()[at + 1 : at + 4] == ["    | 12", "    | 13", "    | 14"]
 
 
 @pytest.mark.thorough
