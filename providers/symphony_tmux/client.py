@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 from symphony import paths
@@ -125,6 +122,8 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
             remedy="It may be stopped or out of file descriptors; look at it, or end it",
         ) from None
     except OSError as error:
+        if error.filename == words[0]:
+            raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
     if done.returncode:
         raise _failure(server, done.stderr or done.stdout)
@@ -133,7 +132,7 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
 
 def command(server: str, arguments: Sequence[str]) -> list[str]:
     """The words that say something to the server."""
-    return [tmux(), "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
+    return ["tmux", "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
 
 
 def list_panes(server: str) -> Listing:
@@ -175,16 +174,6 @@ def parse(text: str) -> Listing:
     return Listing(server_pid, tuple(map(_pane, rows)), tuple(sessions.values()))
 
 
-@lru_cache(maxsize=1)
-def tmux() -> str:
-    """The tmux command, new enough."""
-    found = shutil.which("tmux")
-    if found is None:
-        raise TmuxError("tmux is not installed", remedy=f"Run `{program.command()}`")
-    program.recent()
-    return found
-
-
 def clean_environment() -> dict[str, str]:
     found = {name: os.environ[name] for name in CLEAN if name in os.environ}
     return {"PATH": os.defpath, "HOME": str(Path("/")), **found}
@@ -204,6 +193,9 @@ def _failure(server: str, said: bytes) -> TmuxError:
 
 def _end_of(server: str) -> str:
     """How to end a server that this tmux cannot talk to: the kernel knows who listens on its socket."""
+    # Every look at an experiment loads this file, and none needs it.
+    import socket
+
     with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(DEADLINE)
         connection.connect(str(paths.tmux_socket(server)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 
 from symphony.errors import SymphonyError
 
+MISSING = "tmux is not installed"
 _OLDEST = (3, 2)
 
 
@@ -19,16 +19,18 @@ def recent() -> str:
         newer = ".".join(map(str, _OLDEST))
         raise SymphonyError(
             f"tmux {found} is too old",
-            where=shutil.which("tmux") or "",
+            where=_which("tmux"),
             remedy=f"Install tmux {newer} or newer, as your system's package or from source",
         )
     return found
 
 
 def version() -> str:
-    """What `tmux -V` says, without its name. SymphonyError: it does not start."""
+    """What `tmux -V` says, without its name. SymphonyError: it is not there or does not start."""
     try:
         done = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
+    except FileNotFoundError:
+        raise SymphonyError(MISSING, remedy=f"Run `{command()}`") from None
     except (OSError, subprocess.SubprocessError) as error:
         raise SymphonyError("tmux does not start", remedy=f"Run `{command()}`") from error
     return done.stdout.removeprefix("tmux").strip()
@@ -42,6 +44,13 @@ def is_recent(version: str) -> bool:
 
 def command() -> str:
     """The one command that installs tmux here."""
-    if shutil.which("apt-get"):
+    if _which("apt-get"):
         return ("" if os.geteuid() == 0 else "sudo ") + "apt-get install tmux"
-    return "brew install tmux" if shutil.which("brew") else "your package manager's install of tmux"
+    return "brew install tmux" if _which("brew") else "your package manager's install of tmux"
+
+
+def _which(name: str) -> str:
+    # Every look at an experiment loads this file, and only trouble needs it.
+    import shutil
+
+    return shutil.which(name) or ""

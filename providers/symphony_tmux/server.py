@@ -8,7 +8,7 @@ from pathlib import Path
 
 from symphony import paths
 from symphony.errors import UserError
-from symphony_tmux import client, files, names, owners
+from symphony_tmux import client, files, names, owners, program
 from symphony_tmux.client import Session
 from symphony_tmux.world import World
 
@@ -72,6 +72,7 @@ def kill_session(server: str, session_id: str) -> None:
 
 
 def _make_session(server: str, name: str, owner: str) -> None:
+    program.recent()
     files.own_folder(paths.tmux_socket(server).parent)
     folder = files.own_folder(paths.experiment_folder(server, name))
     owners.write(folder, owner)

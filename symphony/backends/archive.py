@@ -6,20 +6,17 @@ What comes out is what a process chose to send: it lands below one new folder or
 from __future__ import annotations
 
 import os
-import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import IO, Self
 
+from symphony.backends.files import CHUNK, create, mask, open_file
 from symphony.backends.inside import Copied
 from symphony.backends.landing import stays_inside
 from symphony.errors import SymphonyError
 from symphony.plan.names import printable
 
-CHUNK = 1 << 20
 # What a header may announce as its own extension: longer ones would only fill the memory.
 LONGEST_HEADER = 1 << 20
 _EXTENSIONS = b"xgXLK"
@@ -117,7 +114,7 @@ class _Unpacking:
     def _folder(self, parts: tuple[str, ...], member: tarfile.TarInfo) -> None:
         self._at(parts).mkdir(mode=0o700)
         self._made.add(parts)
-        self._modes[parts] = (member.mode & 0o777 | 0o700) & ~_mask()
+        self._modes[parts] = (member.mode & 0o777 | 0o700) & ~mask()
 
     def _file(
         self, parts: tuple[str, ...], archive: tarfile.TarFile, member: tarfile.TarInfo
@@ -206,22 +203,6 @@ def end_mark(name: str) -> bytes:
     return header.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024
 
 
-def create(path: Path, mode: int) -> IO[bytes]:
-    """A new file for writing that nobody else may read before it is whole; of the mode only rwx."""
-    wanted = (mode & 0o777 | 0o600) & ~_mask()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    return os.fdopen(os.open(path, flags, wanted), "wb")
-
-
-def open_file(path: Path) -> IO[bytes] | None:
-    """A regular file for reading; None for what is none, without waiting for the other end of a pipe."""
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0)), "rb")
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    return None
-
-
 def _header(name: str, kind: bytes, facts: os.stat_result, target: str = "") -> bytes:
     header = tarfile.TarInfo(name)
     header.type, header.linkname = kind, target
@@ -245,14 +226,3 @@ def _kind(member: tarfile.TarInfo) -> str:
 
 def _shown(name: str) -> str:
     return printable(name, _LONGEST_SHOWN)
-
-
-@cache
-def _mask() -> int:
-    """The mask of this process: it can only be read by setting it."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return int(next(line.split()[1] for line in lines if line.startswith("Umask:")), 8)
-    before = os.umask(0o077)
-    os.umask(before)
-    return before

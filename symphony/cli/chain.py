@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Iterator
 
 from symphony.backends.interface import Link
@@ -57,4 +56,7 @@ def _lines(link: Link, texts: int, columns: int) -> Iterator[tuple[str, str]]:
 def _wrapped(text: str, columns: int) -> list[str]:
     if not columns or screen.width(text) <= columns:
         return [text]
+    # Most lines fit.
+    import textwrap
+
     return textwrap.wrap(text, max(columns, 20), break_on_hyphens=False) or [""]

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose
-from symphony.errors import UserError
-from symphony.operations.exec import execute
+from symphony.cli.inside import run
 
 
 def command(
@@ -22,7 +20,4 @@ def command(
     ],
 ) -> int:
     """Run a command in a process, on the terminal at hand or in a pipe; its exit code is passed on."""
-    stack, path = choose.process(words)
-    if not context.obj:
-        raise UserError("there is no command", remedy=f"Say it after --, as `symphony exec {path} -- env`")
-    return execute(stack, path, context.obj, choose.streams())
+    return run(*words, rest=context.obj)

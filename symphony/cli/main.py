@@ -41,7 +41,8 @@ class Row(NamedTuple):
            said but names and `plain` options.
     names: how many of them the quick function takes, from the least to the most.
     plain: its options as the words for them, each the name of its parameter and its type.
-    rest: what stands after `--` is not for the parser; the command finds it in its context, as `obj`.
+    rest: what stands after `--` is not for the parser; the command finds it in its context, as `obj`, the
+           quick function as `rest`.
     """
 
     name: str
@@ -81,10 +82,32 @@ COMMANDS = (
         names=(0, 9999),
         plain=_OF_LOGS,
     ),
-    Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",), rest=True),
+    Row(
+        "exec",
+        "Run a command in a process: exec PROCESS -- COMMAND...",
+        ("x",),
+        quick="symphony.cli.inside:run",
+        names=(1, 2),
+        plain={},
+        rest=True,
+    ),
     Row("ssh", "Work in a process: its window in tmux, a shell in its container."),
-    Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",)),
-    Row("visit", "Open a service in the browser.", ("vi",)),
+    Row(
+        "scp",
+        "Copy files to and from a process, PROCESS:PATH.",
+        ("cp",),
+        quick="symphony.cli.copies:show",
+        names=(2, 3),
+        plain={},
+    ),
+    Row(
+        "visit",
+        "Open a service in the browser.",
+        ("vi",),
+        quick="symphony.cli.browser:visit",
+        names=(0, 2),
+        plain=dict.fromkeys(["-u", "--url-only"], ("url_only", bool)),
+    ),
     Row(
         "switch", "Choose the experiment that is meant where none is named.", ("e", "se", "switch-experiment")
     ),
@@ -149,17 +172,16 @@ def _dispatch(words: list[str]) -> int:
     row = find(words[0]) if words else None
     if row is None:
         return _overview(words)
-    said = _plainly(row, words[1:]) if row.quick else None
-    if said is not None:
-        module, _, function = row.quick.partition(":")
-        getattr(importlib.import_module(module), function)(*said[0], **said[1])
-        return 0
-    app = _app(row)
     ours, rest = words[1:], None
     if row.rest and "--" in ours:
         end = ours.index("--")
         ours, rest = ours[:end], ours[end + 1 :]
-    return _invoke(app, ours, f"symphony {row.name}", rest)
+    said = _plainly(row, ours) if row.quick else None
+    if said is None:
+        return _invoke(_app(row), ours, f"symphony {row.name}", rest)
+    module, _, function = row.quick.partition(":")
+    further = {"rest": rest} if row.rest else {}
+    return getattr(importlib.import_module(module), function)(*said[0], **said[1], **further) or 0
 
 
 def _plainly(row: Row, words: Sequence[str]) -> tuple[list[str], dict[str, Any]] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +24,9 @@ def clean(text: object) -> str:
 def _shown(character: str) -> str:
     if character in "\n\r\t\v\f":
         return " "
+    # Most screens are ASCII.
+    import unicodedata
+
     return "\ufffd" if unicodedata.category(character) in _HIDDEN else character
 
 
@@ -120,6 +122,8 @@ def width(text: str) -> int:
 
 
 def _columns(character: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

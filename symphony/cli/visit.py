@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from symphony.backends.inside import Forward
-from symphony.cli import choose, screen
-from symphony.errors import SymphonyError, UserError
-from symphony.operations import stacks
-from symphony.operations.matching import AmbiguousError
-from symphony.operations.visit import service, way
+from symphony.cli.browser import visit
 
 
 def command(
@@ -25,59 +19,6 @@ def command(
     ] = False,
 ) -> int:
     """Open a service in the browser. One inside a cluster is forwarded to this machine until Ctrl-C."""
-    stack, name = _meant(words or [])
-    found = way(stack, name)
-    if found.address:
-        return _opened(found.address, url_only)
-    if found.forward is None:
-        raise SymphonyError(f"{name} cannot be reached from here")
-    with found.forward() as forward:
-        _opened(forward.address, url_only)
-        _narrate(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
-        _wait(forward)
-    return 0
-
-
-def _meant(words: list[str]) -> tuple[stacks.Stack, str]:
-    """The experiment and the service: one word may be a service of the current experiment."""
-    if len(words) > 2:
+    if len(words or ()) > 2:
         raise typer.BadParameter("name one experiment and one service")
-    if len(words) != 1:
-        stack = choose.experiment(words[0] if words else None)
-        return stack, _service(stack, words[1] if words else None)
-    try:
-        stack = choose.experiment(words[0])
-    except AmbiguousError:
-        raise
-    except UserError as error:
-        try:
-            stack = stacks.one(None)
-            return stack, service(stack, words[0])
-        except UserError:
-            raise error from None
-    return stack, _service(stack, None)
-
-
-def _service(stack: stacks.Stack, said: str | None) -> str:
-    return choose.asking(lambda name: service(stack, name), said)
-
-
-def _opened(address: str, url_only: bool) -> int:
-    """Print where it is, and open it unless that is not wanted."""
-    import webbrowser
-
-    url = f"http://{address}"
-    print(screen.clean(url), flush=True)
-    if url_only or webbrowser.open(url):
-        return 0
-    _narrate("there is no browser on this machine; open it where there is one.")
-    return 1
-
-
-def _wait(forward: Forward) -> None:
-    for trouble in forward.troubles():
-        _narrate(trouble)
-
-
-def _narrate(text: str) -> None:
-    print(f"symphony: {screen.clean(text)}", file=sys.stderr, flush=True)
+    return visit(*(words or ()), url_only=url_only)

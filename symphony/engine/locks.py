@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ class Lock:
 
     @property
     def is_here(self) -> bool:
-        return self.host == socket.gethostname()
+        return self.host == os.uname().nodename
 
     def owner(self) -> str:
         place = "this machine" if self.is_here else self.host

@@ -6,7 +6,7 @@ A number is used again and clocks are put forward: only number, start and boot t
 from __future__ import annotations
 
 import json
-import socket
+import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,7 +42,7 @@ def is_same(name: StackName, pid: int) -> bool | None:
 def sweep(name: StackName) -> None:
     """Take away what killed runs of a stack noted."""
     folder = _file(name, 0).parent
-    prefix = f"{socket.gethostname()}-"
+    prefix = f"{os.uname().nodename}-"
     with suppress(OSError):
         for file in folder.glob(f"{prefix}*"):
             number = file.name.removeprefix(prefix)
@@ -71,4 +71,4 @@ def _boot() -> str:
 
 def _file(name: StackName, pid: int) -> Path:
     folder = paths.home() / "runs" / paths.store_id() / name.project / name.stack
-    return folder / f"{socket.gethostname()}-{pid}"
+    return folder / f"{os.uname().nodename}-{pid}"

@@ -1,7 +1,8 @@
 """Rows of the commands that look into a running experiment, each beside the call that does its I/O.
 
-The other side is that call and a bare start of Python. `ssh`, and `visit` of pods, have no row: they
-last until a person ends them.
+The other side is that call and a start of Python: a bare one, and for tmux, whose calls take 2 ms, also one
+with what our commands need of Python's own library. `ssh`, and `visit` of pods, have no row: they last until
+a person ends them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from toolchain.kubernetes.layout import Layout
 GOAL = 2
 DEADLINE = 120
 MEGABYTE = 1 << 20
+BARE = "pass"
+LIBRARY = "import dataclasses, json, pathlib, re, subprocess, typing"
 PROGRAM = """
 from symphony import Experiment
 with Experiment() as experiment:
@@ -62,6 +65,10 @@ def _tmux() -> list[Row]:
         )
         return [
             *(_row(f"{what}, tmux", ours, words, calls) for what, words, calls in looks),
+            *(
+                _row(f"{what}, tmux", ours, words, calls, start=LIBRARY, named="python with its library")
+                for what, words, calls in looks
+            ),
             paired(
                 "delete, tmux",
                 ended,
@@ -69,7 +76,16 @@ def _tmux() -> list[Row]:
                 against="tmux kill-session + python",
                 goal=GOAL,
             ),
+            paired("delete, tmux", ended, _destroyed(ours), against="pulumi destroy", goal=GOAL),
         ]
+
+
+def _destroyed(ours: Project) -> Callable[[], float]:
+    def once() -> float:
+        ours.symphony("up", "ours.b", "-y")
+        return ours.engine("destroy", "--stack", "ours.b", "--yes", "--skip-preview")
+
+    return once
 
 
 def _kill_session(folder: Path) -> Callable[[], float]:
@@ -121,16 +137,28 @@ def _kubernetes() -> list[Row]:
         ]
 
 
-def _row(what: str, ours: Project, words: list[str], calls: list[list[str]]) -> Row:
+def _row(
+    what: str,
+    ours: Project,
+    words: list[str],
+    calls: list[list[str]],
+    *,
+    start: str = BARE,
+    named: str = "python",
+) -> Row:
     against = "kubectl" if "kubectl" in calls[0][0] else " and ".join(call[0] for call in calls)
     return paired(
-        what, lambda: ours.symphony(*words), _calls(*calls), against=f"{against} + python", goal=GOAL
+        what,
+        lambda: ours.symphony(*words),
+        _calls(*calls, start=start),
+        against=f"{against} + {named}",
+        goal=GOAL,
     )
 
 
-def _calls(*calls: list[str]) -> Callable[[], float]:
-    """The time of these calls and of a bare start of Python."""
-    return lambda: sum(_call(words) for words in (*calls, [sys.executable, "-c", "pass"]))
+def _calls(*calls: list[str], start: str = BARE) -> Callable[[], float]:
+    """The time of these calls and of a start of Python."""
+    return lambda: sum(_call(words) for words in (*calls, [sys.executable, "-c", start]))
 
 
 def _call(words: list[str]) -> float:

@@ -86,6 +86,13 @@ def test_each_command_has_help_that_loads_no_pulumi(row: main.Row) -> None:
         "logs -f -t 7 --times",
         "logs rl --tail 0 --since 5m --json",
         "log a -s 1h30m --follow",
+        "exec a -- ls -l --color",
+        "x rl pool/b -- env",
+        "scp x a:y",
+        "cp rl a:/x .",
+        "visit",
+        "vi rl s -u",
+        "visit s --url-only",
     ],
 )
 def test_plain_words_mean_the_same_with_the_parser_and_without(
@@ -99,10 +106,9 @@ def test_plain_words_mean_the_same_with_the_parser_and_without(
 
     row = main.find(words.split()[0])
     assert row is not None
-    shows = importlib.import_module(row.quick.partition(":")[0])
-    commands = importlib.import_module(row.module)
-    for module in (shows, commands):
-        monkeypatch.setattr(module, "show", shown)
+    module, _, function = row.quick.partition(":")
+    for name in (module, row.module):
+        monkeypatch.setattr(importlib.import_module(name), function, shown)
     assert main.main(words.split()) == 0
     monkeypatch.setattr(main, "_plainly", lambda *_: None)
     assert main.main(words.split()) == 0
@@ -111,7 +117,11 @@ def test_plain_words_mean_the_same_with_the_parser_and_without(
 
 @pytest.mark.parametrize(
     "words",
-    ["ls rl", "process a b", "why", "why a b c", "logs -t", "logs -t x", "logs -t -1", "logs -ft 3", "ls -h"],
+    [
+        *("ls rl", "ls -h", "process a b", "why", "why a b c"),
+        *("logs -t", "logs -t x", "logs -t -1", "logs -ft 3"),
+        *("exec", "exec a b c", "exec --json a", "scp a", "scp a b c d", "visit a b c", "visit --json"),
+    ],
 )
 def test_what_is_not_plain_is_for_the_parser(words: str) -> None:
     row = main.find(words.split()[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from symphony.backends.inside import Copied, Streams, Way
 from symphony.backends.interface import Recorded
-from symphony.backends.kubernetes import cluster, files, forward
+from symphony.backends.kubernetes import cluster
 from symphony.backends.kubernetes import execute as running
 from symphony.backends.kubernetes.execute import Place
 from symphony.backends.kubernetes.shapes import text
@@ -29,16 +29,23 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 def send(recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
     """Copy to a place in the container, which needs sh and tar."""
+    # Only copies need it, as only `visit` needs forward.
+    from symphony.backends.kubernetes import files
+
     return files.send(_place(recorded, path), source, place)
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
     """Copy from a place in the container, which needs sh and tar."""
+    from symphony.backends.kubernetes import files
+
     return files.fetch(_place(recorded, path), place, target)
 
 
 def way(recorded: Recorded, service: str, address: str) -> Way:
     """The address at which a service is exposed, else a forwarded port."""
+    from symphony.backends.kubernetes import forward
+
     return forward.way(client_for(recorded), recorded.launched_as, service)
 
 

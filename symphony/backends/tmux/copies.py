@@ -6,20 +6,28 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from symphony.backends.archive import CHUNK, create, open_file
+from symphony.backends.files import CHUNK, create, open_file
 from symphony.backends.inside import Copied
-from symphony.backends.landing import stays_inside
-from symphony.errors import SymphonyError
+from symphony.backends.landing import beside, stays_inside
+from symphony.errors import SymphonyError, UserError
 
 
-def copy(source: Path, new: Path) -> Iterator[Copied]:
-    """Make new as source is; links that lead out of the folder, devices and pipes are left out."""
+def copy(source: Path, final: Path) -> Iterator[Copied]:
+    """Make final as source is; links that lead out of the folder, devices and pipes are left out.
+
+    UserError: there is no source, or it would be copied into itself.
+    """
+    if not source.exists():
+        raise UserError("there is no such file or folder", where=str(source))
+    if source.is_dir() and final.resolve().is_relative_to(source.resolve()):
+        raise UserError("a folder cannot be copied into itself", where=str(source))
     copying = _Copying()
-    if source.is_dir():
-        yield from copying.folder(source.resolve(), new, ())
-    else:
-        yield from copying.file(source.resolve(), new)
-    yield copying.so_far
+    with beside(final) as new:
+        if source.is_dir():
+            yield from copying.folder(source.resolve(), new, ())
+        else:
+            yield from copying.file(source.resolve(), new)
+        yield copying.so_far
 
 
 class _Copying:

@@ -12,7 +12,7 @@ from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux import logs as files
-from symphony_tmux import observe, ports
+from symphony_tmux import observe
 from symphony_tmux.client import Listing, Pane
 from symphony_tmux.observe import Condition
 
@@ -88,7 +88,12 @@ def _taken(facts: Mapping[str, Any]) -> str:
     variables: Mapping[str, str] = facts.get("services") or {}
     bound = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
     wanted = {int(port) for name in bound if (port := variables.get(f"{name}_PORT", "")).isdigit()}
-    found = ports.strangers(str(facts["owner"]), wanted) if wanted else {}
+    if not wanted:
+        return ""
+    # Few processes that ended were to listen.
+    from symphony_tmux import ports
+
+    found = ports.strangers(str(facts["owner"]), wanted)
     return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(found.items()))
 
 

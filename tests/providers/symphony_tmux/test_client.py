@@ -113,10 +113,12 @@ def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: p
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def test_missing_tmux_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.tmux.cache_clear()
-    monkeypatch.setenv("PATH", str(home))
+@pytest.mark.usefixtures("home")
+def test_missing_tmux_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TmuxError, match="tmux is not installed"):
+        client.run("default", ["list-panes"])
+    with pytest.raises(SymphonyError, match="tmux is not installed"):
         sessions.create(
             {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}, World()
         )
@@ -125,20 +127,19 @@ def test_missing_tmux_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("said", "good"), [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)]
 )
-def test_version(home: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: bool) -> None:
-    stand_in = home / "tmux"
-    stand_in.write_text(f"#!/bin/sh\necho '{said}'\n")
+@pytest.mark.usefixtures("home")
+def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: bool) -> None:
+    started, stand_in = tmp_path / "started", tmp_path / "tmux"
+    stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{said}'\n")
     stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", str(home))
-    client.tmux.cache_clear()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    begun = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
     try:
-        if good:
-            assert client.tmux() == str(stand_in)
-        else:
-            with pytest.raises(SymphonyError, match="too old"):
-                client.tmux()
+        # The stand-in makes no session; one that is too old is not asked to.
+        with pytest.raises(SymphonyError, match="is gone again" if good else "too old"):
+            sessions.create(begun, World())
+        assert started.exists() == good
     finally:
-        client.tmux.cache_clear()
         stand_in.unlink()
 
 
