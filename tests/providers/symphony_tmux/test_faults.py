@@ -129,13 +129,11 @@ def test_f28_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
     said = "protocol version mismatch (client 9, server 8)"
     newer.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] && exec echo 'tmux 9.9'\necho '{said}' >&2\nexit 1\n")
     newer.chmod(0o755)
-    client.tmux.cache_clear()
     with monkeypatch.context() as updated:
         updated.setenv("PATH", f"{newer.parent}:{os.environ['PATH']}")
         with pytest.raises(TmuxError) as caught:
             rig.start("a", "sleep", "200")
         [[status]] = tmux_observe.statuses([Recorded(rig.owner, "rl", {"a": outputs})])
-    client.tmux.cache_clear()
     assert "\n" not in str(caught.value)
     assert said in caught.value.what
     assert f"end that with `kill {server}`" in caught.value.remedy
