@@ -16,7 +16,7 @@ import pytest
 
 from symphony.backends.interface import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony_tmux import client, logs, ports, windows
+from symphony_tmux import logs, ports, windows
 from symphony_tmux.client import TmuxError
 from symphony_tmux.world import World
 
