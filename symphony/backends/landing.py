@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,12 +30,13 @@ def beside(final: Path) -> Generator[Path]:
 
     UserError: a folder would take the place of a file, or a file that of a folder.
     """
-    draft = Path(tempfile.mkdtemp(prefix=".symphony-", dir=final.parent))
+    draft = final.parent / f".symphony-{os.urandom(8).hex()}"
+    draft.mkdir(mode=0o700)
     try:
         yield draft / "new"
         put(draft / "new", final)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
 
 
 def put(new: Path, final: Path) -> None:
@@ -69,3 +68,13 @@ def stays_inside(place: Sequence[str], target: str) -> bool:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
+
+
+def _remove(draft: Path) -> None:
+    try:
+        draft.rmdir()
+    except OSError:
+        # A copy that failed, or a folder that became one with another.
+        import shutil
+
+        shutil.rmtree(draft, ignore_errors=True)
