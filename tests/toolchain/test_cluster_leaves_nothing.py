@@ -54,7 +54,10 @@ def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
             line for text in rules for line in text.splitlines() if "KUBE-" in line or "DOCKER" in line
         ],
         "settings": {name: path.read_text() for name, path in settings.items() if path.exists()},
-        "groups": [str(path) for path in kernel.CGROUPS.glob(f"**{kernel.cgroup(Layout(folder))}")],
+        # Walked, not globbed: groups of other clusters' pods go meanwhile.
+        "groups": [
+            place for place, _, _ in os.walk(kernel.CGROUPS) if place.endswith(kernel.cgroup(Layout(folder)))
+        ],
     }
 
 

@@ -6,7 +6,7 @@ import heapq
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
@@ -25,6 +25,8 @@ _ROUND = 0.5
 _SILENCE = 12.0
 # So long a process that is followed may be without a pod: an `up` is replacing it.
 _REPLACED_WITHIN = 5.0
+# A node tells of an end up to a second after the last line; what is restarted writes its first by then.
+_TOLD_WITHIN = 2.5
 # A few last lines are there at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
@@ -155,16 +157,30 @@ class _Reader:
             if pods:
                 gone = 0.0
                 self._turn_to(pods[-1])
-                yield from self._stream(pods[-1], ended)
-                if (now := self._pods()[-1:]) and self._is_over(now[0]):
-                    yield from self._new_ends(now[0])
+                at_end = yield from self._stream(pods[-1], ended)
+                now, ends = self._ends_after(at_end, ended)
+                yield from ends
+                if now and self._is_over(now[0]):
                     yield from self._read(now[0], self._since_last())
                     return
-                yield from (line for pod in now for line in self._new_ends(pod))
             elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
                 return
             gone = gone or (0.0 if pods else time.monotonic())
             time.sleep(_ROUND)
+
+    def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
+        """The newest pod after its log was read, and how starts of the process ended.
+
+        at_end: the log came to its end, so the node is about to tell of one.
+        """
+        until = time.monotonic() + _TOLD_WITHIN
+        while True:
+            now = self._pods()[-1:]
+            ends = [line for pod in now for line in self._new_ends(pod)]
+            runs = any(conditions.status("", self.place.container, pod).state == "running" for pod in now)
+            if ends or not (at_end and runs) or ended.is_set() or time.monotonic() > until:
+                return now, ends
+            time.sleep(_ROUND / 2)
 
     def _is_over(self, pod: Body) -> bool:
         state = conditions.status("", self.place.container, pod).state
@@ -209,21 +225,24 @@ class _Reader:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
         return lines
 
-    def _stream(self, pod: Body, ended: threading.Event) -> Iterator[LogLine]:
+    def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
+        """The lines that come of a container; at last whether its log came to its end."""
         query = {"follow": "true", **self._since_last()}
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
                     # A line that was cut off comes again, whole.
                     if ended.is_set() or not raw.endswith(b"\n"):
-                        return
+                        return False
                     yield from self._line(raw)
         except Refused as refused:
             if not _has_no_log(refused):
                 raise
+            return False
         except OSError:
             # Silence, or a connection that broke: the loop above goes on where this ended.
-            return
+            return False
+        return True
 
     def _query(self, more: dict[str, str]) -> dict[str, str | int]:
         return {"container": self.place.container, "timestamps": "true", **more}

@@ -26,6 +26,7 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
     monkeypatch.setattr(logs, "_ROUND", 0.01)
+    monkeypatch.setattr(logs, "_TOLD_WITHIN", 0.1)
 
 
 class Node:
@@ -87,6 +88,27 @@ def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> 
         assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
     with serving(Node(chunked(stamped(3)))) as api:
         assert lines(api) == ["n 1", "n 2", "n 3"]
+
+
+def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says() -> None:
+    class Late(Node):
+        """It tells of the first end only when it was asked twice more."""
+
+        untold = 3
+
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            self.untold -= len(self.asked) == 2
+            if self.untold <= 0:
+                died = {"exitCode": 5, "finishedAt": "2026-01-01T00:00:02Z"}
+                more = {"restartCount": 1, "lastState": {"terminated": died}}
+                pod["status"]["containerStatuses"][0].update(more)
+            return pod
+
+    node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
+    with serving(node) as api:
+        found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
+        assert [line.text for line in found] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
 def test_a_last_line_without_an_end_is_told_and_not_kept() -> None:
