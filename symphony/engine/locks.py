@@ -10,7 +10,6 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +134,9 @@ def _read(file: Path, of: store.StackName) -> Lock | None:
             f"a lock cannot be read: {error.strerror}", where=str(file), remedy="Make that file yours"
         ) from error
     try:
+        # Most stacks have no lock.
+        from datetime import datetime
+
         raw: dict[str, Any] = json.loads(text)
         since = datetime.fromisoformat(raw["timestamp"]).timestamp()
         return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)

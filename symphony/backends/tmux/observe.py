@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,15 @@ from symphony.backends.interface import (
     Recorded,
     Resource,
 )
-from symphony.backends.tmux import logs as log_lines
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
 from symphony_tmux import client, observe
-from symphony_tmux import logs as files
 from symphony_tmux.changes import changes
-from symphony_tmux.client import Listing, Pane
+from symphony_tmux.client import Listing
 from symphony_tmux.observe import Condition
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
-_LONGEST = 120
 _GRACE = 5.0
 _STATES = {"elsewhere": "unknown"}
 
@@ -92,6 +88,8 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """The output of some processes, merged by time."""
+    from symphony.backends.tmux import logs as log_lines
+
     return log_lines.merged(
         recorded.processes,
         paths,
@@ -202,39 +200,30 @@ def _status(
         return ProcessStatus(path, "unknown", ready=False, why=listing.what)
     condition = observe.condition(facts, listing)
     status = _status_of(path, facts, condition)
-    return _starting_again(status, str(facts["log"])) if facts.get("restart_policy") else status
+    if not facts.get("restart_policy"):
+        return status
+    from symphony.backends.tmux import ends
+
+    return ends.starting_again(status, str(facts["log"]))
 
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
-    pane = condition.pane
-    ended = condition.state in ("completed", "failed")
     launched = float(facts["launched"]) if facts.get("launched") else None
-    words = log_lines.last_lines(str(facts["log"]), 5) if condition.state == "failed" else ()
-    return ProcessStatus(
+    status = ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
-        why=_how(pane, words, facts) if ended and pane is not None else condition.reason,
+        why=condition.reason,
         since=_since(condition, launched),
         pid=int(facts["pid"]) if condition.state == "running" else None,
-        words=words[-3:],
     )
-
-
-def _starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
-    """The same where the supervisor starts the process again: its window lives on between two starts."""
-    status = replace(status, restarts=status.restarts + files.restarts(log))
-    attempts = files.attempts(log)
-    if status.state != "running" or not attempts:
+    if condition.state not in ("completed", "failed"):
         return status
-    _, began, end = attempts[-1]
-    if end is None:
-        before = attempts[-2][2] if len(attempts) > 1 else None
-        return replace(status, since=began, last=log_lines.how(before) if before else "")
-    words = log_lines.last_lines(log, 5)
-    why = ": ".join([f"starts again after {log_lines.how(end)}", *(line[:_LONGEST] for line in words[-1:])])
-    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
+    # What runs has no need of the logs, nor of the modules that read them.
+    from symphony.backends.tmux import ends
+
+    return ends.ended(status, condition.pane, facts)
 
 
 def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:
@@ -251,12 +240,3 @@ def _since(condition: Condition, launched: float | None) -> float | None:
     if condition.state in ("completed", "failed") and condition.pane is not None and condition.pane.ended:
         return float(condition.pane.ended)
     return launched if condition.state == "running" else None
-
-
-def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
-    """How a process ended and its last words, as they stand in a column; a good end needs no word."""
-    if pane.exit_code == 0:
-        return ""
-    how = observe.signal_name(pane.signal) if pane.signal else f"exit {pane.exit_code}"
-    how += log_lines.after_restarts(facts)
-    return f"{how}: {words[-1][:_LONGEST]}" if words else how
