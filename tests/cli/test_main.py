@@ -61,6 +61,19 @@ def test_an_experiment_in_tmux_loads_nothing_of_another_world(tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "[] True"
 
 
+def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
+    program = (
+        "import importlib, sys; from symphony.cli import main\n"
+        "quick = [row.quick.partition(':')[0] for row in main.COMMANDS if row.quick]\n"
+        "for module in (*quick, 'symphony.backends.tmux.observe', 'symphony.backends.tmux.inside'):\n"
+        "    importlib.import_module(module)\n"
+        "heavy = {'typer', 'shutil', 'socket', 'tarfile', 'tempfile', 'textwrap', 'webbrowser'}\n"
+        "print(sorted({*heavy, 'symphony_tmux.logs', 'symphony_tmux.launch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("row", main.COMMANDS, ids=lambda row: row.name)
 def test_each_command_has_help_that_loads_no_pulumi(row: main.Row) -> None:
     program = (
