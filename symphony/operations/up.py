@@ -52,7 +52,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Watched:
-    """The run is over and some processes are not there yet: every process as it is now."""
+    """The run is over and some processes are not there yet, or were not just now: every one as it is."""
 
     statuses: tuple[ProcessStatus, ...]
 
@@ -127,8 +127,11 @@ def up(
         observer_of(planned.world).end_undeclared(before.owner, declared)
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
+    waited = False
     for statuses in _watched(target, patience):
-        if any(status.state == "waiting" for status in statuses):
+        # The last time as well: what was told to be waiting is there now.
+        waited = waited or any(status.state == "waiting" for status in statuses)
+        if waited:
             yield Watched(statuses)
     yield Ended(target.name.stack, statuses, run.outcome.seconds + time.monotonic() - began)
 
