@@ -122,7 +122,8 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
             remedy="It may be stopped or out of file descriptors; look at it, or end it",
         ) from None
     except OSError as error:
-        if error.filename == words[0]:
+        # The folder it would run in may be what is missing, too.
+        if isinstance(error, FileNotFoundError) and error.filename == "tmux":
             raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
     if done.returncode:

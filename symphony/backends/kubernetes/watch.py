@@ -121,14 +121,15 @@ def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
 
 def _stays(client: Client, namespace: str, pods: Mapping[str, Body], names: Collection[str]) -> bool:
     """Whether what runs still does at a second look, without having been started again meanwhile."""
-    before = [_stand(pods[name]) for name in names]
-    if not any(each.ready for pod in before for each in pod):
+    if not any(each.ready for name in names for each in _stand(pods[name])):
         return True
     time.sleep(_SECOND_LOOK)
     now = labels.by_pod(_listed(client, namespace)[0].values())
-    after = [_stand(now[name]) for name in names if name in now]
-    kept = [[(each.state, each.restarts) for each in pod] for pod in before]
-    return kept == [[(each.state, each.restarts) for each in pod] for pod in after]
+    return all(name in now and _starts(now[name]) == _starts(pods[name]) for name in names)
+
+
+def _starts(pod: Body) -> list[tuple[str, int]]:
+    return [(each.state, each.restarts) for each in _stand(pod)]
 
 
 def _is_settled(pod: Body) -> bool:
