@@ -21,6 +21,8 @@ _REFUSALS = (
     ("exceeded quota", "End something there, or have the quota raised"),
     ("is forbidden: User ", "Ask the cluster's administrator for a Role"),
 )
+# What is missing in a Python that nobody has set up for this project.
+_NOT_SET_UP = re.compile(r"ModuleNotFoundError: No module named '(pulumi|symphony)'")
 # Lines that only repeat that something failed.
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
@@ -136,6 +138,8 @@ def _of_program(message: str, outcome: Outcome) -> SymphonyError:
     if trace.is_ours:
         first, *rest = trace.text.splitlines() or [trace.short]
         return ProgramError(first.rstrip("."), details=tuple(rest))
+    if match := _NOT_SET_UP.fullmatch(trace.short):
+        return _not_set_up(match[1], outcome)
     return ProgramError(
         f"the program failed: {_first_line(trace.short)}",
         where=_relative(trace.where, outcome.folder),
@@ -148,9 +152,19 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
     if match is None:
         return SymphonyError(_first_line(message), where=outcome.stack)
     said = [line for d in outcome.diagnostics if d.severity == "info#err" for line in d.message.splitlines()]
+    if missing := next(filter(None, map(_NOT_SET_UP.fullmatch, said)), None):
+        return _not_set_up(missing[1], outcome)
     more = "" if said else " and said no more"
     how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
     return ProgramError(f"the program of {outcome.stack} {how}", details=tuple(f"  {x}" for x in said[-20:]))
+
+
+def _not_set_up(package: str, outcome: Outcome) -> SymphonyError:
+    return UserError(
+        f"the Python that runs the program of {outcome.stack} has no {package}",
+        where=str(outcome.folder / "Pulumi.yaml"),
+        remedy="Install symphony in the virtualenv named there, or take that line out to use symphony's own",
+    )
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:

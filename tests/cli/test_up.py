@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -97,6 +99,25 @@ def test_a_program_that_launches_nothing_stops_nothing(desk: Desk) -> None:
     (desk.folder / "__main__.py").write_text("print('nothing')\n")
     assert "launches no experiment" in desk.symphony("up", "rl", "-y", code=2).err
     assert desk.trees() == living
+
+
+@pytest.mark.parametrize("missing", ["pulumi", "symphony"])
+def test_a_virtualenv_that_is_not_set_up(desk: Desk, missing: str) -> None:
+    desk.write(TWO)
+    own = desk.folder / "own"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True, timeout=60)
+    if missing == "symphony":
+        (packages,) = own.glob("lib/python3*/site-packages")
+        for each in Path(sysconfig.get_path("purelib")).iterdir():
+            if "symphony" not in each.name:
+                (packages / each.name).symlink_to(each)
+    file = desk.folder / "Pulumi.yaml"
+    file.write_text("name: symphony\nruntime:\n  name: python\n  options:\n    virtualenv: own\n")
+    assert desk.symphony("up", "rl", "-y", code=2).err == (
+        f"symphony: the Python that runs the program of rl has no {missing} ({file}). "
+        "Install symphony in the virtualenv named there, or take that line out to use symphony's own.\n"
+    )
+    nothing_started(desk, "rl")
 
 
 def test_outside_a_project(desk: Desk, tmp_path: object) -> None:
