@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -52,8 +53,16 @@ class TmuxError(SymphonyError):
     """tmux refused, is missing, or does not answer."""
 
 
+class Silent(TmuxError):
+    """The server does not answer in time."""
+
+
 class NoServer(TmuxError):
     """No tmux server listens on the socket."""
+
+
+# When a listing was last waited for in vain: whoever looks next need not wait as long again.
+_silent: dict[Path, tuple[float, Silent]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise TmuxError(
+        raise Silent(
             f"the tmux server {server!r} does not answer within {DEADLINE:.0f} s",
             where=str(paths.tmux_socket(server)),
             remedy="It may be stopped or out of file descriptors; look at it, or end it",
@@ -133,19 +142,36 @@ def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
 
 def command(server: str, arguments: Sequence[str]) -> list[str]:
     """The words that say something to the server."""
-    return ["tmux", "-u", "-S", str(paths.tmux_socket(server)), "-f", "/dev/null", *arguments]
+    socket = paths.tmux_socket(server)
+    _refuse_foreign(socket.parent)
+    return ["tmux", "-u", "-S", str(socket), "-f", "/dev/null", *arguments]
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A client does what its server tells it to; in /tmp anybody may have made the folder first."""
+    if folder.parent == paths.home() or not folder.exists():
+        return
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        raise TmuxError(f"{folder} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
 
 
 def list_panes(server: str) -> Listing:
     """What runs in the server now; an empty listing when there is no server."""
-    if not paths.tmux_socket(server).exists():
+    socket = paths.tmux_socket(server)
+    if not socket.exists():
         return Listing()
+    if socket in _silent and time.monotonic() - _silent[socket][0] < DEADLINE:
+        raise _silent[socket][1]
     found = Listing()
     for _ in range(LOOKS):
         try:
             found = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
         except NoServer:
             return Listing()
+        except Silent as error:
+            _silent[socket] = time.monotonic(), error
+            raise
         if not any(map(_is_ending, found.panes)):
             break
         # tmux 3.3a at times overlooks the end of a child until the next one ends, or it is told to look.

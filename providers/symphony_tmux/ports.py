@@ -120,11 +120,16 @@ class _Choice:
         if port in self.others:
             if not _is_abandoned(self.others[port], self.table):
                 return f"port {port} is leased to experiment {names.experiment(self.others[port])}"
-            del self.table[self.others[port]]
+            self._take_over(self.others[port])
         if twin := next((service for service, other in result.ports.items() if other == port), ""):
             return f"port {port} is wanted by service {twin} too"
         stranger = self.listeners.stranger(port)
         return f"port {port} is in use by {stranger}" if stranger else ""
+
+    def _take_over(self, abandoned: str) -> None:
+        """None of the ports of this owner is held any more."""
+        del self.table[abandoned]
+        self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
 
     def _free(self, service: str, kept: int | None, used: set[int]) -> int | None:
         if kept is not None and kept not in self.others and not self.listeners.stranger(kept):

@@ -87,13 +87,24 @@ def _send(processes: Iterable[Process], number: signal.Signals) -> None:
 
 def _send_one(identity: Identity, number: signal.Signals) -> None:
     """The descriptor is taken before the look at the start time, so the signal cannot reach a successor."""
-    if not hasattr(os, "pidfd_open"):
+    if (descriptor := _descriptor(identity.pid)) is None:
         if machine.start_of(identity.pid) == identity.start:
             os.kill(identity.pid, number)
         return
-    descriptor = os.pidfd_open(identity.pid)
     try:
         if machine.start_of(identity.pid) == identity.start:
             signal.pidfd_send_signal(descriptor, number)
     finally:
         os.close(descriptor)
+
+
+def _descriptor(pid: int) -> int | None:
+    """None where an older kernel, or a filter in front of it, gives none."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from symphony.backends.inside import Streams
 from symphony.cli.screen import clean
+from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import AmbiguousError, match
 
@@ -48,12 +49,20 @@ def asking(find: Callable[[str | None], _T], said: str | None) -> _T:
 
 def is_terminal() -> bool:
     """Whether a person sits at both ends."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    # A stream that the caller closed is None.
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def require_terminal() -> None:
+    """There is a person to ask, or the line that says there is none."""
+    if not is_terminal():
+        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
 
 
 def streams() -> Streams:
     """Those of this program, for a command that runs in its place."""
-    sys.stdout.flush()
+    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout.flush()
     return Streams(terminal=is_terminal())
 
 

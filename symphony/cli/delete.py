@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -30,8 +29,7 @@ def command(
         )
     total = len(stack.recorded.processes) if stack.recorded else 0
     if not yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+        choose.require_terminal()
         if not choose.confirmed(
             f"Stop {stack.shown}, {count(total, 'process', 'processes')}, and delete its logs?"
         ):

@@ -9,7 +9,8 @@ import typer
 
 from symphony.cli import choose, screen
 from symphony.cli.delete import take_down
-from symphony.errors import SymphonyError, UserError
+from symphony.engine.errors import Interrupted
+from symphony.errors import SymphonyError
 from symphony.operations.delete import matching
 from symphony.operations.stacks import Stack
 from symphony.plan.problems import count
@@ -25,8 +26,7 @@ def command(
     """Stop several experiments and everything they started; one that fails does not keep the others."""
     found = matching(names)
     if not yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+        choose.require_terminal()
         for stack in found:
             print(screen.clean(f"  {stack.shown}  {_size(stack)}"))
         if not choose.confirmed(f"Stop {count(len(found), 'experiment')} and delete their logs?"):
@@ -36,6 +36,8 @@ def command(
     for stack in found:
         try:
             take_down(stack)
+        except Interrupted:
+            raise
         except SymphonyError as error:
             failed += 1
             print(screen.clean(f"symphony: {stack.shown}: {error}"), file=sys.stderr, flush=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from typing import Annotated
+import sys
+from io import TextIOWrapper
+from typing import Annotated, cast
 
 import typer
 
@@ -19,6 +22,9 @@ def command(
     if as_json:
         screen.show_json(values)
         return
+    # A folder on PATH may have any bytes in its name, and none may be another one for the shell.
+    with contextlib.suppress(AttributeError, ValueError):
+        cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
     for name, value in values.items():
         print(f"export {name}={shlex.quote(value)}")
     # The engine writes state that all may read, unless it is told otherwise.

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from symphony.errors import SymphonyError
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from typer import Typer
 
 INTERRUPTED = 130
@@ -123,6 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # This process is the command alone: looking for garbage is an eighth of its time with a large state.
         gc.set_threshold(50_000, 20, 20)
     words, debug = _take_debug(list(sys.argv[1:] if arguments is None else arguments))
+    # A letter that the locale of the output lacks is a question mark, not the end of the command.
+    with contextlib.suppress(AttributeError, ValueError):
+        cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
+    code = 0
     try:
         code = _guarded(words, debug)
         # There is no standard output when the caller closed it.
@@ -130,9 +136,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except OSError as error:
         # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not complain again.
-        _silence_output()
+        from symphony.cli import screen
+
+        screen.silence()
         if isinstance(error, BrokenPipeError):
-            return 0
+            return code
         complain(f"the output cannot be written: {error.strerror}.")
         return 1
     return code
@@ -279,13 +287,6 @@ def complain(text: str, details: Sequence[str] = ()) -> None:
         sys.stdout.flush()
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)
-
-
-def _silence_output() -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -63,13 +63,13 @@ class Board:
         if self._live is None and progress.state != "working":
             name = screen.clean(progress.path)
             room = " " * max(0, self._width - screen.width(name))
-            print(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s", flush=True)
+            screen.tell(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s")
 
     def watch(self, statuses: Sequence[ProcessStatus]) -> None:
         """The work is done; how the processes come up takes the place of the rows."""
         if self._live is None and not self._watched:
             left = sum(1 for status in statuses if status.state == "waiting")
-            print(f"  {left} of {len(statuses)} are not running yet, waiting for them", flush=True)
+            screen.tell(f"  {left} of {len(statuses)} are not running yet, waiting for them")
         self._watched = sorted(statuses, key=lambda status: in_order(status.path))
 
     def say(self, text: str) -> None:
@@ -77,7 +77,7 @@ class Board:
         if self._live is not None:
             self._live.console.print(screen.clean(text), markup=False, highlight=False)
         else:
-            print(screen.clean(text), flush=True)
+            screen.tell(screen.clean(text))
 
     def above(self, show: Callable[[], None]) -> None:
         """Let something print itself above the rows."""
@@ -85,8 +85,11 @@ class Board:
             self._live.stop()
             show()
             self._live.start()
-        else:
+            return
+        try:
             show()
+        except OSError:
+            screen.silence()
 
     def end(self) -> None:
         """Leave the rows as they are; what is printed now comes below them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -36,6 +37,22 @@ def is_terminal() -> bool:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
     except (AttributeError, ValueError):
         return False
+
+
+def tell(text: str) -> None:
+    """A line of work that goes on when nobody reads it any more: `| head` must not stop an `up` half-way."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        silence()
+
+
+def silence() -> None:
+    """What is printed from now on goes nowhere."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def show_json(value: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from symphony.cli import choose, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board
-from symphony.errors import UserError
 from symphony.operations import targets
 from symphony.operations.plan import Planned, plan
 from symphony.operations.process import state
@@ -55,8 +53,7 @@ def _agreed(stack: str | None) -> Planned | None:
     plan_table.show(planned)
     if planned.changes_nothing:
         return planned
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+    choose.require_terminal()
     if choose.confirmed("Go on?"):
         return planned
     print("Nothing was changed.")

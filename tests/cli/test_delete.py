@@ -6,9 +6,13 @@ import os
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from symphony.cli import delete_batch
+from symphony.engine.errors import Interrupted
 from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 
@@ -53,6 +57,21 @@ with Experiment() as e:
     for n in "ab":
         e.new_process(n, command=["sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done"])
 """
+
+
+def test_an_interrupted_batch_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def take_down(stack: Any) -> None:
+        begun.append(stack.shown)
+        raise Interrupted(f"delete of {stack.shown} was interrupted")
+
+    found = [SimpleNamespace(shown=name) for name in "abc"]
+    monkeypatch.setattr(delete_batch, "matching", lambda names: found)
+    monkeypatch.setattr(delete_batch, "take_down", take_down)
+    with pytest.raises(Interrupted):
+        delete_batch.command(["*"], yes=True)
+    assert begun == ["a"]
 
 
 def interrupted(process: subprocess.Popen[str]) -> str:

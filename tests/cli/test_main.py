@@ -257,6 +257,34 @@ def test_closed_streams(closed: str) -> None:
         assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", "<&-", "<&- >&-"])
+@pytest.mark.parametrize("words", ["up x", "delete x", "delete-batch x", "exec x -- true"])
+def test_closed_streams_of_what_asks_or_runs(own_home: Path, words: str, closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=own_home.parent,
+    )
+    assert done.returncode == 2, done
+    assert "unexpected" not in done.stderr, done
+
+
+def test_a_code_stays_when_nobody_reads(tmp_path: Path) -> None:
+    env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    env.pop("PYTHONUNBUFFERED", None)
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        done = subprocess.run(
+            [*SYMPHONY, "doctor"], stdout=theirs, stderr=subprocess.PIPE, env=env, check=False
+        )
+    finally:
+        os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize("term", [None, "", "dumb", "xterm-256color"])
 def test_on_a_terminal(term: str | None) -> None:
     env = {name: value for name, value in os.environ.items() if name != "TERM"}

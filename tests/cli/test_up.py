@@ -120,6 +120,47 @@ def test_a_virtualenv_that_is_not_set_up(desk: Desk, missing: str) -> None:
     nothing_started(desk, "rl")
 
 
+def test_another_experiments_session_and_its_files_are_left_alone(desk: Desk) -> None:
+    """tmux takes no dot in a name, so both would be called the same; the plan says so already."""
+    for name in ("one", "two"):
+        (desk.folder / name).write_text(name)
+    program = 'with Experiment({}) as e: e.new_process("p", command=["sleep", "3600"])'
+    desk.write(program.format("secrets=['one'], configs=['one']"))
+    desk.symphony("up", "rl.a", "-y")
+    files = [desk.home / "experiments" / "rl-a" / kind for kind in ("secrets", "configs")]
+    before = desk.trees()
+    desk.write(program.format("secrets=['two']"))
+    for words in (["plan", "rl-a"], ["up", "rl-a", "-y"]):
+        said = desk.symphony(*words, code=2).err
+        assert "the tmux session rl-a belongs to desk/rl.a" in said
+        assert [[each.name for each in folder.iterdir()] for folder in files] == [["one"], ["one"]]
+    assert desk.trees() == before
+    assert desk.stacks() == {"desk/rl.a"}
+
+
+def test_work_goes_on_when_nobody_reads_and_where_letters_are_missing(desk: Desk) -> None:
+    desk.write(
+        TWO.replace(
+            '"guest", command=["sleep", "3600"]',
+            '"guest", command=["sh", "-c", "sleep 2; echo \u2192; exit 3"]',
+        )
+    )
+    for words in (["up", "rl", "-y"], ["delete", "rl", "-y"]):
+        ours, theirs = os.pipe()
+        os.close(ours)
+        process = desk.start([str(SYMPHONY), *words], stdout=theirs)
+        os.close(theirs)
+        assert process.communicate(timeout=60)[1] == ""
+        assert process.returncode == 0, words
+        if words[0] == "up":
+            assert "rl/server" in desk.trees()
+            wait_for(lambda: "exit 3" in desk.symphony("process", "rl").out)
+            said = desk.symphony("logs", "rl", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+            assert "guest  | ?" in said.out
+    assert desk.trees() == {}
+    assert desk.stacks() == []
+
+
 def test_outside_a_project(desk: Desk, tmp_path: object) -> None:
     ran = desk.symphony("up", "rl", "-y", code=2, cwd="/")
     assert "Pulumi.yaml" in ran.err

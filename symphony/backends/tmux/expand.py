@@ -37,8 +37,8 @@ DEFAULT_GRACE = 5.0
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
     server = context.setting("server") or DEFAULT_SERVER
-    crowded = facts.objections(spec, context.owner, server)
-    return replace(_target(spec, context, record=False), objections=crowded)
+    objections = facts.objections(spec, context.owner, context.launched_as, server)
+    return replace(_target(spec, context, record=False), objections=objections)
 
 
 def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony_tmux import client, room, start
+from symphony_tmux import client, names, room, start
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -49,9 +49,9 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
     return found
 
 
-def objections(spec: ExperimentSpec, owner: str, server: str) -> tuple[Problem, ...]:
-    """What this machine lacks for what is declared."""
-    return (*_crowded(spec, owner, server), *_unsupervised(spec))
+def objections(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
+    """Why this machine cannot run what is declared, in this session of this tmux server."""
+    return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -68,14 +68,18 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
             )
 
 
-def _crowded(spec: ExperimentSpec, owner: str, server: str) -> tuple[Problem, ...]:
-    """What the tmux server has too little of for so many processes."""
+def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+    """A session that is another experiment's, and what the tmux server has too little of."""
     wanted = sum(1 for _ in spec.members())
     try:
         listing = client.list_panes(server)
     except SymphonyError:
         # Whoever starts something there will say it.
         return ()
+    session = listing.session(name)
+    if session is not None and session.owner != owner:
+        what = f"the tmux session {name} belongs to {names.stack(session.owner)}"
+        return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
     return tuple(
         Problem(what, remedy, (spec.where,)) for what, remedy in room.shortages(owner, wanted, listing)
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import client, machine, sessions, windows
 from symphony_tmux.client import TmuxError
@@ -87,8 +90,36 @@ def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.Monkey
             rig.start("a", "true")
         assert time.monotonic() - began < 3
         assert "\n" not in str(caught.value)
+        # Who looks again right away does not wait again: a hundred windows are looked at one by one.
+        waited = time.monotonic()
+        for _ in range(100):
+            with pytest.raises(TmuxError, match="does not answer"):
+                client.list_panes("default")
+        assert time.monotonic() - waited < 3
     finally:
         os.kill(outputs["server_pid"], signal.SIGCONT)
+        client._silent.clear()
+
+
+def test_a_folder_of_somebody_else_in_the_place_of_ours_is_not_connected_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below /tmp anybody may make it first; a tmux client does what its server says."""
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / ("d" * 100)))
+    where = paths.tmux_socket("default")
+    where.parent.mkdir(mode=0o777)
+    where.parent.chmod(0o777)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(where))
+            listener.listen()
+            listener.settimeout(0)
+            with pytest.raises(TmuxError, match="is not a folder of this user"):
+                client.list_panes("default")
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+    finally:
+        shutil.rmtree(where.parent)
 
 
 def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +142,7 @@ def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: p
         assert "\n" not in str(error)
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
+        client._silent.clear()
 
 
 @pytest.mark.usefixtures("home")

@@ -107,6 +107,16 @@ def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:
     assert A not in table
 
 
+def test_all_the_leases_of_an_up_that_failed_long_ago_give_way_at_once(home: Path) -> None:
+    wanted = {"x": 21004, "y": 21005}
+    ports.lease(A, wanted, record=True)
+    file = home / "tmux" / "ports.json"
+    table = json.loads(file.read_text())
+    table[A]["time"] = 0
+    file.write_text(json.dumps(table))
+    assert ports.lease(B, wanted, record=True).ports == wanted
+
+
 def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> None:
     rig.session("a")
     ports.lease(rig.owner, {"p": 21003}, record=True)

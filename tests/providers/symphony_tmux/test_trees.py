@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -61,6 +62,20 @@ SCRUBBED = """
         open(sys.argv[1], "w").write(str(os.getpid()))
         os.execve("/bin/sleep", ["sleep", "1000"], {})
 """
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EMFILE])
+def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
+    rig: Any, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(pid: int, flags: int = 0) -> int:
+        raise OSError(number, os.strerror(number))
+
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    windows.delete(outputs, World())
+    assert not [one for one in rig.living() if "/a/" in one.marker]
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
