@@ -11,13 +11,18 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from functools import lru_cache
+from itertools import chain, pairwise
 from pathlib import Path
 
-LINE = re.compile(rb"(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?")
+LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?$", re.MULTILINE)
+# Found by its words, without a look at the hundreds of thousands of lines that have none.
+EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
+ENDS = ("exit", "signal")
 # Marks are this far apart at least, so what came at a time can lie in the part before.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
+PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +56,72 @@ class Position:
     offset: int = 0
 
 
-def marks(log: Path | str) -> list[Mark]:
-    """The index of one log file; a line that a full disk cut off is left out."""
-    index = Path(log).with_name(Path(log).name.replace("log", "index", 1))
-    try:
-        lines = index.read_bytes().splitlines()
-    except OSError:
-        return []
-    return [_mark(match) for line in lines if (match := LINE.fullmatch(line))]
-
-
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Every attempt the index still knows: number, when it began, the mark of its end if it has ended."""
+    """Every attempt the index still knows: number, when it began, the mark of its end if it has ended.
+
+    Of an attempt whose begin went with a rotation nobody knows when that was: 0.
+    """
     found: list[tuple[int, float, Mark | None]] = []
-    for mark in [*marks(Path(f"{log}.1")), *marks(log)]:
+    for mark in events(log):
         if mark.event in ("start", "again"):
             found.append((mark.number, mark.time, None))
-        elif mark.event in ("exit", "signal") and found:
+        elif mark.event == "more" and (not found or found[-1][0] != mark.number):
+            found.append((mark.number, 0, None))
+        elif mark.event in ENDS and found:
             found[-1] = (*found[-1][:2], mark)
     return found
 
 
 def restarts(log: Path | str) -> int:
     """How often the supervisor has started the process again in this attempt."""
-    known = marks(log) or marks(Path(f"{log}.1"))
-    return next((mark.restarts for mark in reversed(known) if mark.event in ("start", "again", "more")), 0)
+    return next((mark.restarts for mark in reversed(events(log)) if mark.event not in ENDS), 0)
+
+
+def events(log: Path | str) -> tuple[Mark, ...]:
+    """The marks that tell of a begin or an end; read once however much is asked in one look."""
+    index = _index(Path(log))
+    return _events_of(Path(log), end(_moved(index)), end(index))
+
+
+@lru_cache(maxsize=1)
+def _events_of(log: Path, _older: Position, _newer: Position) -> tuple[Mark, ...]:
+    return tuple(next(new_events(log)))
+
+
+def new_events(log: Path | str) -> Iterator[list[Mark]]:
+    """The events there are, then with each step those that came since the step before, over rotations."""
+    index, rest = _index(Path(log)), b""
+    at = Position(end(_moved(index)).inode)
+    while True:
+        found: list[Mark] = []
+        while True:
+            inode = at.inode
+            data, at = _read_on(index, at)
+            if not data:
+                break
+            # A line that a full disk cut off is not continued in the next file.
+            lines, _, rest = ((rest if at.inode == inode else b"") + data).rpartition(b"\n")
+            found += _events(lines)
+        yield found
 
 
 def read(
     log: Path | str, *, since: float = 0, tail: int | None = None, until: Position | None = None
-) -> list[Part]:
+) -> Iterator[Part]:
     """All parts, oldest first, of both files; of those since then, and of the last lines only.
 
     until: where a reader stands that will follow from there, so that nothing is read twice.
     """
-    found: list[Part] = []
-    for stretch in _stretches(log, until) if tail is None else _last(_stretches(log, until), tail):
-        found += _parts(stretch, since)
-    return found
+    found = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
+    # Together: by the time the older file was read the newer may have moved.
+    for stretch, index in [(stretch, _whole(_index(stretch.file))) for stretch in found]:
+        yield from _parts(stretch, index, since)
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
     """The last lines, not more bytes than the limit; reads only the end of the files."""
     found = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     return found[-limit:]
-
-
-def index_size(log: Path | str) -> int:
-    """How long the index of a log is; it grows with every mark."""
-    try:
-        return Path(log).with_name("index").stat().st_size
-    except OSError:
-        return 0
 
 
 def end(log: Path | str) -> Position:
@@ -127,64 +146,74 @@ def follow(log: Path | str, position: Position | None = None, pause: float = 0.1
 
 
 def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
-    moved = log.with_name(log.name + ".1")
-    if not at.inode:
-        return _read_from(log, 0, at)
-    if _inode(log) == at.inode:
-        return _read_from(log, at.offset, at)
-    if _inode(moved) == at.inode:
-        data, position = _read_from(moved, at.offset, at)
-        return (data, position) if data else _read_from(log, 0, at)
+    there = end(log)
+    if there == at:
+        return b"", at
+    if there.inode == at.inode or not at.inode:
+        # A file that shrank was emptied.
+        return _read(log, Position(there.inode, at.offset if at.offset <= there.offset else 0))
+    before = end(_moved(log))
+    if before.inode == at.inode:
+        data, position = _read(_moved(log), at)
+        return (data, position) if data else _read(log, Position(there.inode))
     # Moved twice since the last look: what is left begins with the moved file.
-    return _read_from(moved if moved.exists() else log, 0, at)
+    return _read(_moved(log), Position(before.inode)) if before.inode else _read(log, Position(there.inode))
 
 
-def _read_from(file: Path, offset: int, otherwise: Position) -> tuple[bytes, Position]:
+def _read(file: Path, at: Position, length: int = PIECE) -> tuple[bytes, Position]:
+    """What follows in a file; nothing where another file has got its name meanwhile."""
     try:
         with file.open("rb") as opened:
-            opened.seek(offset)
-            data = opened.read(1 << 20)
-            return data, Position(os.fstat(opened.fileno()).st_ino, offset + len(data))
+            if os.fstat(opened.fileno()).st_ino != at.inode:
+                return b"", at
+            opened.seek(at.offset)
+            data = opened.read(length)
     except OSError:
-        return b"", otherwise
+        return b"", at
+    return data, replace(at, offset=at.offset + len(data))
 
 
-def _inode(file: Path) -> int:
-    try:
-        return file.stat().st_ino
-    except OSError:
-        return 0
+def _moved(file: Path) -> Path:
+    return file.with_name(file.name + ".1")
+
+
+def _index(log: Path) -> Path:
+    return log.with_name(log.name.replace("log", "index", 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """From one offset to another in one file."""
+    """From one offset to another in one file, which is found again where a rotation moved it."""
 
     file: Path
+    inode: int
     start: int
     end: int
 
     def data(self) -> bytes:
-        try:
-            with self.file.open("rb") as opened:
-                opened.seek(self.start)
-                return opened.read(self.end - self.start)
-        except OSError:
-            return b""
+        at = Position(self.inode, self.start)
+        return _read(self.file, at, len(self))[0] or _read(_moved(self.file), at, len(self))[0]
+
+    def piece(self, start: int) -> bytes:
+        """What there is from this offset on, not too much of it at once."""
+        return replace(self, start=start, end=min(start + PIECE, self.end)).data()
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+def _whole(file: Path) -> _Stretch:
+    there = end(file)
+    return _Stretch(file, there.inode, 0, there.offset)
 
 
 def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:
     """Both files as they are now, the older first, up to where a reader stands."""
     found: list[_Stretch] = []
-    for file in (Path(f"{log}.1"), Path(log)):
-        try:
-            facts = file.stat()
-        except OSError:
-            continue
-        is_last = until is not None and facts.st_ino == until.inode
-        found.append(_Stretch(file, 0, until.offset if until is not None and is_last else facts.st_size))
-        if is_last:
-            break
+    for stretch in (_whole(_moved(Path(log))), _whole(Path(log))):
+        if until is not None and stretch.inode == until.inode:
+            return [*found, replace(stretch, end=until.offset)]
+        found.append(stretch)
     return found
 
 
@@ -199,7 +228,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
         at = stretch.end
         while at > stretch.start and (limit is None or seen < limit):
             begin = max(stretch.start, at - BLOCK)
-            data = _Stretch(stretch.file, begin, at).data()
+            data = replace(stretch, start=begin, end=at).data()
             # The break behind the last line ends it, it begins none.
             breaks += 1 if not seen and data.endswith(b"\n") else 0
             seen += at - begin
@@ -219,25 +248,56 @@ def _nth_from_behind(data: bytes, number: int) -> int:
     return min(at, len(data))
 
 
-def _parts(stretch: _Stretch, since: float) -> Iterator[Part]:
-    """What of a stretch came since then, cut where the index has a mark."""
-    known = marks(stretch.file)
-    cuts = [Mark(0, 0), *known] if not known or known[0].offset else known
-    wanted: list[tuple[Mark, int, int, int]] = []
+def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
+    """What of a stretch came since then, cut where the index has a mark, and into pieces."""
+    at, block = 0, b""
+    for moment, attempt, begin, stop in _cuts(stretch, index, since):
+        while begin < stop:
+            if not at <= begin < at + len(block):
+                at, block = begin, stretch.piece(begin)
+            if not block:
+                # It was moved twice meanwhile, and went.
+                return
+            data = block[begin - at : stop - at]
+            yield Part(moment, attempt, data)
+            begin += len(data)
+
+
+def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[float, int, int, int]]:
+    """When the bytes of a stretch came and in which attempt, from where to where."""
     attempt = 0
-    for mark, following in zip_longest(cuts, cuts[1:]):
-        attempt = mark.number if mark.event in ("start", "again", "more") else attempt
-        begin = max(mark.offset, stretch.start)
-        end = min(following.offset, stretch.end) if following else stretch.end
-        if begin < end and (not since or mark.time + RESOLUTION > since):
-            wanted.append((mark, attempt, begin, end))
-    if not wanted:
-        return
-    first = wanted[0][2]
-    data = replace(stretch, start=first).data()
-    for mark, of_attempt, begin, end in wanted:
-        if part := data[begin - first : end - first]:
-            yield Part(mark.time, of_attempt, part)
+    marks = chain([Mark(0, 0)], _marks(index, stretch.start, since), [Mark(0, stretch.end)])
+    for mark, following in pairwise(marks):
+        attempt = mark.number if mark.event and mark.event not in ENDS else attempt
+        begin, stop = max(mark.offset, stretch.start), min(following.offset, stretch.end)
+        if begin < stop and (not since or mark.time + RESOLUTION > since):
+            yield mark.time, attempt, begin, stop
+
+
+def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
+    """The marks of an index; of what lies before that offset or time the events and the last will do."""
+    for lines in _lines(index):
+        last = LINE.fullmatch(lines, lines.rfind(b"\n") + 1)
+        if last and (int(last[2]) <= start or float(last[1]) + RESOLUTION <= since):
+            yield from _events(lines)
+            yield _mark(last)
+        else:
+            yield from map(_mark, LINE.finditer(lines))
+
+
+def _lines(index: _Stretch) -> Iterator[bytes]:
+    """The whole lines of an index, many at a time; the last one may still be written."""
+    rest = b""
+    for start in range(index.start, index.end, PIECE):
+        lines, _, rest = (rest + index.piece(start)).rpartition(b"\n")
+        yield lines
+
+
+def _events(lines: bytes) -> Iterator[Mark]:
+    for found in EVENT.finditer(lines):
+        # A line that a full disk cut off is left out.
+        if match := LINE.fullmatch(lines, lines.rfind(b"\n", 0, found.start()) + 1, found.end()):
+            yield _mark(match)
 
 
 def _mark(match: re.Match[bytes]) -> Mark:

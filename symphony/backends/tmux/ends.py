@@ -31,7 +31,8 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     _, began, end = attempts[-1]
     if end is None:
         before = attempts[-2][2] if len(attempts) > 1 else None
-        return replace(status, since=began, last=log_lines.how(before) if before else "")
+        # Of a begin that went with a rotation only the launch is known.
+        return replace(status, since=began or status.since, last=log_lines.how(before) if before else "")
     words = log_lines.last_lines(log, 5)
     why = ": ".join([f"starts again after {log_lines.how(end)}", *(line[:_LONGEST] for line in words[-1:])])
     return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -
 _ROUND = 0.1
 # A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
 _ENDED_AFTER = 1.5
+# So much of a process that prints fast is taken before it is another's turn.
+_PARTS = 4
+_LONGEST = 1 << 20
 
 
 def merged(
@@ -37,7 +41,7 @@ def merged(
     alive tells, when nothing comes any more, whether something still could.
     """
     readers = [_Reader(path, processes[path]) for path in paths]
-    yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=lambda line: line.time or 0)
+    yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=_time)
     if follow:
         yield from _following(readers, alive)
 
@@ -49,17 +53,23 @@ def last_lines(log: str, count: int) -> tuple[str, ...]:
 
 
 def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
-    quiet_since = time.monotonic()
+    quiet_since, over = time.monotonic(), False
     while True:
-        lines = [line for reader in readers for line in reader.news()]
-        yield from sorted(lines, key=lambda line: line.time or 0)
-        if lines:
-            quiet_since = time.monotonic()
+        heard = False
+        for line in chain.from_iterable(reader.news() for reader in readers):
+            heard = True
+            yield line
+        behind = any(reader.is_behind for reader in readers)
+        if heard or behind:
+            quiet_since, over = time.monotonic(), False
+        elif over:
+            return
         elif time.monotonic() - quiet_since > _ENDED_AFTER:
-            if all(reader.has_ended() for reader in readers) or not alive():
-                return
+            # One more round follows: for what was printed before the end, but after we read.
+            over = all(reader.has_ended() for reader in readers) or not alive()
             quiet_since = time.monotonic()
-        time.sleep(_ROUND)
+        if not behind:
+            time.sleep(_ROUND)
 
 
 class _Reader:
@@ -68,64 +78,78 @@ class _Reader:
     def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
         self.path = path
         self.log = Path(str(facts["log"]))
+        self.is_behind = False
         self._comes_again = bool(facts.get("restart_policy"))
         self._rest = b""
-        self._told: set[Mark] = set()
-        self._index = 0
+        self._events = files.new_events(self.log)
+        self._last_event = ""
+        self._ended: list[LogLine] = []
         self._stream: Iterator[Part | None] = iter(())
 
-    def past(self, since: float | None, tail: int | None) -> list[LogLine]:
+    def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
         """The lines there are; where they end is where news() begins."""
+        ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
         position = files.end(self.log)
         self._stream = files.follow(self.log, position, pause=0)
         parts = files.read(self.log, since=since or 0, tail=tail, until=position)
-        lines = [line for part in parts for line in self.lines(part)]
-        # A prompt or a progress bar has no end of line yet; it is output all the same.
-        if self._rest:
-            lines.append(self._line(self._rest, parts[-1].time))
-            self._rest = b""
-        ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
-        return sorted([*lines, *ends], key=lambda line: line.time or 0)
+        yield from heapq.merge(self._printed(parts), ends, key=_time)
 
-    def news(self) -> list[LogLine]:
-        """The lines that came since the last call."""
+    def news(self) -> Iterator[LogLine]:
+        """The lines that came since the last call, or as many of them as are taken at once."""
         # The ends first: what is read after them holds all that was printed before them.
-        ends = self._ends()
-        lines: list[LogLine] = []
-        while (part := next(self._stream)) is not None:
-            lines += self.lines(part)
-        now = time.time()
-        return [*lines, *(replace(end, time=now) for end in ends)]
+        self._ended += self._ends()
+        for part in islice(self._stream, _PARTS):
+            self.is_behind = part is not None
+            if part is not None:
+                yield from self.lines(part)
+                continue
+            ended, self._ended = self._ended, []
+            yield from (replace(end, time=time.time()) for end in ended)
+            return
 
     def has_ended(self) -> bool:
-        """Whether the last attempt has ended, or the log went with its experiment."""
-        attempts = files.attempts(self.log)
-        ended = not attempts or (attempts[-1][2] is not None and not self._comes_again)
-        return ended or not self.log.exists()
+        """Whether the last attempt is known to have ended, or the log went with its experiment."""
+        self._ended += self._ends()
+        return (self._last_event in files.ENDS and not self._comes_again) or not self.log.exists()
 
     def lines(self, part: Part) -> list[LogLine]:
-        *whole, self._rest = (self._rest + part.data).split(b"\n")
+        *whole, rest = (self._rest + part.data).split(b"\n")
+        # Of a progress bar without end only what it shows now, of a line without end no more than this.
+        rest = rest[rest.rstrip(b"\r").rfind(b"\r") + 1 :]
+        if len(rest) > _LONGEST:
+            whole, rest = [*whole, rest], b""
+        self._rest = rest
         return [self._line(line, part.time) for line in whole]
 
     def _line(self, raw: bytes, moment: float) -> LogLine:
         return LogLine(self.path, _shown(raw), moment or None)
 
+    def _printed(self, parts: Iterable[Part]) -> Iterator[LogLine]:
+        moment = 0.0
+        for part in parts:
+            moment = part.time
+            yield from self.lines(part)
+        # A prompt or a progress bar has no end of line yet; it is output all the same.
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            yield self._line(rest, moment)
+
     def _ends(self) -> list[LogLine]:
-        """How attempts ended, each told once; the index is only read again when it grew."""
-        size = files.index_size(self.log)
-        if size == self._index:
-            return []
-        self._index = size
-        ended = [mark for _, _, mark in files.attempts(self.log) if mark is not None]
-        fresh = [mark for mark in ended if mark not in self._told]
-        self._told.update(fresh)
-        return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in fresh]
+        """How attempts ended, each told once."""
+        fresh = next(self._events)
+        self._last_event = fresh[-1].event if fresh else self._last_event
+        ended = [mark for mark in fresh if mark.event in files.ENDS]
+        return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in ended]
 
 
 def after_restarts(facts: Mapping[str, Any]) -> str:
     """` after 5 restarts`: how often a process that has ended for good was started again by its policy."""
     again = files.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
     return f" after {count(again, 'restart')}" if again else ""
+
+
+def _time(line: LogLine) -> float:
+    return line.time or 0
 
 
 def _shown(raw: bytes) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from symphony.backends.tmux.logs import last_lines
+from symphony.backends.tmux import logs as followed
 from symphony_tmux import logs, names
 
 
-def _text(parts: list[logs.Part]) -> bytes:
+def _text(parts: Iterable[logs.Part]) -> bytes:
     return b"".join(part.data for part in parts)
 
 
@@ -52,8 +53,8 @@ def test_cut_off_index_lines_are_left_out(tmp_path: Path) -> None:
 
 def test_log_without_index_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abc")
-    assert logs.read(tmp_path / "log") == [logs.Part(0, 0, b"abc")]
-    assert logs.read(tmp_path / "none") == []
+    assert [*logs.read(tmp_path / "log")] == [logs.Part(0, 0, b"abc")]
+    assert [*logs.read(tmp_path / "none")] == []
 
 
 def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +164,7 @@ def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
             file.write(b"\none\r\ntwo\r\nthree")
     before = _bytes_read()
     assert logs.last(log, 2) == b"two\r\nthree"
-    assert last_lines(str(log), 3) == ("one", "two", "three")
+    assert followed.last_lines(str(log), 3) == ("one", "two", "three")
     assert _text(logs.read(log, tail=2)) == b"two\r\nthree"
     # One line of a hundred megabytes: its end will do.
     assert len(logs.last(log, 5)) == 1 << 16
@@ -199,3 +200,86 @@ def test_a_log_that_moves_while_it_is_read_is_read_once(tmp_path: Path) -> None:
     reader = logs.follow(log, position, pause=0)
     seen = [part.data for part in (next(reader), next(reader)) if part]
     assert seen == [b"new\n"]
+
+
+def test_the_begin_of_an_attempt_may_be_gone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    (tmp_path / "index.1").write_text("1.000 0 more 1 4\n2.000 5\n")
+    (tmp_path / "index").write_text("3.000 0 more 1 4\n")
+    assert logs.attempts(log) == [(1, 0, None)]
+    assert logs.restarts(log) == 4
+    with (tmp_path / "index").open("a") as file:
+        file.write("4.000 9 exit 3\n5.000 9 start 2 0\n6.000 12\n")
+    assert [(n, began, end and end.number) for n, began, end in logs.attempts(log)] == [
+        (1, 0, 3),
+        (2, 5, None),
+    ]
+    (tmp_path / "index").rename(tmp_path / "index.1")
+    (tmp_path / "index").write_text("7.000 0 more 2 0\n8.000 3 signal 9\n")
+    assert [(n, began, end and end.number) for n, began, end in logs.attempts(log)] == [(1, 0, 3), (2, 5, 9)]
+
+
+def test_events_are_read_on(tmp_path: Path) -> None:
+    def add(text: str) -> None:
+        with index.open("a") as file:
+            file.write(text)
+
+    index = tmp_path / "index"
+    steps = logs.new_events(tmp_path / "log")
+    events = (mark.event for found in steps for mark in [*found, logs.Mark(0, 0)])
+    assert next(events) == ""
+    add("1.000 0 start 1\n2.000 3\n3.000 7 ex")
+    assert [next(events), next(events)] == ["start", ""]
+    add("it 3\n4.0")
+    assert [next(events), next(events)] == ["exit", ""]
+    # Rotated, with the last line cut off by a full disk.
+    index.rename(tmp_path / "index.1")
+    assert next(events) == ""
+    add("5.000 0 more 1 0\n")
+    assert [next(events), next(events)] == ["more", ""]
+    # Rotated twice, so that the file it read is gone.
+    add("6.000 5 exit 1\n")
+    for event in ("again", "signal"):
+        kept = index.rename(tmp_path / "index.1")
+        (tmp_path / "held").hardlink_to(kept)
+        index.write_text(f"7.000 0 {event} 1 1\n")
+        (tmp_path / "held").rename(tmp_path / f"held-{event}")
+    assert [next(events), next(events), next(events)] == ["again", "signal", ""]
+    # Emptied.
+    index.write_text("8.000 0 exit 5\n")
+    assert [next(events), next(events)] == ["exit", ""]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 16, 1000])
+@pytest.mark.parametrize("since", [0, 1.1, 2.4, 3.3, 9])
+def test_parts_whatever_the_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, since: float
+) -> None:
+    """However little is read at once, the parts hold the same; what is skipped has no part in them."""
+    log = tmp_path / "log"
+    log.write_bytes(b"ab\ncd\nef\ngh\nij\n")
+    (tmp_path / "index").write_text("1.000 0 start 1\n2.000 3\n3.000 6 exit 3\n3.500 6 start 2\n4.000 9\n")
+    first = {0: 0, 1.1: 0, 2.4: 6, 3.3: 6, 9: 15}[since]
+    wanted = [(1, 1), (1, 1), (1, 1), (2, 1), (2, 1), (2, 1), *[(3.5, 2)] * 3, *[(4, 2)] * 6]
+    monkeypatch.setattr(logs, "PIECE", piece)
+    for tail in (None, 4, 1):
+        skipped = max(first, 0 if tail is None else 15 - 3 * tail)
+        parts = list(logs.read(log, since=since, tail=tail))
+        assert _text(parts) == log.read_bytes()[skipped:]
+        assert [(part.time, part.attempt) for part in parts for _ in part.data] == wanted[skipped:]
+
+
+def test_follow_after_two_rotations_waits_for_the_end(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_LOG_CAP", "5000")
+    monkeypatch.setattr(followed, "_ENDED_AFTER", 0.1)
+    rig.session("a")
+    # Each pause makes a part of its own, which is more than half of what a log may hold.
+    lines = "for i in 1 2 3 4 5; do printf %3000s; echo line $i; sleep 0.2; done"
+    outputs = rig.script("a", f"{lines}; sleep 1.5; echo late; exit 3")
+    rig.until(lambda: b"line 5\r\n" in _text(logs.read(outputs["log"])))
+    for name in ("index", "index.1"):
+        assert b" 0 more 1 0\n" in Path(outputs["log"]).with_name(name).read_bytes()
+    found = followed.merged(
+        {"a": outputs}, ["a"], since=None, tail=1, follow=True, alive=lambda: Path(outputs["log"]).exists()
+    )
+    assert [line.text.strip() for line in found] == ["line 5", "late", "ended: exit 3"]

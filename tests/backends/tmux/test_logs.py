@@ -1,0 +1,223 @@
+"""Lines of logs: what was, what comes, when following ends, and how little of an old index that takes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.backends.interface import LogLine, ProcessStatus
+from symphony.backends.tmux import ends, logs
+from symphony_tmux import logs as files
+from symphony_tmux.logs import Part
+
+OLD = 350_000
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following ends sooner than it does for a user."""
+    monkeypatch.setattr(logs, "_ENDED_AFTER", 0.02)
+    monkeypatch.setattr(logs, "_ROUND", 0.005)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "log").write_bytes(b"one\ntwo\n")
+    return folder / "log"
+
+
+@pytest.fixture
+def old(log: Path) -> Path:
+    """The log of a process that printed for a day without a pause."""
+    marks = "".join(f"{1e9 + i / 4:.3f} {i * 9}\n" for i in range(1, OLD))
+    log.write_bytes(b"12345678\n" * OLD)
+    log.with_name("index").write_text(f"{1e9:.3f} 0 start 1 0\n{marks}")
+    return log
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every mark that was made of a line of an index."""
+    found: list[Any] = []
+    real = files.Mark
+    monkeypatch.setattr(files, "Mark", lambda *facts: found.append(facts) or real(*facts))
+    return found
+
+
+def index(log: Path, older: str | None, newer: str | None) -> None:
+    for name, text in (("index.1", older), ("index", newer)):
+        if text is not None:
+            log.with_name(name).write_text(text)
+
+
+def lines(log: Path, alive: Callable[[], bool] | None = None, **facts: Any) -> Iterator[LogLine]:
+    process = {"a": {"log": str(log), **facts}}
+    asked = alive or (lambda: False)
+    return logs.merged(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
+
+
+def texts(found: Iterator[LogLine]) -> list[str]:
+    return [line.text for line in found]
+
+
+def bytes_read() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def endless(data: bytes, most: int = 1000) -> Iterator[Part | None]:
+    """A writer that is faster than we are; whoever waits for its end fails instead of hanging."""
+    for _ in range(most):
+        yield Part(time.time(), 0, data)
+    raise AssertionError("read on and on")
+
+
+QUIET = [
+    pytest.param("1.000 0 more 1 0\n2.000 4\n", "3.000 0 more 1 0\n", id="rotated twice"),
+    pytest.param(None, None, id="without perl"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), QUIET)
+def test_following_goes_on_while_the_process_lives(log: Path, older: str | None, newer: str | None) -> None:
+    index(log, older, newer)
+    answers = iter([True, True, False])
+    assert texts(lines(log, lambda: next(answers))) == ["one", "two"]
+    assert list(answers) == []
+
+
+@pytest.mark.parametrize(("older", "newer"), QUIET)
+def test_following_ends_with_the_experiment(log: Path, older: str | None, newer: str | None) -> None:
+    index(log, older, newer)
+    reader = logs._Reader("a", {"log": str(log)})
+    assert not reader.has_ended()
+    log.unlink()
+    assert reader.has_ended()
+
+
+def test_the_end_is_told_after_two_rotations(log: Path) -> None:
+    index(log, "1.000 0 more 1 0\n", "3.000 0 more 1 0\n4.000 8 exit 3\n")
+    assert texts(lines(log, lambda: pytest.fail("it has ended"))) == ["one", "two", "ended: exit 3"]
+
+
+def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) -> None:
+    status = ProcessStatus("a", "running", ready=True, since=7.0)
+    index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
+    assert ends.starting_again(status, str(log)).since == 7.0
+    index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
+    found = ends.starting_again(status, str(log))
+    assert (found.state, found.why, found.restarts) == ("waiting", "starts again after exit 3: two", 2)
+
+
+def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
+    size = old.with_name("index").stat().st_size
+    before = bytes_read()
+    found = ends.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    assert (found.state, found.since, found.restarts) == ("running", 1e9, 0)
+    assert len(made) < 10
+    assert bytes_read() - before < size * 1.1
+
+
+def test_the_end_of_an_old_log_makes_few_marks(old: Path, made: list[Any]) -> None:
+    reader = logs._Reader("a", {"log": str(old)})
+    assert len(list(reader.past(None, 3))) == 3
+    assert len(made) < OLD / 10
+    made.clear()
+    assert list(reader.past(1e9 + OLD, None)) == []
+    assert len(made) < OLD / 10
+
+
+def test_an_old_index_is_read_on_where_it_ended(old: Path) -> None:
+    reader = logs._Reader("a", {"log": str(old)})
+    assert reader._ends() == []
+    with old.with_name("index").open("a") as file:
+        file.write(f"{1e9 + OLD:.3f} {OLD * 9} exit 3\n")
+    before = bytes_read()
+    assert [end.text for end in reader._ends()] == ["ended: exit 3"]
+    assert reader._ends() == []
+    assert reader.has_ended()
+    assert bytes_read() - before < 1 << 16
+
+
+def test_a_process_that_prints_without_a_pause_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "follow", lambda *_, **__: endless(b"fast\n"))
+    found = lines(log, lambda: True)
+    assert texts(itertools.islice(found, 50)) == ["one", "two", *["fast"] * 48]
+
+
+def test_a_line_that_never_ends_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "follow", lambda *_, **__: endless(b"x" * 100_000))
+    assert len(texts(itertools.islice(lines(log, lambda: True), 3))[2]) < 1 << 21
+
+
+def test_of_a_progress_bar_no_more_than_it_shows_is_kept(log: Path) -> None:
+    reader = logs._Reader("a", {"log": str(log)})
+    for percent in range(100):
+        assert reader.lines(Part(1, 0, b"\r%d%%" % percent)) == []
+    assert reader._rest == b"99%"
+    assert [line.text for line in reader.lines(Part(2, 0, b"\r\n"))] == ["99%"]
+
+
+@pytest.mark.parametrize("text", [b"a\r1\r\r\nb\r\n\r\nc\rd\n", b"\r\r\n\ra\n", b"ab\n\ncd\r\n"])
+def test_lines_whatever_the_cuts(log: Path, text: bytes) -> None:
+    def shown(*pieces: bytes) -> list[str]:
+        reader = logs._Reader("a", {"log": str(log)})
+        return [line.text for piece in pieces for line in reader.lines(Part(1, 0, piece))]
+
+    whole = shown(text)
+    for i, j in itertools.combinations(range(len(text) + 1), 2):
+        assert shown(text[:i], text[i:j], text[j:]) == whole
+
+
+def test_the_fast_one_leaves_the_others_their_turn(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = iter([endless(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
+    monkeypatch.setattr(files, "follow", lambda *_, **__: next(streams))
+    processes = {path: {"log": str(log.with_name(path))} for path in ("fast", "slow")}
+    found = logs.merged(processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True)
+    assert "slow" in texts(itertools.islice(found, 10))
+
+
+def test_the_end_is_told_after_all_that_came_before(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stream(*_: Any, **__: Any) -> Iterator[Part | None]:
+        index(log, None, "1.000 0 start 1 0\n2.000 8 exit 3\n")
+        yield from [None, *[Part(2, 0, b"more\n")] * 9, *[None] * 100]
+
+    monkeypatch.setattr(files, "follow", stream)
+    assert texts(lines(log, lambda: False)) == ["one", "two", *["more"] * 9, "ended: exit 3"]
+
+
+def test_the_last_words_while_the_end_is_looked_for(log: Path) -> None:
+    def alive() -> bool:
+        with log.open("ab") as file:
+            file.write(b"last words\n" if not said else b"")
+        said.append(True)
+        return False
+
+    said: list[bool] = []
+    assert texts(lines(log, alive)) == ["one", "two", "last words"]
+
+
+def test_the_first_lines_come_before_the_rest_is_read(old: Path) -> None:
+    old.write_bytes(b"12345678\n" * OLD * 10)
+    before = bytes_read()
+    assert texts(itertools.islice(lines(old), 2)) == ["12345678"] * 2
+    assert bytes_read() - before < 10_000_000
+
+
+def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE", 16)
+    log.write_bytes(b"".join(b"line %d\n" % i for i in range(50)))
+    index(log, None, "1.000 0 start 1 0\n2.000 14\n3.000 200\n")
+    found = lines(log, lambda: False)
+    assert next(found).text == "line 0"
+    for name in ("log", "index"):
+        log.with_name(name).rename(log.with_name(f"{name}.1"))
+    log.write_bytes(b"line 50\nline 51\n")
+    index(log, None, "4.000 0 more 1 0\n5.000 16 exit 0\n")
+    assert texts(found) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
