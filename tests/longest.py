@@ -20,7 +20,7 @@ LONGEST = (
     "backends/kubernetes/test_silence.py",
     "toolchain/test_plugin_engine.py",
     "toolchain/test_kills_during_up.py",
-    "examples/test_numint_on_kubernetes.py",
+    "examples/test_on_kubernetes.py",
     "backends/kubernetes/test_doors.py",
     "backends/kubernetes/test_two_clusters.py",
     "backends/kubernetes/test_outside.py",

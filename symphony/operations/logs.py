@@ -51,7 +51,7 @@ def seconds(said: str) -> float:
     """How long `90s`, `5m`, `1h30m` or `2d` is. UserError: none of these."""
     parts = _DURATION.findall(said)
     if not parts or "".join(number + unit for number, unit in parts) != said:
-        if said.replace(".", "", 1).isdigit():
+        if said.replace(".", "", 1).isdecimal():
             return float(said)
         raise UserError(f"{shown(said)} is no length of time", remedy="Write it as 90s, 5m, 1h30m or 2d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

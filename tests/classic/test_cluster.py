@@ -138,6 +138,7 @@ MISTAKES = [
     ("cluster.delete(exp)", "a Experiment is no name"),
     ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
     ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
+    ("cluster.get_log('rand', 'alice', since='²')", "is no length of time"),
     ("cluster.get_log('rand', 'alice', tail=-1)", "tail=-1 is no number of lines"),
     ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
 ]

@@ -27,6 +27,16 @@ PAIRS = {
     },
 }
 
+# What the processes of the stack print when all is well.
+SAID = {
+    "queue-pull": "steps add up to 45",
+    "echo-client": "6 / 3 = 2.0",
+    "results-sender": "all acknowledged: True",
+    "news-subscriber": "missed 0",
+    "batches-fetcher": "fetched 8",
+    "proxy-client": "THROUGH THE PROXY",
+}
+
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("program", PAIRS)
@@ -57,14 +67,6 @@ def test_both_ends_run_and_end(program, tmp_path):
 
 @pytest.mark.timeout(120)
 def test_the_stack_runs_every_pair_on_tmux(tmp_path):
-    said = {
-        "queue-pull": "steps add up to 45",
-        "echo-client": "6 / 3 = 2.0",
-        "results-sender": "all acknowledged: True",
-        "news-subscriber": "missed 0",
-        "batches-fetcher": "fetched 8",
-        "proxy-client": "THROUGH THE PROXY",
-    }
     folder = tmp_path / "clone"
     for part in ("stacks", "examples"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
@@ -73,7 +75,7 @@ def test_the_stack_runs_every_pair_on_tmux(tmp_path):
     (folder / ".venv").symlink_to(ROOT / ".venv")
     with desk_in(tmp_path, folder=folder) as desk:
         desk.symphony("up", "zmq", "-y")
-        for name, words in said.items():
+        for name, words in SAID.items():
             wait_for(lambda n=name, w=words: w in desk.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
         desk.symphony("delete", "zmq", "-y")
         assert desk.trees() == {}

@@ -28,6 +28,8 @@ MESSAGE = 32 * 1024
 # A server that falls silent is an error within 30 s: the other end answers every ping.
 _PING = 5.0
 _SILENCE = 15.0
+# Where the process takes no input the server answers no ping either; kubectl waits as long for both.
+_STALLED = 61.0
 _DATA, _CLOSED = (1, 2), 8
 _T = TypeVar("_T")
 
@@ -47,7 +49,7 @@ class Channels:
         self._trouble: tuple[type[Exception], ...] = (OSError, websocket.WebSocketException)
         self._silent: type[Exception] = websocket.WebSocketTimeoutException
         self._socket: Any = websocket.WebSocket(skip_utf8_validation=True)
-        target = client.target(f"{path}?{urlencode(query)}")
+        target = client.target(f"{path}?{urlencode(query, errors='surrogateescape')}")
         headers = client.headers
         try:
             self._connect(client, target, protocols, headers)
@@ -101,19 +103,19 @@ class Channels:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Stream and data as they come, until the connection ends. Unreachable: the other end is silent."""
-        heard = time.monotonic()
         while True:
             try:
                 kind, data = self._socket.recv_data(control_frame=True)
             except self._silent:
-                if time.monotonic() - heard > _SILENCE:
-                    raise Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s") from None
-                with contextlib.suppress(*self._trouble):
-                    self._socket.ping()
+                patience = _STALLED if self._line.is_sending else _SILENCE
+                if time.monotonic() - self._line.heard > patience:
+                    raise Unreachable(f"nothing came from the API server for {patience:.0f} s") from None
+                if not self._line.is_sending:
+                    with contextlib.suppress(*self._trouble):
+                        self._socket.ping()
                 continue
             except self._trouble:
                 return
-            heard = time.monotonic()
             if kind == _CLOSED:
                 return
             if kind in _DATA and data:
@@ -157,16 +159,37 @@ class _Line:
         self._turn = threading.Lock()
         self._timeout: float | None = ANSWER_DEADLINE
         self._read = b""
+        # When the other end last gave a sign of life, and whether it lets a send wait.
+        self.heard = time.monotonic()
+        self.is_sending = False
 
     def recv(self, size: int) -> bytes:
         """Some bytes, none at the end."""
         if not self._read:
             self._read = self._in_turn(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
+            self.heard = time.monotonic()
         taken, self._read = self._read[:size], self._read[size:]
         return taken
 
     def send(self, data: bytes) -> int:
-        return self._in_turn(lambda: self._socket.send(data), select.POLLOUT, ANSWER_DEADLINE)
+        """How much went. TimeoutError: the other end takes nothing, and says nothing."""
+        began, self.is_sending = time.monotonic(), True
+        try:
+            count = self._sent(data)
+        finally:
+            self.is_sending = False
+        # What had to wait was taken by somebody in the end.
+        if time.monotonic() - began > 1:
+            self.heard = time.monotonic()
+        return count
+
+    def _sent(self, data: bytes) -> int:
+        while True:
+            try:
+                return self._in_turn(lambda: self._socket.send(data), select.POLLOUT, _PING)
+            except TimeoutError:
+                if time.monotonic() - self.heard > _STALLED:
+                    raise
 
     def gettimeout(self) -> float | None:
         return self._timeout

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from symphony.backends.kubernetes import kubeconfig, proxies
@@ -140,7 +140,7 @@ class Client:
             answer = self._streamed(opened, target, silence, headers)
             if answer.status == 401 and self.renewed(headers):
                 answer = self._streamed(opened, target, silence, self._headers)
-            judged(answer.status, self._refusal(answer) if answer.status >= 400 else b"{}")
+            judged(answer.status, self._refusal(answer) if answer.status >= 300 else b"{}")
             yield _lines(answer)
 
     def _streamed(
@@ -250,11 +250,16 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 def judged(status: int, raw: bytes) -> Body:
     """The answer as plain values. Refused: the server said no."""
     try:
-        body: Body = json.loads(raw)
+        said: Any = json.loads(raw)
     except ValueError:
-        body = {"message": raw.decode(errors="replace")[:200]}
+        said = None
+    known = isinstance(said, dict)
+    if status < 300 and known:
+        return cast("Body", said)
     if status < 400:
-        return body
+        what = f"what answers is no API server (status {status})"
+        raise Refused(status, "", what, "See that the address in the kubeconfig is right")
+    body = cast("Body", said) if known else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")
     if status == 401:
         raise Refused(status, "Unauthorized", "the API server does not know who you are", "Log in again")

@@ -6,17 +6,20 @@ import heapq
 import queue
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
+from typing import Any
 
 from symphony.backends.interface import LogLine
 from symphony.backends.kubernetes import cluster, conditions, controllers, labels
 from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, path_of, pods_path
-from symphony.backends.kubernetes.kept import Kept, Shelf
-from symphony.backends.kubernetes.shapes import text
+from symphony.backends.kubernetes.kept import Kept, Shelf, order
+from symphony.backends.kubernetes.shapes import listing, mapping, text
+from symphony.backends.kubernetes.told import Told
 from symphony.backends.kubernetes.waiting import take
+from symphony.plan.names import printable
 
 _AT_ONCE = 16
 _ROUND = 0.5
@@ -25,8 +28,8 @@ _ROUND = 0.5
 _SILENCE = 12.0
 # So long a process that is followed may be without a pod: an `up` is replacing it.
 _REPLACED_WITHIN = 5.0
-# A node tells of an end up to a second after the last line; what is restarted writes its first by then.
-_TOLD_WITHIN = 2.5
+# A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
+_TOLD_WITHIN = 6.0
 # A few last lines are there at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
@@ -78,7 +81,7 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
     try:
         with client.stream(f"{pods_path(namespace, place.pod)}/log", _WORDS_DEADLINE, **query) as stream:
             lines = [raw.decode("utf-8", "replace").strip() for raw in stream]
-    except (Refused, OSError):
+    except (Refused, Unreachable, OSError):
         return []
     return [line for line in lines if line]
 
@@ -124,30 +127,35 @@ class _Reader:
         self._shelf = shelf
         self._kept = shelf.lines()
         self._known = set(self._kept)
+        self._fresh: list[Kept] = []
         self._uid: str = ""
-        # The API server cuts by whole seconds, so what was told is told by time and text.
-        self._last = ""
+        self._told = Told()
         self._latest = 0.0
-        self._told: set[str] = set()
-        self._ends: set[str] = set()
+        self._ends: set[tuple[str, str]] = set()
+        self._unread: dict[str, str] = {}
+        self._from: float | None = None
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
         """The lines there are, and those of starts that are gone and were read while they were there.
 
         Of a container that was restarted also those of the start before.
         """
-        query: dict[str, str] = {} if since is None else {"sinceTime": _written(since)}
+        self._from = since
+        query = _since(since)
         query |= {} if tail is None else {"tailLines": str(tail)}
         lines: list[LogLine] = []
         for pod in self._pods():
             self._turn_to(pod)
             if conditions.status("", self.place.container, pod).restarts:
                 lines += self._read(pod, {**query, "previous": "true"})
+                lines += self._new_ends(pod, before=True)
             lines += self._read(pod, query)
             lines += self._new_ends(pod)
-        lines = sorted([*self._before(lines), *lines], key=lambda line: line.time or 0)
+        if not 0 < (tail or 0) <= sum(not line.ended for line in lines):
+            # A node's clock may step back: what one log has stays in its own order.
+            lines = list(heapq.merge(self._before(lines), lines, key=lambda line: line.time or 0))
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
-        return lines if tail is None else _last_of(lines, tail)
+        return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
         """The lines that come, over restarts, until the process has ended for good or its pod is gone."""
@@ -161,7 +169,8 @@ class _Reader:
                 now, ends = self._ends_after(at_end, ended)
                 yield from ends
                 if now and self._is_over(now[0]):
-                    yield from self._read(now[0], self._since_last())
+                    yield from self._read(now[0], _since(self._told.resume()))
+                    yield from self._words_of_unread()
                     return
             elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
                 return
@@ -177,10 +186,13 @@ class _Reader:
         while True:
             now = self._pods()[-1:]
             ends = [line for pod in now for line in self._new_ends(pod)]
-            runs = any(conditions.status("", self.place.container, pod).state == "running" for pod in now)
+            runs = any(map(self._runs, now))
             if ends or not (at_end and runs) or ended.is_set() or time.monotonic() > until:
                 return now, ends
             time.sleep(_ROUND / 2)
+
+    def _runs(self, pod: Body) -> bool:
+        return conditions.status("", self.place.container, pod).state == "running"
 
     def _is_over(self, pod: Body) -> bool:
         state = conditions.status("", self.place.container, pod).state
@@ -201,55 +213,79 @@ class _Reader:
         uid = text(pod, "metadata", "uid")
         if uid != self._uid:
             self._uid = uid
-            self._last = ""
-            self._told.clear()
+            self._told = Told()
 
     def _before(self, fetched: Sequence[LogLine]) -> Iterator[LogLine]:
         """The kept lines that the cluster does not have any more."""
         there = {(line.text, line.time) for line in fetched}
-        for kept in self._kept:
+        for kept in sorted(self._kept, key=order):
             moment = conditions.epoch(kept.stamp)
-            if (kept.text, moment) not in there:
+            is_there = (kept.uid, kept.stamp) in self._ends if kept.ended else (kept.text, moment) in there
+            if not is_there:
                 yield LogLine(self.place.path, kept.text, moment, kept.ended)
 
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
+        """The lines there are now; none of a pod of which we just saw that its node does not tell them."""
         lines: list[LogLine] = []
+        if self._uid in self._unread:
+            return lines
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
                     lines += self._line(raw)
         except Refused as refused:
-            if not _has_no_log(refused):
+            if _is_away(refused):
+                self._miss(printable(" ".join(refused.what.split()), conditions.LONGEST))
+            elif not _has_no_log(refused):
                 raise
+        except (Unreachable, TimeoutError):
+            # Where the API server itself is away, that is the error.
+            self._pods()
+            self._miss("its node does not answer")
         except OSError as error:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
+        finally:
+            self._keep_fresh()
         return lines
 
+    def _miss(self, why: str) -> None:
+        """Keep in mind why a log was not read; its kept lines are told in its place, and not once more."""
+        self._unread[self._uid] = why
+        for kept in sorted(self._kept, key=order):
+            if kept.uid == self._uid and not kept.ended:
+                self._told.add(kept.stamp, kept.text)
+
+    def _words_of_unread(self) -> list[LogLine]:
+        said = [f"log not read: {why}" for why in self._unread.values()]
+        self._unread.clear()
+        return [LogLine(self.place.path, each, time.time()) for each in said]
+
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
-        """The lines that come of a container; at last whether its log came to its end."""
-        query = {"follow": "true", **self._since_last()}
+        """The lines that come of a container; at last whether a start came to its end of which none knew."""
+        query = {"follow": "true", **_since(self._told.resume() or self._from)}
+        said = False
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
                     # A line that was cut off comes again, whole.
                     if ended.is_set() or not raw.endswith(b"\n"):
                         return False
-                    yield from self._line(raw)
+                    for line in self._line(raw):
+                        said = True
+                        self._keep_fresh()
+                        yield line
+                    self._told.tidy()
         except Refused as refused:
-            if not _has_no_log(refused):
+            if not (_has_no_log(refused) or _is_away(refused)):
                 raise
             return False
-        except OSError:
+        except (Unreachable, OSError):
             # Silence, or a connection that broke: the loop above goes on where this ended.
             return False
-        return True
+        return said or self._runs(pod)
 
     def _query(self, more: dict[str, str]) -> dict[str, str | int]:
         return {"container": self.place.container, "timestamps": "true", **more}
-
-    def _since_last(self) -> dict[str, str]:
-        moment = conditions.epoch(self._last)
-        return {} if moment is None else {"sinceTime": _written(moment)}
 
     def _line(self, raw: bytes) -> list[LogLine]:
         whole = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -257,36 +293,41 @@ class _Reader:
         moment = conditions.epoch(stamp)
         if moment is None:
             # A word of the node's own, such as why it has no log.
-            stamp, said, moment = self._last, whole, self._latest
-        if _order(stamp) < _order(self._last) or (stamp == self._last and said in self._told):
+            stamp, said, moment = self._told.last, whole, self._latest
+        if not self._told.add(stamp, said):
             return []
-        if stamp != self._last:
-            self._last, self._told = stamp, set()
-        self._told.add(said)
         self._latest = moment
         if raw.endswith(b"\n"):
             self._keep(Kept(self._uid, stamp, said))
         return [LogLine(self.place.path, said, self._latest)]
 
-    def _new_ends(self, pod: Body) -> list[LogLine]:
-        """How starts of the process ended, each told once."""
+    def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
+        """How starts of the process ended, each told once; before: only those before the present one."""
         found: list[LogLine] = []
-        for ended in conditions.ends(pod, self.place.container):
-            moment = str(ended.get("finishedAt"))
-            if moment not in self._ends:
-                self._ends.add(moment)
+        uid = text(pod, "metadata", "uid")
+        for ended in (_ends_before if before else conditions.ends)(pod, self.place.container):
+            stamp = str(ended.get("finishedAt"))
+            if (uid, stamp) not in self._ends:
+                self._ends.add((uid, stamp))
                 said = f"ended: {conditions.how_it_ended(ended)}"
-                # The API server cuts this time to whole seconds, which is before the last words.
-                time_of = max(conditions.epoch(moment) or 0, self._latest)
-                found.append(LogLine(self.place.path, said, time_of, ended=True))
-                stamp = datetime.fromtimestamp(time_of, UTC).isoformat()
-                self._keep(Kept(text(pod, "metadata", "uid"), stamp, said, ended=True))
+                found.append(LogLine(self.place.path, said, self._end_at(stamp), ended=True))
+                self._keep(Kept(uid, stamp, said, ended=True))
+        self._keep_fresh()
         return found
+
+    def _end_at(self, stamp: str) -> float:
+        """The API server cuts this time to whole seconds, which may be before the last words."""
+        moment = conditions.epoch(stamp)
+        return self._latest if moment is None or moment <= self._latest < moment + 1 else moment
 
     def _keep(self, line: Kept) -> None:
         if line not in self._known:
-            self._known.add(line)
-            self._shelf.add(line)
+            self._fresh.append(line)
+
+    def _keep_fresh(self) -> None:
+        """Of a whole log at once: to open the file for each line takes longer than all else."""
+        fresh, self._fresh = self._fresh, []
+        self._shelf.add(*fresh)
 
 
 def _has_no_log(refused: Refused) -> bool:
@@ -297,10 +338,15 @@ def _has_no_log(refused: Refused) -> bool:
     )
 
 
-def _order(stamp: str) -> tuple[float, str]:
-    """The time of a line to compare by, to the nanosecond; a node writes it with its own offset from UTC."""
-    moment = conditions.epoch(stamp)
-    return (moment // 1, stamp.partition(".")[2][:9]) if moment is not None else (0.0, "")
+def _is_away(refused: Refused) -> bool:
+    """Whether the node is away, or the API server has too much to do: later it may not be."""
+    return refused.status == 429 or refused.status >= 500
+
+
+def _ends_before(pod: Body, container: str) -> list[Mapping[str, Any]]:
+    """How the start before the present one ended."""
+    every = [each for each in listing(pod, "status", "containerStatuses") if each["name"] == container]
+    return [ended for each in every if (ended := mapping(each, "lastState", "terminated"))]
 
 
 def _log_of(pod: Body) -> str:
@@ -315,5 +361,8 @@ def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
     return lines[said[max(0, len(said) - tail)] :]
 
 
-def _written(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _since(moment: float | None) -> dict[str, str]:
+    """What to ask for lines from a moment on; one from before all time, or none, means all of them."""
+    if moment is None or moment <= 0:
+        return {}
+    return {"sinceTime": datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

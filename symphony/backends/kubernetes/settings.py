@@ -43,9 +43,7 @@ class Settings:
 def read(setting: Callable[[str], str | None]) -> Settings:
     """The settings. UserError: one has a value that means nothing."""
     expose = _word(setting, "expose", EXPOSE)
-    ranges = _list(setting("sourceRanges"))
-    for each in ranges:
-        _check_range(each)
+    ranges = tuple(map(_range, _list(setting("sourceRanges"))))
     if expose == "LoadBalancer" and not ranges:
         raise UserError(
             "a LoadBalancer would be open to the whole internet",
@@ -83,9 +81,10 @@ def _list(said: str | None) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in text.split(",") if part.strip())
 
 
-def _check_range(said: str) -> None:
+def _range(said: str) -> str:
+    """As Kubernetes wants it, with the length of its prefix."""
     try:
-        ipaddress.ip_network(said, strict=False)
+        return str(ipaddress.ip_network(said, strict=False))
     except ValueError:
         raise UserError(
             f'"{said}" is no range of addresses',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import stat
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,20 @@ def test_the_server_and_the_context_are_told() -> None:
     found = access({"token": "t"}, **{"tls-server-name": "kube", "proxy-url": "http://p:1"})
     assert (found.server, found.context, found.server_name) == ("https://10.0.0.1:6443", "a", "kube")
     assert found.headers == {"Authorization": "Bearer t"}
+
+
+def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python from 3.13 on is stricter unless it is told."""
+
+    def strict(**authority: Any) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    trust = access().trust
+    assert trust is not None
+    assert not trust.verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_credentials_are_not_shown() -> None:

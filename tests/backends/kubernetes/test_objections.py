@@ -168,10 +168,14 @@ def test_a_setting_that_means_nothing_is_refused(said_: dict[str, str], words: s
 
 def test_settings_are_read_as_pulumi_writes_them() -> None:
     found = settings.read(
-        {"expose": "loadbalancer", "sourceRanges": '["10.0.0.0/8","::1/128"]', "pullSecrets": "a, b"}.get
+        {
+            "expose": "loadbalancer",
+            "sourceRanges": '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]',
+            "pullSecrets": "a, b",
+        }.get
     )
     assert (found.expose, found.source_ranges, found.pull_secrets) == (
         "LoadBalancer",
-        ("10.0.0.0/8", "::1/128"),
+        ("10.0.0.0/8", "::1/128", "1.2.3.0/24"),
         ("a", "b"),
     )

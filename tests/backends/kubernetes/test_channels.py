@@ -1,0 +1,118 @@
+"""A process that takes no input for a while gets it all, with an API server that reads when a test says."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+
+import pytest
+
+from symphony.backends.kubernetes import channels
+from symphony.backends.kubernetes.client import Client, Unreachable
+from symphony.backends.kubernetes.kubeconfig import Access
+
+_MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+SIZE = 8 * 1024 * 1024
+
+
+class Server:
+    """Takes one connection, and reads from it only when it may; answers no ping before."""
+
+    def __init__(self) -> None:
+        self.may_read = threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self.listener.accept()
+        with connection:
+            stream = connection.makefile("rb")
+            head = dict(line.split(b": ", 1) for line in iter(stream.readline, b"\r\n") if b": " in line)
+            key = base64.b64encode(hashlib.sha1(head[b"Sec-WebSocket-Key"].strip() + _MAGIC).digest())
+            connection.sendall(
+                b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: "
+                b"v5.channel.k8s.io\r\nSec-WebSocket-Accept: " + key + b"\r\n\r\n"
+            )
+            self.may_read.wait(30)
+            count = 0
+            for message in _messages(stream.read):
+                if message == bytes([channels.CLOSE, channels.STDIN]):
+                    break
+                count += len(message) - 1 if message[:1] == bytes([channels.STDIN]) else 0
+            told = bytes([channels.STDOUT]) + str(count).encode()
+            connection.sendall(bytes([0x82, len(told)]) + told)
+
+
+def _messages(take: Callable[[int], bytes]) -> Iterator[bytes]:
+    """What a client sent, unmasked; pings and the like are left out."""
+    while head := take(2):
+        size = head[1] & 0x7F
+        if size == 126:
+            (size,) = struct.unpack(">H", take(2))
+        elif size == 127:
+            (size,) = struct.unpack(">Q", take(8))
+        mask, data = take(4), take(size)
+        if head[0] & 0x0F in (1, 2):
+            whole = int.from_bytes(data, "big") ^ int.from_bytes((mask * (size // 4 + 1))[:size], "big")
+            yield whole.to_bytes(size, "big")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Server]:
+    monkeypatch.setattr(channels, "ANSWER_DEADLINE", 0.5)
+    monkeypatch.setattr(channels, "_PING", 0.1)
+    monkeypatch.setattr(channels, "_SILENCE", 0.5)
+    made = Server()
+    yield made
+    made.may_read.set()
+    made.thread.join(10)
+    made.listener.close()
+
+
+def opened(server: Server) -> channels.Channels:
+    return channels.Channels(Client(Access(server.url)), "/exec", [], ["v5.channel.k8s.io"])
+
+
+def feed(connection: channels.Channels) -> threading.Thread:
+    def send() -> None:
+        with contextlib.suppress(ConnectionError):
+            connection.send(channels.STDIN, b"x" * SIZE)
+            connection.end(channels.STDIN)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_input_that_has_to_wait_arrives_whole(server: Server) -> None:
+    threading.Timer(2, server.may_read.set).start()
+    with opened(server) as connection:
+        thread = feed(connection)
+        assert next(iter(connection)) == (channels.STDOUT, str(SIZE).encode())
+        thread.join(10)
+
+
+def test_input_that_nobody_takes_is_an_error_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "_STALLED", 1.5)
+    began = time.monotonic()
+    with opened(server) as connection:
+        feed(connection)
+        with pytest.raises(Unreachable, match="nothing came from the API server"):
+            next(iter(connection))
+    assert 1 < time.monotonic() - began < 10
+
+
+def test_words_that_are_no_text_are_sent_as_they_are(server: Server) -> None:
+    query = [("command", "caf\udce9")]
+    with channels.Channels(Client(Access(server.url)), "/exec", query, ["v5.channel.k8s.io"]) as connection:
+        connection.end(channels.STDIN)
+        server.may_read.set()
+        assert next(iter(connection)) == (channels.STDOUT, b"0")
