@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test test-thorough check bench clean
+.PHONY: help setup python demo test test-thorough test-slow check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -22,8 +22,11 @@ demo: setup ## numerical integration over worker processes, shown live and check
 test: setup check ## lint, types and the tests, in tmux and, as root, on a Kubernetes of one machine
 	@toolchain/test.sh $(PYTEST_ARGS)
 
-test-thorough: setup ## the rest of the tests: further faults, doors and corners
+test-thorough: setup ## further tests: more faults, doors and corners
 	@toolchain/test.sh --thorough $(PYTEST_ARGS)
+
+test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
+	@toolchain/test.sh --slow $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))

@@ -138,15 +138,33 @@ def test_no_binary_is_committed() -> None:
     ("failing", "called"),
     [("test", ["test"]), ("test-thorough", ["test", "test-thorough"])],
 )
-def test_continuous_integration_runs_all_tests(tmp_path: Path, failing: str, called: list[str]) -> None:
-    """.ci/run goes to the root and has make run both parts; a make of our own notes how it is called."""
+def test_continuous_integration_runs_both_parts(tmp_path: Path, failing: str, called: list[str]) -> None:
+    """.ci/run goes to the root and says that it is CI; a make of our own notes how it is called."""
     make = tmp_path / "make"
-    make.write_text(f'#!/bin/sh\necho "$PWD: make $*"\n[ "$*" != {failing} ] || exit 7\n')
+    make.write_text(f'#!/bin/sh\necho "$PWD: make $* $CI"\n[ "$*" != {failing} ] || exit 7\n')
     make.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path)
+    ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path, CI="")
     assert ran.returncode == 7
-    assert ran.stdout.splitlines() == [f"{ROOT}: make {each}" for each in called]
+    assert ran.stdout.splitlines() == [f"{ROOT}: make {each} 1" for each in called]
+
+
+@pytest.mark.parametrize(("ci", "code"), [("", 0), ("1", 1)])
+def test_a_cluster_that_cannot_be_had_is_told_and_fails_ci(tmp_path: Path, ci: str, code: int) -> None:
+    """The script itself, with a Python of our own that notes what it is to run."""
+    for folder in ("toolchain", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    script = shutil.copy(ROOT / "toolchain" / "test.sh", tmp_path / "toolchain")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text(
+        '#!/bin/sh\ncase "$*" in *impossible*) echo "no root here";; *) echo "$*" >>run;; esac\n'
+    )
+    python.chmod(0o755)
+    ran = run(str(script), cwd=tmp_path, CI=ci, SYMPHONY_TEST_KUBECONFIG="")
+    assert ran.returncode == code
+    assert ran.stdout.splitlines() == ["left out, the tests that need a cluster: no root here"]
+    (here,) = (tmp_path / "run").read_text().splitlines()
+    assert here.endswith("-m not kubernetes and not thorough and not slow")
 
 
 def git_files(*folders: str) -> list[str]:

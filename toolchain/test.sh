@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests: those that need this machine only, then those that need a cluster; `make test` calls it, and with
-# --thorough, as the first word, `make test-thorough`, for the tests marked so instead of all others.
+# --thorough or --slow, as the first word, `make test-thorough` and `make test-slow`, for the tests marked so instead
+# of all others.
 # Other words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,7 +36,7 @@ print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
 part() {
     local workers=$1 marks=$2
     shift 2
-    side_by_side "$workers" -rs -m "$marks and not slow and $which" "$@"
+    side_by_side "$workers" -rs -m "$marks and $which" "$@"
     local code=$?
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || return "$code"
 }
@@ -53,15 +54,24 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    part 4 "kubernetes" "$@"
+    part "$workers" "kubernetes" "$@"
 }
 
-which="not thorough"
-if [ "${1:-}" = --thorough ]; then
+which="not thorough and not slow"
+workers=4
+case "${1:-}" in
+--thorough)
     shift
-    which=thorough
-fi
+    which="thorough and not slow"
+    ;;
+--slow)
+    shift
+    which=slow
+    # They kill API servers and wait for minutes: one at a time.
+    workers=1
+    ;;
+esac
 case " $* " in
-*" -m "*) side_by_side 4 "$@" ;;
-*) part 4 "not kubernetes" "$@" && on_a_cluster "$@" ;;
+*" -m "*) side_by_side "$workers" "$@" ;;
+*) part "$workers" "not kubernetes" "$@" && on_a_cluster "$@" ;;
 esac

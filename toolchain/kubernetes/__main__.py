@@ -1,4 +1,4 @@
-"""The command line: `python -m toolchain.kubernetes up | down | status | build`."""
+"""The command line: `python -m toolchain.kubernetes up | down | status | build | image`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolchain.kubernetes import build, cluster, packages
+from toolchain.kubernetes import build, built, cluster, packages
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import Layout
 
@@ -28,6 +28,11 @@ def main() -> int:
             if not arguments.force:
                 cluster.require_unused(layout)
             cluster.down(layout, purge=arguments.purge, say=say)
+        elif arguments.verb == "image":
+            state = cluster.status(layout)
+            if not state.ready:
+                raise ToolchainError("the cluster is not up: `python -m toolchain.kubernetes up`")
+            sys.stdout.write(built.examples(state.registry, state.docker_host, arguments.begins) + "\n")
         else:
             state = cluster.status(layout)
             sys.stdout.write(state.as_json() + "\n")
@@ -42,8 +47,14 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m toolchain.kubernetes", description=__doc__)
-    parser.add_argument("verb", choices=["up", "down", "status", "build"])
+    parser.add_argument("verb", choices=["up", "down", "status", "build", "image"])
     parser.add_argument("--folder", type=Path, help="where the cluster keeps its files")
+    parser.add_argument(
+        "--begins",
+        default="examples/numint",
+        metavar="FOLDER",
+        help="with `image`, which builds and pushes that of the examples: where its processes begin",
+    )
     parser.add_argument(
         "--kwok", type=int, default=0, metavar="N", help="with `up`: add N nodes that do not exist"
     )
