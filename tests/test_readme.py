@@ -151,6 +151,7 @@ def test_the_settings_of_a_stack_can_be_committed() -> None:
         "symphony:backend",
         "symphony:image",
         "kubernetes:context",
+        "kubernetes:kubeconfig",
     }
     ignored = [line for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("stacks/")]
     assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
