@@ -94,7 +94,13 @@ def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
 
 
 def keepers(client: Client, namespace: str) -> dict[str, Body]:
-    """The Jobs and JobSets of ours that have not given up, by name."""
+    """The Jobs and JobSets of ours that may make another pod, by name."""
+    every = unfailed(client, namespace)
+    return {name: each for name, each in every.items() if not controllers.completion(each)}
+
+
+def unfailed(client: Client, namespace: str) -> dict[str, Body]:
+    """The Jobs and JobSets of ours that have not given up, by name; some may have come to their end."""
     every = [*_kept(client, namespace, controllers.JOB), *_kept(client, namespace, controllers.JOB_SET)]
     return {str(each["metadata"]["name"]): each for each in every if not controllers.has_failed(each)}
 
@@ -130,6 +136,31 @@ def refuse_others(
         told = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
         remedy = "Rename yours, or use another namespace with symphony:namespace"
         raise UserError("; ".join(told), remedy=remedy)
+
+
+def refuse_unending(live: Living, owner: str, pods: Collection[str]) -> None:
+    """UserError: pods that must make way should have ended long ago, as on a machine that is off.
+
+    Only a person knows that nothing runs on it any more; two of one process would be worse than none.
+    """
+    stuck: dict[str, list[str]] = {}
+    for name in pods:
+        pod = live.pods.get(name)
+        if pod is not None and labels.belongs_to(pod, owner) and _is_overdue(pod):
+            stuck.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
+    if stuck:
+        told = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
+        raise UserError(
+            f"asked to end, and has not: {'; '.join(told)}, which does not answer",
+            remedy=f"If that machine is off for good: `kubectl delete node {' '.join(stuck)}`, and try again",
+        )
+
+
+def _is_overdue(pod: Body) -> bool:
+    """Whether kubelet should have ended it a while ago, and nothing else holds it."""
+    due = conditions.epoch(pod["metadata"].get("deletionTimestamp"))
+    held = texts(pod, "metadata", "finalizers") or not pod.get("spec", {}).get("nodeName")
+    return due is not None and not held and time.time() - due > GONE_DEADLINE
 
 
 def _listed(names: Sequence[str], namespace: str) -> str:
@@ -194,22 +225,32 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
     if found is not None and labels.belongs_to(found, owner):
         end_pods(client, namespace, owner)
         client.delete(place, str(found["metadata"]["uid"]))
-        await_gone(client, place, str(found["metadata"]["uid"]))
+        pods = client.items(path_of("pods", namespace))
+        await_gone(client, place, str(found["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
     end_strays(client, living(client, namespace), namespace, owner, {})
 
 
-def await_gone(client: Client, path: str, uid: str) -> None:
-    """Return once the object is gone. SymphonyError: it does not go, and what holds it."""
-    until = time.monotonic() + GONE_DEADLINE
+def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
+    """Return once the object is gone. SymphonyError: it does not go, and what holds it.
+
+    grace: what the processes in it have to end, seconds; of a pod it is known.
+    """
+    began = time.monotonic()
     while (thing := client.find(path)) and thing["metadata"]["uid"] == uid:
-        if time.monotonic() > until:
+        patience = GONE_DEADLINE + max(grace, _grace(thing))
+        if time.monotonic() - began > patience:
             name = thing["metadata"]["name"]
             raise SymphonyError(
-                f"{name} is not gone after {GONE_DEADLINE:.0f} s{_held(thing)}",
+                f"{name} is not gone after {patience:.0f} s{_held(thing)}",
                 remedy="Let go of what holds it, and run the same command again",
             )
         time.sleep(0.2)
+
+
+def _grace(thing: Body) -> int:
+    """How long the processes of a pod that is to go have to end, seconds."""
+    return int(thing["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
 def stuck(client: Client, namespace: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,10 @@ _HOPELESS = (
     "CreateContainerError",
     "RunContainerError",
 )
+# What keeps a pod that has a machine from its containers, and only events tell; and what comes after it.
+_UNMOUNTED = ("FailedMount", "FailedAttachVolume")
+UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
+_PAST_IT = ("Pulling", "Pulled", "Created", "Started")
 
 
 def status(
@@ -68,7 +72,10 @@ def is_good(pod: Pod) -> bool:
 def is_hopeless(pod: Pod) -> bool:
     """Whether waiting alone will not start what does not run yet, as far as one can tell."""
     waiting = [_state(each, "state", "waiting") for each in _every(pod)]
-    return any(each.get("reason") in _HOPELESS for each in waiting) or bool(_unscheduled(pod))
+    if any(each.get("reason") in _HOPELESS for each in waiting) or _unscheduled(pod):
+        return True
+    running = [each for each in _every(pod) if _state(each, "state", "running")]
+    return any(_silent_node(pod, each) for each in running)
 
 
 def lacks_image(pod: Pod) -> bool:
@@ -79,7 +86,33 @@ def lacks_image(pod: Pod) -> bool:
 def complains(pod: Pod) -> bool:
     """Whether only an event can say why its containers are not there yet."""
     waiting = [str(_state(each, "state", "waiting").get("reason")) for each in _every(pod)]
-    return any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
+    creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
+    return creating and bool(text(pod, "spec", "nodeName"))
+
+
+def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Of all events of one pod that which tells what keeps it from its containers, an empty one for nothing.
+
+    Events stay for an hour: a volume that was late counts until the pod has come further.
+    """
+    known = [each for each in events if text(each, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
+    last = max(known, key=lambda each: (told_at(each) or 0.0, _is_past_it(each)), default=_NOTHING)
+    return _NOTHING if _is_past_it(last) else last
+
+
+def _is_past_it(event: Mapping[str, Any]) -> bool:
+    return text(event, "reason") in _PAST_IT
+
+
+def told_at(event: Mapping[str, Any]) -> float | None:
+    """When the cluster said this last, in seconds since the epoch."""
+    return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
+
+
+def is_sidecar(pod: Pod | None, name: str) -> bool:
+    """Whether an init container runs beside the containers and ends after them, whatever its exit code."""
+    every = listing(pod, "spec", "initContainers")
+    return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
 
 
 def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
@@ -165,7 +198,7 @@ def _why_failed(pod: Pod) -> str:
     status = mapping(pod, "status")
     for each in listing(status, "initContainerStatuses"):
         ended = _state(each, "state", "terminated")
-        if ended and ended.get("exitCode") != 0:
+        if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(each["name"])):
             return f"{each['name']}: {_how(ended)}"
     return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
 
@@ -173,15 +206,17 @@ def _why_failed(pod: Pod) -> str:
 def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
+    own = _state(found, "state", "waiting")
+    if own.get("reason") in _HOPELESS:
+        return _waits_for(own, pod, name, found)
     for each in listing(pod, "status", "initContainerStatuses"):
         waiting = _state(each, "state", "waiting")
         if waiting.get("reason") in _HOPELESS:
             return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
-    waiting = _state(found, "state", "waiting")
-    if not waiting:
+    if not own:
         return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
-    words = _waits_for(waiting, pod, name, found)
-    return f"{words}: {complaint}" if complaint and waiting.get("reason") not in _HOPELESS else words
+    words = _waits_for(own, pod, name, found)
+    return f"{words}: {complaint}" if complaint else words
 
 
 def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:

@@ -23,6 +23,7 @@ KINDS = {
 TYPES = {kind: type_ for type_, kind in KINDS.items()}
 # How often a process with restart_policy("OnFailure") is started anew; then it has failed.
 RETRIES = 6
+_NOTHING: Mapping[str, Any] = {}
 _MEMBER = "w"
 # What a JobSet adds to its name for that of a pod: -w-0-0-abcde.
 LONGEST_IN_JOB_SET = 63 - len(f"-{_MEMBER}-0-0-abcde")
@@ -77,8 +78,17 @@ def maker(kind: str, name: str) -> tuple[str, str]:
 
 def has_failed(thing: Mapping[str, Any]) -> bool:
     """Whether a Job or JobSet has given up."""
-    every = listing(thing, "status", "conditions")
-    return any(each.get("type") == "Failed" and each.get("status") == "True" for each in every)
+    return bool(_condition(thing, "Failed"))
+
+
+def completion(thing: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition by which a Job or JobSet says that it came to a good end; an empty one before."""
+    return _condition(thing, "Complete", "Completed")
+
+
+def _condition(thing: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
+    every = [each for each in listing(thing, "status", "conditions") if each.get("status") == "True"]
+    return next((each for each in every if each.get("type") in kinds), _NOTHING)
 
 
 def is_kept(pod: Mapping[str, Any]) -> bool:
@@ -95,7 +105,8 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
     notes = {
         name: value
         for name, value in metadata["annotations"].items()
-        if name not in (*labels.EXISTS, labels.DIGEST)
+        # A Job whose template changes is replaced: in there is only what its pods need.
+        if name not in (*labels.EXISTS, labels.DIGEST, labels.PROCESSES)
     }
     again = text(pod, "spec", "restartPolicy") == "OnFailure"
     failed = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}

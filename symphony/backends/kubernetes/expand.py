@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
     from symphony.components.run import Context
 
-_SECONDS = "2m"
+# What the cluster may take over an object, beside the grace of the processes in it.
+_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,11 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
     )
     planned = _planned(manifests)
     cluster.refuse_others(client, live, plan.launched_as, owner, planned)
+    cluster.refuse_unending(live, owner, planned["pods"])
     if not context.dry_run:
         cluster.end_strays(client, live, plan.launched_as, owner, planned)
-    _Maker(experiment, client, live, owner, _provider(experiment, reach)).make(manifests)
+    provider = _provider(experiment, reach)
+    _Maker(experiment, client, live, owner, provider, _SECONDS + chosen.grace).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(processes.processes_of(manifest, group))
@@ -97,6 +100,7 @@ class _Maker:
     live: Living
     owner: str
     provider: pulumi.ProviderResource
+    deadline: int
     stale: dict[str, str] = field(default_factory=dict[str, str])
 
     def make(self, manifests: Manifests) -> None:
@@ -158,6 +162,7 @@ class _Maker:
         replaced_for: Sequence[str] = (),
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.CustomResource:
+        seconds = f"{self.deadline}s"
         options = pulumi.ResourceOptions(
             parent=parent,
             provider=self.provider,
@@ -165,7 +170,7 @@ class _Maker:
             deleted_with=namespace,
             delete_before_replace=True,
             replace_on_changes=[anew.MARK, *replaced_for],
-            custom_timeouts=pulumi.CustomTimeouts(create=_SECONDS, update=_SECONDS, delete=_SECONDS),
+            custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
             hooks=hooks,
         )
         manifest = anew.marked(self.client, self.live.services, manifest)

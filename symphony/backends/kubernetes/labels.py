@@ -20,6 +20,8 @@ POD = "symphony/pod"
 OWNER = "symphony/owner"
 # The process group that a pod is; a pod without it is of one process in no group.
 GROUP = "symphony/group"
+# Which of a pod's containers are processes; a pod without it has no others.
+PROCESSES = "symphony/processes"
 # Which start of a pod this is: another value makes the engine replace the pod.
 ATTEMPT = "symphony/attempt"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.

@@ -17,9 +17,11 @@ from symphony.backends.interface import (
     ProcessStatus,
     Recorded,
     Resource,
+    State,
 )
 from symphony.backends.kubernetes import (
     cluster,
+    complaints,
     conditions,
     controllers,
     exposed,
@@ -31,7 +33,7 @@ from symphony.backends.kubernetes import (
 )
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
-from symphony.backends.kubernetes.shapes import Values, listing, mapping, text
+from symphony.backends.kubernetes.shapes import Values, mapping, text
 from symphony.backends.kubernetes.whereabouts import client_for
 from symphony.errors import SymphonyError
 
@@ -44,7 +46,10 @@ _THINGS = {
     "kubernetes:core/v1:Secret": "secrets",
 }
 _BETWEEN = "its Job makes another pod"
-PROVIDER_TYPE = "pulumi:providers:kubernetes"
+# How the URN of the provider that expand makes ends: the program may have others for things of its own.
+_PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
+# How it is with a process whose pod is not there: its state, why, and since when.
+_Stand = tuple[State, str, float | None]
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
@@ -57,7 +62,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     for resource in resources:
         if resource.type in _THINGS and _is_ours(resource):
             things.update(_thing(resource))
-        if resource.type == PROVIDER_TYPE:
+        if resource.urn.endswith(_PROVIDER):
             reach |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
@@ -135,17 +140,16 @@ def watch(
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
     client = client_for(recorded)
-    complaints: dict[str, str] = {}
+    heard = watching.Heard()
 
     def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
-        complaints.clear()
-        complaints.update(_events(client, recorded.launched_as, pods))
-        statuses = _status_of(recorded, pods, complaints, _kept(client, recorded, pods))
+        kept_ones = _kept(client, recorded, pods)
+        heard.complaints = complaints.of_pods(client, recorded.launched_as, pods.values())
+        heard.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
+        statuses = _status_of(recorded, pods, heard.complaints, kept_ones)
         return tuple(_with_balancers(client, recorded, statuses))
 
-    return watching.watch(
-        client, recorded.launched_as, _pod_names(recorded), look, complaints, patience, limit
-    )
+    return watching.watch(client, recorded.launched_as, _pod_names(recorded), look, heard, patience, limit)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -207,7 +211,7 @@ def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
     cluster.end_all(client, launched_as, owner)
     kept.forget(owner, launched_as)
-    return sum(len(listing(pod, "spec", "containers")) for pod in ours)
+    return sum(len(processes.names_of(pod)) for pod in ours)
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
@@ -223,7 +227,7 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         client = client_for(recorded)
         pods = pods_of(client, recorded.launched_as)
         replaced = _kept(client, recorded, pods)
-        events = _events(client, recorded.launched_as, pods)
+        events = complaints.of_pods(client, recorded.launched_as, pods.values())
         return _with_balancers(client, recorded, _status_of(recorded, pods, events, replaced))
     except SymphonyError as error:
         if not isinstance(error, Refused):
@@ -233,14 +237,17 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
 
 
 def _status_of(
-    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, str]
+    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, _Stand]
 ) -> list[ProcessStatus]:
-    return [
-        ProcessStatus(path, "waiting", ready=False, why=replaced[facts["pod_name"]])
-        if facts["pod_name"] in replaced
-        else conditions.status(path, facts["container_name"], pods.get(facts["pod_name"]), events)
-        for path, facts in recorded.processes.items()
-    ]
+    found: list[ProcessStatus] = []
+    for path, facts in recorded.processes.items():
+        if stand := replaced.get(facts["pod_name"]):
+            state, why, since = stand
+            found.append(ProcessStatus(path, state, ready=False, why=why, since=since))
+        else:
+            pod = pods.get(facts["pod_name"])
+            found.append(conditions.status(path, facts["container_name"], pod, events))
+    return found
 
 
 def _with_balancers(client: Client, recorded: Recorded, statuses: list[ProcessStatus]) -> list[ProcessStatus]:
@@ -257,8 +264,11 @@ def _with_balancers(client: Client, recorded: Recorded, statuses: list[ProcessSt
     return found
 
 
-def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, str]:
-    """The pods for which a Job or JobSet makes another, with why it is not there; asked where one may."""
+def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, _Stand]:
+    """The pods that are gone and that a Job or JobSet answers for, and how those stand; asked where one may.
+
+    It has come to its end, or makes another pod.
+    """
     missing = {
         str(facts["pod_name"]): str(facts["controller"]["kind"])
         for facts in recorded.processes.values()
@@ -266,36 +276,21 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
     }
     if not missing:
         return {}
-    made = missing.keys() & cluster.keepers(client, recorded.launched_as).keys()
-    refusals = _warnings(client, recorded.launched_as, controllers.JOB) if made else {}
-    makers = {name: controllers.maker(missing[name], name)[1] for name in made}
-    return {name: refusals.get(job, _BETWEEN) for name, job in makers.items()}
+    every = cluster.unfailed(client, recorded.launched_as)
+    ends = {name: controllers.completion(every[name]) for name in missing if name in every}
+    making = {name: controllers.maker(missing[name], name)[1] for name, end in ends.items() if not end}
+    refusals = complaints.of_jobs(client, recorded.launched_as) if making else {}
+    return {
+        name: ("waiting", refusals.get(making[name], _BETWEEN), None)
+        if name in making
+        else ("completed", "", conditions.epoch(end.get("lastTransitionTime")))
+        for name, end in ends.items()
+    }
 
 
 def _is_replaced(pod: Values | None) -> bool:
     """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
     return pod is None or not conditions.is_good(pod)
-
-
-def _events(client: Client, namespace: str, pods: Mapping[str, Values]) -> dict[str, str]:
-    """The name of a pod -> the newest warning about it; asked only where nothing else tells."""
-    if not any(conditions.complains(pod) for pod in pods.values()):
-        return {}
-    return _warnings(client, namespace, "Pod")
-
-
-def _warnings(client: Client, namespace: str, kind: str) -> dict[str, str]:
-    """The name of each object of a kind -> the newest warning about it."""
-    selector = f"involvedObject.kind={kind},type=Warning"
-    try:
-        found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
-    except Refused:
-        return {}
-    every = sorted(listing(found, "items"), key=lambda event: text(event, "lastTimestamp"))
-    return {
-        text(each, "involvedObject", "name"): f"{text(each, 'reason')}: {text(each, 'message')}"
-        for each in every
-    }
 
 
 def _pod_names(recorded: Recorded) -> set[str]:

@@ -83,7 +83,17 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         },
     }
     whole = merged(manifest, of.settings.pod_yml)
-    return marked({**whole, "spec": _secured(whole["spec"], settings)}, attempt)
+    return marked({**_noted(whole, of), "spec": _secured(whole["spec"], settings)}, attempt)
+
+
+def _noted(manifest: dict[str, Any], of: PodOfPlan) -> dict[str, Any]:
+    """With a note of which containers are processes, where the user added others."""
+    names = [process.name for process in of.processes]
+    if len(manifest["spec"]["containers"]) == len(names):
+        return manifest
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.PROCESSES: ",".join(names)}
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
 
 
 def _secured(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

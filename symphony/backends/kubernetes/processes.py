@@ -34,15 +34,25 @@ def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, di
     spec: Mapping[str, Any] = pod_in(manifest)["spec"]
     kept = {"controller": kept_by(manifest)}
     containers: list[Mapping[str, Any]] = spec["containers"]
+    processes = names_of(manifest)
     rest = {name: value for name, value in spec.items() if name != "containers"}
     digests = {str(each["name"]): labels.digest(each) for each in containers}
     found: dict[str, dict[str, Any]] = {}
     for each in containers:
         name = str(each["name"])
+        if name not in processes:
+            continue
         path = f"{group}/{name}" if group else name
         others = {other: value for other, value in digests.items() if other != name}
         found[path] = {**_of_container(each), "pod": rest, "group": others, **kept}
     return found
+
+
+def names_of(manifest: Mapping[str, Any]) -> list[str]:
+    """The containers that are processes: a user's pod_yml may have added others."""
+    noted = labels.annotation(manifest, labels.PROCESSES)
+    every = listing(pod_in(manifest), "spec", "containers")
+    return noted.split(",") if noted else [str(each["name"]) for each in every]
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:

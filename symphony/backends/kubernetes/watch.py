@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from symphony.backends.interface import ProcessStatus
 from symphony.backends.kubernetes import conditions, labels
-from symphony.backends.kubernetes.client import Body, Client, Unreachable, path_of
+from symphony.backends.kubernetes.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.shapes import text
 
 # A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
@@ -17,10 +18,22 @@ _ONE_WATCH = 8
 _GRACE = 3.0
 # An image that is not there is looked for again after 10 s and 20 s; by then it is a mistake.
 _IMAGE_PATIENCE = 35.0
-# A program that fails as it begins runs for a moment; kubelet looks once a second.
-_SECOND_LOOK = 1.5
+# A program that fails as it begins runs for a moment; kubelet looks once a second, and tells later if busy.
+_SECOND_LOOK = 2.5
 
 Look = TypeVar("Look")
+
+
+@dataclass
+class Heard:
+    """What the pods themselves do not say, as `look` last heard it.
+
+    complaints: the name of a pod -> what the cluster complains of about it.
+    finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
+    """
+
+    complaints: Mapping[str, str] = field(default_factory=dict[str, str])
+    finished: Collection[str] = ()
 
 
 def watch(
@@ -28,16 +41,15 @@ def watch(
     namespace: str,
     names: Collection[str],
     look: Callable[[Mapping[str, Body]], Look],
-    complaints: Mapping[str, str],
+    heard: Heard,
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
     """What `look` says of the pods, first at once and then whenever it says something else.
 
     Ends when every pod has ended or runs, still so at a second look; when for `patience` seconds nothing
-    moved but trouble that waiting rarely cures; or after `limit` seconds. complaints: what the cluster
-    complains of, by the name of the pod, as `look` last heard. Unreachable: the API server does not answer
-    any more.
+    moved but trouble that waiting rarely cures; or after `limit` seconds. Unreachable: the API server does
+    not answer any more.
     """
     began = calm = time.monotonic()
     last: Look | None = None
@@ -47,17 +59,17 @@ def watch(
         if now != last:
             last, calm = now, time.monotonic()
             yield now
-        mine = [pods.get(name) for name in names]
-        waiting = [pod for pod in mine if pod is None or not _is_settled(pod)]
+        mine = {name: pods.get(name) for name in names if name not in heard.finished}
+        waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
         if not waiting:
-            if not moved or _stays(client, namespace, pods, names):
+            if not moved or _stays(client, namespace, pods, mine):
                 return
             continue
         moved = True
         # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
         quiet = time.monotonic() - min(calm, began + patience) > patience
         late = time.monotonic() - began > min(patience, _IMAGE_PATIENCE)
-        if all(_is_given_up(pod, complaints, quiet=quiet, late=late) for pod in waiting):
+        if all(_is_given_up(pod, heard.complaints, quiet=quiet, late=late) for pod in waiting):
             return
 
 
@@ -101,8 +113,8 @@ def _changes(
                 else:
                     pods[text(pod, "metadata", "name")] = pod
                 yield labels.by_pod(pods.values())
-    except (OSError, ValueError, Unreachable):
-        # The listing that follows says whether the server is still there.
+    except (OSError, ValueError, Unreachable, Refused):
+        # The listing that follows says whether the server is still there; who may not watch lists again.
         time.sleep(0.5)
 
 

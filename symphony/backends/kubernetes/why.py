@@ -14,8 +14,6 @@ from symphony.plan.names import printable
 _LONGEST = 400
 
 _NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-_UNMOUNTED = ("FailedMount", "FailedAttachVolume")
-_UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
 _NEVER_RAN = ("StartError", "ContainerCannotRun")
 _NOTHING: Values = {}
 # What the words of a registry, or of the way to it, ask for.
@@ -111,26 +109,41 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
 def _prepared(facts: Facts, _: str) -> Iterator[Link]:
     """What comes before the containers: a sandbox, volumes, init containers."""
     for each in listing(facts.pod, "status", "initContainerStatuses"):
-        init, waiting = text(each, "name"), mapping(each, "state", "waiting")
-        ended = mapping(each, "state", "terminated")
-        if ended.get("exitCode") == 0:
-            yield Link("prepared", init, conditions.epoch(ended.get("finishedAt")))
-        elif ended or waiting.get("reason") == "CrashLoopBackOff":
-            how = conditions.how_it_ended(ended or mapping(each, "lastState", "terminated"))
-            words = facts.words(init, not ended)
-            remedy = "Correct the repository or its revision" if init.startswith("clone-") else ""
-            yield Link("prepared", f"no: {init}: {how}", None, True, words, remedy)
-        elif waiting.get("reason") in conditions.NO_IMAGE:
-            yield _no_image(facts, init, waiting)
-        elif mapping(each, "state", "running"):
-            yield Link("prepared", f"{init} is at work", None, True)
+        if not _is_beside(facts, each):
+            yield from _init(facts, each)
     if not _is_creating(facts):
         return
-    if trouble := facts.said(*_UNMOUNTED, *_UNWELL):
+    if trouble := conditions.trouble(facts.events):
         remedy = "Make what it mounts, or reach its server; Kubernetes tries again by itself"
-        if text(trouble, "reason") in _UNWELL:
+        if text(trouble, "reason") in conditions.UNWELL:
             remedy = "The node is not well: see `kubectl describe node`"
         yield Link("prepared", f"no: {_words(trouble)}", _time(trouble), True, remedy=remedy)
+
+
+def _is_beside(facts: Facts, init: Values) -> bool:
+    """Whether this is a sidecar that holds up nothing: it has started, or its end came with the pod's."""
+    if not conditions.is_sidecar(facts.pod, text(init, "name")):
+        return False
+    return bool(init.get("started") or mapping(init, "state", "terminated")) or _has_begun(facts)
+
+
+def _init(facts: Facts, each: Values) -> Iterator[Link]:
+    """How far one init container is."""
+    init, waiting = text(each, "name"), mapping(each, "state", "waiting")
+    ended = mapping(each, "state", "terminated")
+    if ended.get("exitCode") == 0:
+        yield Link("prepared", init, conditions.epoch(ended.get("finishedAt")))
+    elif ended or waiting.get("reason") == "CrashLoopBackOff":
+        how = conditions.how_it_ended(ended or mapping(each, "lastState", "terminated"))
+        words = facts.words(init, not ended)
+        remedy = "Correct the repository or its revision" if init.startswith("clone-") else ""
+        yield Link("prepared", f"no: {init}: {how}", None, True, words, remedy)
+    elif waiting.get("reason") in conditions.NO_IMAGE:
+        yield _no_image(facts, init, waiting)
+    elif waiting.get("reason") in _NOT_STARTED:
+        yield Link("prepared", f"no: {init}: {_why_not_started(waiting)}", None, True)
+    elif mapping(each, "state", "running"):
+        yield Link("prepared", f"{init} is at work", None, True)
 
 
 def _pulled(facts: Facts, _: str) -> Iterator[Link]:
@@ -172,7 +185,7 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
     found = _container(facts)
     waiting = mapping(found, "state", "waiting")
     if waiting.get("reason") in _NOT_STARTED:
-        what = printable(f"no: {waiting['reason']}: {waiting.get('message') or ''}".rstrip(": "), _LONGEST)
+        what = f"no: {_why_not_started(waiting)}"
         yield Link("started", what, None, True, remedy="Correct its command, or what its variables name")
         return
     ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
@@ -189,6 +202,14 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
 
 
 _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
+
+
+def _has_begun(facts: Facts) -> bool:
+    return any(mapping(_container(facts), which, kind) for which, kind in _STARTS)
+
+
+def _why_not_started(waiting: Values) -> str:
+    return printable(f"{waiting['reason']}: {waiting.get('message') or ''}".rstrip(": "), _LONGEST)
 
 
 def _now(facts: Facts, name: str) -> Iterator[Link]:
@@ -266,4 +287,4 @@ def _words(event: Values) -> str:
 
 
 def _time(event: Values) -> float | None:
-    return conditions.epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
+    return conditions.told_at(event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -292,3 +294,49 @@ class TestTextOfAKubeconfig:
         with serving(Cluster()) as api:
             said = json.dumps(yaml.safe_load(api.kubeconfig()))
             assert whereabouts.client_for(recorded(api, kubeconfig=said)).access.server == api.url
+
+
+def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have minutes to save what it has; only what is late beyond them is an error."""
+    clock = [0.0]
+    monkeypatch.setattr(cluster.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(cluster.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
+    pod = thing("Pod", "a", "1", OWNER)
+    pod["metadata"]["deletionGracePeriodSeconds"] = 90
+    place, gone_after = f"{SPACE}/pods/a", 140.0
+
+    def answer(asked: Asked) -> Answer:
+        return (200, pod) if asked.path == place and clock[0] < gone_after else MISSING
+
+    with serving(answer) as api:
+        cluster.await_gone(api.client(), place, "1")
+        clock[0], gone_after = 0.0, 1000.0
+        with pytest.raises(SymphonyError, match="a is not gone after 150 s"):
+            cluster.await_gone(api.client(), place, "1")
+
+
+def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> None:
+    def dying(name: str, on: str, when: float, owner: str = OWNER, **more: Any) -> dict[str, Any]:
+        pod = thing("Pod", name, name, owner)
+        pod["metadata"] |= {"deletionTimestamp": datetime.fromtimestamp(when, UTC).isoformat(), **more}
+        pod["spec"] = {"nodeName": on}
+        return pod
+
+    now = time.time()
+    pods = [
+        dying("late", "n1", now - 300),
+        dying("soon", "n1", now + 5),
+        dying("held", "n1", now - 300, finalizers=["x/y"]),
+        dying("other", "n1", now - 300, "other/x#1"),
+        dying("undeclared", "n1", now - 300),
+        thing("Pod", "well", "2", OWNER),
+    ]
+    live = cluster.Living({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
+    declared = ["late", "soon", "held", "other", "well", "new"]
+    with pytest.raises(UserError) as error:
+        cluster.refuse_unending(live, OWNER, declared)
+    assert error.value.line == (
+        "asked to end, and has not: late on n1, which does not answer. "
+        "If that machine is off for good: `kubectl delete node n1`, and try again."
+    )
+    cluster.refuse_unending(live, OWNER, declared[1:])

@@ -1,0 +1,202 @@
+"""How `up` watches pods come up, with an API server and a clock that do what a test tells them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from symphony.backends.interface import ProcessStatus, Recorded
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes import watch as watching
+from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, chunked, serving, thing
+from tests.backends.kubernetes.test_conditions import GOING, RUNS, SILENT, ended, pod, waits
+
+Body = dict[str, Any]
+OWNER = "symphony/rl#1"
+CREATING = waits("ContainerCreating")
+UID = {"uid": "u"}
+
+
+@dataclass
+class Clock:
+    """A time that goes on only where somebody waits."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(watching, "time", found)
+    return found
+
+
+@dataclass
+class Pods:
+    """The pods at each moment; a watch tells of none for five seconds, or is answered with a status."""
+
+    clock: Clock
+    at: Callable[[float], list[Body]]
+    watched: Sequence[int] = ()
+    events: Sequence[Body] = ()
+    jobs: Sequence[Body] = ()
+    watches: int = field(default=0, init=False)
+
+    def __call__(self, asked: Asked) -> Answer:
+        place, query = urlsplit(asked.path), parse_qs(urlsplit(asked.path).query)
+        kind = place.path.rpartition("/")[2]
+        if "watch" in query:
+            self.watches += 1
+            if self.watches <= len(self.watched):
+                return self.watched[self.watches - 1], {"message": "no"}
+            self.clock.now += 5
+            return 200, chunked()
+        if kind == "events":
+            return self._events(query)
+        things = {"pods": self.at(self.clock.now), "jobs": self.jobs}
+        return (200, {"items": things[kind]}) if kind in things else MISSING
+
+    def _events(self, query: dict[str, list[str]]) -> Answer:
+        """One a page."""
+        (selector,), start = query["fieldSelector"], int(query.get("continue", ["0"])[0])
+        wanted = dict(each.split("=") for each in selector.split(","))
+        found = [
+            each
+            for each in self.events
+            if (each["involvedObject"]["kind"], each["type"])
+            == (wanted["involvedObject.kind"], wanted["type"])
+        ]
+        more = {"continue": str(start + 1)} if start + 1 < len(found) else {}
+        return 200, {"metadata": more, "items": found[start : start + 1]}
+
+
+def event(reason: str, moment: str = "00:00:01", uid: str = "u", **more: Any) -> Body:
+    normal = reason in ("Pulling", "Pulled", "Created", "Started")
+    return {
+        "involvedObject": {"kind": "Pod", "name": "a", "uid": uid},
+        "type": "Normal" if normal else "Warning",
+        "reason": reason,
+        "message": "words",
+        "lastTimestamp": f"2026-01-01T{moment}Z",
+        **more,
+    }
+
+
+def recorded(api: Api, **facts: Any) -> Recorded:
+    process = {"pod_name": "a", "container_name": "a", "uid": "u", **facts}
+    return Recorded(OWNER, "rl", {"a": process}, reach={"kubeconfig": api.kubeconfig(), "context": "c"})
+
+
+def last(pods: Pods, **facts: Any) -> ProcessStatus:
+    """How the process is at the end of a watch with the patience that everybody has."""
+    with serving(pods) as api:
+        (*_, (found,)) = observe.watch(recorded(api, **facts), patience=60, limit=600)
+    return found
+
+
+def now(pods: Pods, **facts: Any) -> ProcessStatus:
+    with serving(pods) as api:
+        ((found,),) = observe.statuses([recorded(api, **facts)])
+    return found
+
+
+def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Body]]:
+    return lambda now: [before if now < moment else after]
+
+
+@pytest.mark.parametrize("status", [403, 410, 429, 503])
+def test_a_watch_that_is_refused_once_goes_on(clock: Clock, status: int) -> None:
+    found = last(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
+    assert found.ready
+
+
+def test_who_may_not_watch_lists_again(clock: Clock) -> None:
+    pods = Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=[403] * 1000)
+    assert last(pods).ready
+    assert clock.now < 10
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("FailedScheduling")],
+        [event("FailedMount", uid="of a pod before")],
+        [event("FailedMount"), event("Pulling", "00:00:02")],
+        [event("FailedMount"), event("Pulling")],
+        [event("Pulling", "00:00:02"), event("FailedMount")],
+    ],
+    ids=["no node yet", "another pod", "overcome", "overcome in the same second", "told out of turn"],
+)
+def test_an_old_warning_is_no_trouble_of_now(clock: Clock, events: list[Body]) -> None:
+    creating, runs = pod(CREATING, metadata=UID), pod(RUNS, metadata=UID)
+    assert now(Pods(clock, lambda _: [creating], events=events)).why == "ContainerCreating"
+    assert last(Pods(clock, until(100, creating, runs), events=events)).ready
+
+
+@pytest.mark.parametrize(
+    "reason", ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"]
+)
+def test_a_pod_that_cannot_be_made_is_given_up_after_the_patience(clock: Clock, reason: str) -> None:
+    """The page after the first tells why, and one event has only the newer kind of time."""
+    newest = event(reason, eventTime="2026-01-01T00:00:09.5Z", lastTimestamp=None)
+    events = [event("FailedScheduling"), newest, event("Pulling", "00:00:02")]
+    creating = pod(CREATING, metadata=UID)
+    found = last(Pods(clock, lambda _: [creating], events=events))
+    assert found.why == f"ContainerCreating: {reason}: words"
+    assert 60 < clock.now < 80
+
+
+def test_a_pod_without_a_node_is_told_in_the_words_of_the_scheduler(clock: Clock) -> None:
+    said = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
+    alone = pod(None, metadata=UID, conditions=said)
+    del alone["spec"]["nodeName"]
+    found = last(Pods(clock, lambda _: [alone], events=[event("FailedMount")]))
+    assert found.why == "Unschedulable: 0/3 nodes"
+    assert 60 < clock.now < 80
+
+
+def test_f61_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> None:
+    loop = pod(waits("CrashLoopBackOff"), ended(7))
+    found = last(
+        Pods(clock, lambda now: [pod(CREATING) if now < 1 else pod(RUNS) if now < 7.2 else loop]),
+    )
+    assert (found.state, found.why) == ("waiting", "CrashLoopBackOff: exit 7")
+
+
+def test_f62_a_pod_on_a_silent_node_is_given_up_after_the_patience(clock: Clock) -> None:
+    found = last(Pods(clock, lambda _: [pod(RUNS, conditions=SILENT)]))
+    assert (found.state, found.why) == ("unknown", "its node n does not answer")
+    assert 60 < clock.now < 80
+
+
+DONE = [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}]
+
+
+@pytest.mark.parametrize("there", [[], [pod(RUNS, metadata=GOING | {"labels": {"symphony/pod": "a"}})]])
+@pytest.mark.parametrize("kind", ["Complete", "Completed"])
+def test_a_job_that_came_to_its_end_is_completed_without_its_pod(
+    clock: Clock, kind: str, there: list[Body]
+) -> None:
+    job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"type": kind}]})
+    pods, kept = Pods(clock, lambda _: there, jobs=[job]), {"controller": {"kind": "Job"}}
+    for found in (now(pods, **kept), last(pods, **kept)):
+        assert (found.state, found.why, found.since) == ("completed", "", 1767225609.0)
+    assert clock.now == 0
+    with serving(pods) as api:
+        assert observe.broken(recorded(api, **kept)) == {}
+
+
+def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
+    job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
+    found = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
+    assert (found.state, found.why) == ("waiting", "its Job makes another pod")
