@@ -48,7 +48,13 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
         services=_services(client, namespace, planned),
         words=words,
         room=lambda: _room(client, pod or {}),
+        finished=_completion(client, namespace, planned) if pod is None and keeper else {},
     )
+
+
+def _completion(client: Client, namespace: str, name: str) -> Values:
+    """How the Job or JobSet of this name says that it is done; nothing while it is not."""
+    return controllers.completion(cluster.unfailed(client, namespace).get(name, {}))
 
 
 def _maker(client: Client, namespace: str, name: str, uid: str) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from symphony.backends.interface import Link
@@ -40,6 +40,7 @@ class Facts:
     services: those that lead to the pod.
     words:    the last lines of a container's log; previous: of its start before this one.
     room:     what it would take to be scheduled.
+    finished: by which its Job says that it came to a good end; read where the pod is gone.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Facts:
     services: Sequence[Values]
     words: Callable[[str, bool], tuple[str, ...]]
     room: Callable[[], str]
+    finished: Values = field(default_factory=dict[str, Any])
 
     @property
     def container(self) -> str:
@@ -63,6 +65,10 @@ class Facts:
 def chain(facts: Facts, name: str) -> Iterator[Link]:
     """The links of a process whose pod was made; name: of the experiment, for the remedies."""
     yield Link("planned", planned(facts.recorded))
+    if facts.finished:
+        moment = conditions.epoch(text(facts.finished, "lastTransitionTime"))
+        yield Link("exit", "exit 0: its Job is complete, and its pod is gone since", moment)
+        return
     steps = (_created, _scheduled, _prepared, _pulled, _started, _now)
     for step in steps:
         for link in step(facts, name):
@@ -230,7 +236,8 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
         case "lost":
             yield Link("lost", status.why, status.since, True, remedy=again)
         case "unknown":
-            remedy = "Kubernetes gives the node up after about five minutes; then " + again
+            node = text(pod, "spec", "nodeName")
+            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {again}"
             yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
         case "stopped":
             yield Link("ended", status.why, status.since, True)

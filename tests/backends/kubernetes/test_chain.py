@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Link
-from symphony.backends.kubernetes import conditions, why
+from symphony.backends.interface import Link, Recorded
+from symphony.backends.kubernetes import conditions, explain, why
+from tests.backends.kubernetes.api import Answer, Asked, serving
 from tests.backends.kubernetes.test_conditions import RUNS, ended, pod, waits
 from tests.backends.kubernetes.test_watch import event
 
@@ -32,6 +33,23 @@ def chain(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     recorded = {"container_name": "a", "image": "rl:9"}
     facts = why.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
     return list(why.chain(facts, "rl"))
+
+
+def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    made = {
+        "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {"conditions": [done]}}]
+    }
+
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": made.get(asked.path.partition("?")[0], [])}
+
+    facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
+    with serving(answer) as api:
+        recorded = Recorded("o", "rl", {"a": facts}, reach={})
+        found = explain.explain(api.client(), recorded, "a", "rl")
+    assert [(each.step, each.broken) for each in found] == [("planned", False), ("exit", False)]
+    assert "Job is complete" in found[-1].what
 
 
 def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:

@@ -158,6 +158,7 @@ def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
     assert live("pods", stack) == []
 
 
+@pytest.mark.usefixtures("own")
 def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) -> None:
     desk.config(stack, expose="NodePort")
     up(desk, stack, SERVER, code=0)
@@ -179,6 +180,7 @@ def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) ->
     assert exposed["what"] == f"page: NodePort {port}, on {NODE_ADDRESS}:{port} and every other node"
 
 
+@pytest.mark.usefixtures("own")
 def test_a_load_balancer_that_never_comes_is_shown_as_pending_until_it_does(
     desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:

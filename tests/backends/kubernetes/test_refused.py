@@ -98,6 +98,7 @@ def _labels(stack: str) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("own")
 def test_f78_a_load_balancer_that_never_comes_holds_up_nothing(desk: Desk, stack: str, live: Live) -> None:
     """Nobody gives addresses to load balancers here: the processes run, and find each other, all the same."""
     desk.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
