@@ -1,15 +1,18 @@
-"""One experiment, looked at from all sides: addresses, groups, names, values, ends, logs, secrets."""
+"""One experiment, looked at from all sides: addresses, groups, names, values, ends, logs, reach, secrets."""
 
 from __future__ import annotations
 
 import signal
 import time
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.world import World
-from tests.desk import SYMPHONY, wait_for
+from tests.desk import SYMPHONY, Ran, wait_for
 
 STACK = "whole"
 LONG = "n" * 63
@@ -72,6 +75,10 @@ def whole(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         assert world.leftovers(STACK) == []
     finally:
         world.forget(STACK)
+
+
+def inside(world: World, path: str, *words: str, **more: Any) -> Ran:
+    return world.desk.symphony("exec", STACK, path, "--", *words, **more)
 
 
 EVERY = ("alpha", "beta", "left", "right", "far")
@@ -225,6 +232,54 @@ def test_follow(world: World) -> None:
 def test_follow_ends_with_the_last_process(world: World) -> None:
     followed = world.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20)
     assert "ended: exit 1" in followed.out
+
+
+def test_a_command_in_a_process_has_its_variables_streams_and_exit_code(world: World, tmp_path: Path) -> None:
+    address = world.speaks(STACK, "pair/left", "services")[0]["SYMPH_ALPHA_ADDR"]
+    (tmp_path / "in").write_text("said to it")
+    script = 'echo "$SYMPH_ALPHA_ADDR"; cat; echo wrong >&2; exit 7'
+    with (tmp_path / "in").open() as given:
+        ran = inside(world, "pair/left", "sh", "-c", script, code=7, stdin=given)
+    assert (ran.out, ran.err) == (f"{address}\nsaid to it", "wrong\n")
+    assert inside(world, "talker", "echo", "a b", "--", "$HOME").out == "a b -- $HOME\n"
+    inside(world, "talker", "sh", "-c", "kill -9 $$", code=137)
+    inside(world, "talker", "no-such-command", code=127)
+
+
+def test_files_and_folders_go_to_a_process_and_come_back(world: World, tmp_path: Path) -> None:
+    (tmp_path / "src" / "sub").mkdir(parents=True)
+    (tmp_path / "src" / "sub" / "a b").write_bytes(content := bytes(range(256)) * 999)
+    (tmp_path / "src" / "run").write_text("echo it runs")
+    (tmp_path / "src" / "run").chmod(0o755)
+    there = f"/tmp/symphony-{uuid.uuid4().hex}"
+    try:
+        world.desk.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
+        assert inside(world, "pair/left", "sh", f"{there}/run").out == "it runs\n"
+        world.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
+        world.desk.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
+    finally:
+        inside(world, "pair/left", "rm", "-r", there)
+    assert (tmp_path / "back" / "sub" / "a b").read_bytes() == content
+    assert (tmp_path / "back" / "run").stat().st_mode & 0o111
+    assert (tmp_path / "run").read_text() == "echo it runs"
+    ran = world.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
+    assert "no such file or folder" in ran.err
+    assert there in ran.err
+
+
+def test_why_tells_the_chain_of_what_runs_and_of_what_failed(world: World) -> None:
+    def chain(path: str) -> list[dict[str, Any]]:
+        return world.desk.symphony("why", STACK, path, "--json").json["links"]
+
+    world.becomes(STACK, "exit-7", "failed")
+    well, badly = chain("pair/left"), chain("exit-7")
+    for links in (well, badly):
+        assert [each["step"] for each in links[:2]] == ["declared", "planned"]
+        assert "__main__.py" in links[0]["what"]
+    assert (well[-1]["step"], [each for each in well if each["broken"]]) == ("ready", [])
+    assert [each["step"] for each in badly if each["broken"]] == [badly[-1]["step"]] == ["exit"]
+    assert (badly[-1]["what"], badly[-1]["more"][-1]) == ("exit 7", 'said "bye"')
+    assert f"symphony logs {STACK} exit-7" in badly[-1]["remedy"]
 
 
 def test_secrets(world: World) -> None:

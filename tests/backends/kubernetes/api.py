@@ -84,7 +84,8 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         api = Api(f"http://127.0.0.1:{server.server_address[1]}", answer)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # So often it looks whether the block has ended: by itself it would do so twice a second.
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield api
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from symphony.spec.experiment import ExperimentSpec
@@ -39,7 +41,19 @@ PATH = st.from_regex(r"/[a-z]{1,8}(/[a-z.]{1,8}){0,2}", fullmatch=True)
 IMAGE = st.sampled_from(
     ["busybox", "localhost:5000/symphony/busybox:1", "a.b/c/d_e:v1.2", "x@sha256:" + "0" * 64, "Upper/case"]
 )
-CONTROLLER = st.sampled_from(["Pod", "Job"])
+# What the configuration of a stack chooses, beside what a test says itself.
+OUTSIDE: tuple[dict[str, Any], ...] = (
+    {},
+    {"expose": "NodePort"},
+    {"expose": "LoadBalancer", "source_ranges": ("203.0.113.0/24", "2001:db8::/32")},
+)
+PULL_SECRETS = ((), ("mine",), ("mine", "of.another-team"))
+CHOSEN: st.SearchStrategy[dict[str, Any]] = st.builds(
+    lambda outside, **chosen: {**outside, **chosen},
+    st.sampled_from(OUTSIDE),
+    controller=st.sampled_from(["Pod", "Job"]),
+    pull_secrets=st.sampled_from(PULL_SECRETS),
+)
 NAME = st.one_of(st.none(), LABEL)
 
 MOUNT: st.SearchStrategy[Mount] = st.one_of(
@@ -58,6 +72,23 @@ MOUNT: st.SearchStrategy[Mount] = st.one_of(
     st.builds(SharedMemoryMount, name=st.just("devshm"), mount_path=st.just("/dev/shm")),
 )
 MOUNTS = st.lists(MOUNT, max_size=2).map(tuple)
+# Fields that a user adds and that the API server knows.
+CONTAINER_YML: tuple[dict[str, Any], ...] = (
+    {"stdin": True, "tty": True, "workingDir": "/tmp"},
+    {"env": [{"name": "OWN_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]},
+    {"readinessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 3}, "ports": [{"containerPort": 80}]},
+    {"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}},
+    {"resources": {"limits": {"ephemeral-storage": "1Gi"}}},
+    {"securityContext": {"readOnlyRootFilesystem": True, "runAsUser": 1000}},
+)
+POD_YML: tuple[dict[str, Any], ...] = (
+    {"metadata": {"annotations": {"mine/of": "any text"}, "labels": {"mine": "1"}}},
+    {"spec": {"hostname": "own", "hostAliases": [{"ip": "127.0.0.1", "hostnames": ["x.test"]}]}},
+    {"spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}, "activeDeadlineSeconds": 60}},
+    {"spec": {"containers": [{"name": "side", "image": "busybox", "command": ["sleep", "9"]}]}},
+    {"spec": {"volumes": [{"name": "own", "downwardAPI": {"items": []}}], "shareProcessNamespace": True}},
+    {"spec": {"securityContext": {"runAsUser": 1000}, "terminationGracePeriodSeconds": 3}},
+)
 TOLERATION = st.builds(
     Toleration,
     key=st.one_of(st.none(), KEY),
@@ -71,6 +102,7 @@ POD = st.builds(
     tolerations=st.lists(TOLERATION, max_size=1).map(tuple),
     restart_policy=st.sampled_from([None, "Always", "OnFailure", "Never"]),
     labels=st.dictionaries(KEY, VALUE, max_size=1),
+    pod_yml=st.sampled_from([{}, *POD_YML]),
 )
 NO_POD = st.just(PodSettings())
 
@@ -98,6 +130,7 @@ def processes(
             resource_request=Resources(draw(CPU), draw(MEMORY)),
             resource_limit=Resources(draw(CPU), draw(MEMORY), draw(st.sampled_from([None, None, 0, 2]))),
             mounts=draw(MOUNTS),
+            container_yml=draw(st.sampled_from([{}, *CONTAINER_YML])),
             pod=draw(NO_POD if grouped else st.one_of(NO_POD, POD)),
         )
         for name in names

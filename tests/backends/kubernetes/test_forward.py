@@ -1,4 +1,4 @@
-"""A forwarded connection, with both of its ends in the hands of a test."""
+"""How a service is reached from here: at the address it is given, else by a forwarded connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.inside import Way
 from symphony.backends.kubernetes import forward
+from symphony.cli import browser
+from symphony.errors import SymphonyError
+from tests.backends.kubernetes.api import MISSING, Answer, Asked, serving
+from tests.desk import wait_for
 
 
 class Pod:
@@ -80,3 +85,119 @@ def test_one_that_has_gone_is_let_go_of_in_time(
     monkeypatch.setattr(forward, "_LINGER", 0.2)
     client.close()
     assert pod.closed.wait(5)
+
+
+FORBIDDEN: Answer = (403, {"reason": "Forbidden", "message": "nodes is forbidden"})
+INNER: Answer = (200, {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}})
+POD = {
+    "metadata": {"name": "p", "labels": {"symphony/pod": "p"}},
+    "spec": {"nodeName": "far"},
+    "status": {"phase": "Running", "hostIP": "127.0.0.1"},
+}
+
+
+def exposed(kind: str, *ingress: dict[str, str], node_port: int = 31234) -> dict[str, Any]:
+    port = {"name": "service", "port": 6006, "targetPort": 6006, "nodePort": node_port}
+    return {
+        "kind": "Service",
+        "metadata": {"name": "board"},
+        "spec": {"type": kind, "ports": [port], "selector": {"symphony/pod": "p"}},
+        "status": {"loadBalancer": {"ingress": [*ingress]} if ingress else {}},
+    }
+
+
+def reached(service: dict[str, Any] | None, node: Answer = MISSING) -> Way:
+    """How `visit` would reach a service, in a cluster of one pod on one node."""
+
+    def answer(asked: Asked) -> Answer:
+        path = asked.path.partition("?")[0]
+        if path == "/api/v1/namespaces/rl/services/board":
+            return MISSING if service is None else (200, service)
+        if path == "/api/v1/namespaces/rl/pods":
+            return 200, {"items": [POD]}
+        assert path == "/api/v1/nodes/far", path
+        return node
+
+    with serving(answer) as api:
+        return forward.way(api.client(), "rl", "board")
+
+
+@pytest.mark.parametrize(
+    ("ingress", "address"),
+    [
+        ([{"ip": "198.51.100.7"}], "198.51.100.7:6006"),
+        ([{"hostname": "lb-1.elb.test"}], "lb-1.elb.test:6006"),
+        ([{"ip": "2001:db8::7"}], "[2001:db8::7]:6006"),
+        ([{}, {"ip": "198.51.100.8"}], "198.51.100.8:6006"),
+    ],
+    ids=["ip", "hostname", "IPv6", "the first that has one"],
+)
+def test_a_load_balancer_is_reached_at_its_address(ingress: list[dict[str, str]], address: str) -> None:
+    assert reached(exposed("LoadBalancer", *ingress)).address == address
+
+
+def test_visit_prints_where_a_load_balancer_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    way = reached(exposed("LoadBalancer", {"hostname": "lb-1.elb.test"}))
+    monkeypatch.setattr(browser, "_meant", lambda _: (None, "board"))
+    monkeypatch.setattr(browser, "way", lambda *_: way)
+    assert browser.visit(url_only=True) == 0
+    assert capsys.readouterr().out == "http://lb-1.elb.test:6006\n"
+
+
+@pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])
+def test_what_has_no_address_outside_is_forwarded(kind: str) -> None:
+    """A balancer the cloud is still making, and a service that is only bound."""
+    way = reached(exposed(kind))
+    assert way.address == ""
+    assert way.forward is not None
+
+
+def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
+    bound = exposed("ClusterIP")
+    bound["spec"] |= {"clusterIP": "None", "ports": [{"name": "service", "port": 80, "targetPort": 6007}]}
+    gone = {**POD, "metadata": {"name": "gone", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+    def answer(asked: Asked) -> Answer:
+        if asked.path.endswith("/services/board"):
+            return 200, bound
+        return (200, {"items": [gone, POD]}) if "/pods?" in asked.path else MISSING
+
+    with serving(answer) as api:
+        way = forward.way(api.client(), "rl", "board")
+        assert way.forward is not None
+        with way.forward() as opened:
+            host, _, port = opened.address.rpartition(":")
+            assert host == "127.0.0.1"
+            with socket.create_connection((host, int(port)), 5) as connection:
+                assert connection.recv(1) == b""
+        wait_for(
+            lambda: "/api/v1/namespaces/rl/pods/p/portforward?ports=6007" in api.paths("GET"), 5, "asked"
+        )
+
+
+def test_the_port_of_a_node_is_reached_at_its_address_in_the_world() -> None:
+    addresses = [
+        {"type": "InternalIP", "address": "10.0.0.7"},
+        {"type": "ExternalIP", "address": "192.0.2.9"},
+    ]
+    node: Answer = 200, {"kind": "Node", "status": {"addresses": addresses}}
+    assert reached(exposed("NodePort"), node).address == "192.0.2.9:31234"
+
+
+@pytest.mark.parametrize(
+    "node", [FORBIDDEN, MISSING, (200, {"kind": "Node"})], ids=["hidden", "gone", "inner"]
+)
+def test_the_port_of_a_node_without_one_is_reached_at_its_own_if_that_answers(node: Answer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as served:
+        port = served.getsockname()[1]
+        assert reached(exposed("NodePort", node_port=port), node).address == f"127.0.0.1:{port}"
+    way = reached(exposed("NodePort", node_port=port), node)
+    assert way.address == ""
+    assert way.forward is not None
+
+
+def test_a_service_that_is_gone_is_said() -> None:
+    with pytest.raises(SymphonyError, match="the Service board is gone from namespace rl"):
+        reached(None)

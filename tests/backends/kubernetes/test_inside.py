@@ -130,6 +130,19 @@ def test_terminal(desk: Desk, rl: str) -> None:
         assert screen.ends() == 5
 
 
+def test_a_command_on_a_terminal_has_one_and_its_exit_code_is_passed_on(desk: Desk, rl: str) -> None:
+    # A program sees its terminal before the size of that arrives.
+    sized = 'until size=$(busybox stty size 2>/dev/null); [ "$size" ]; do sleep 0.1; done'
+    script = f"test -t 0 && test -t 1 && {sized} && echo $size && read code && exit $code"
+    command = [str(SYMPHONY), "exec", rl, "learner", "--", "sh", "-c", script]
+    with terminal(desk, command, columns=77, rows=19) as screen:
+        screen.shows("19 77")
+        screen.type("9", "Enter")
+        assert screen.ends() == 9
+    piped = inside(desk, rl, "learner", "--", "sh", "-c", "test -t 0 || test -t 1 || echo none")
+    assert piped == "none\n"
+
+
 def test_files_and_folders_both_ways(desk: Desk, rl: str, tmp_path: Path) -> None:
     source = tmp_path / "src"
     (source / "sub").mkdir(parents=True)
@@ -239,6 +252,17 @@ def test_a_forwarded_port(desk: Desk, rl: str) -> None:
     visiting.stderr.close()
 
 
+def test_a_service_that_is_only_bound_can_be_visited_too(desk: Desk, rl: str) -> None:
+    serve = "mkdir /tmp/bound; echo bound > /tmp/bound/index.html; httpd -p $SYMPH_REPLAY_PORT -h /tmp/bound"
+    inside(desk, rl, "learner", "--", "sh", "-c", serve)
+    visiting = desk.start([str(SYMPHONY), "visit", rl, "replay", "-u"])
+    assert visiting.stdout is not None
+    assert fetched(visiting.stdout.readline().strip(), "index.html") == len("bound\n")
+    visiting.send_signal(signal.SIGINT)
+    _, said = visiting.communicate(timeout=10)
+    assert f"is replay of {rl} until Ctrl-C" in said
+
+
 @pytest.mark.thorough
 def test_a_pod_that_goes_is_told_and_its_successor_is_reached(
     desk: Desk, stack: str, kubectl: Callable[..., str]
@@ -275,6 +299,7 @@ with Experiment("e") as e:
     visiting.stderr.close()
 
 
+@pytest.mark.usefixtures("own")
 def test_a_port_of_a_node_needs_no_forward(desk: Desk, stack: str) -> None:
     desk.config(stack, expose="NodePort")
     desk.write(

@@ -1,4 +1,4 @@
-"""What is mounted is there: a real pod reads a Secret, the host, an empty folder and shared memory."""
+"""What is mounted is there, and made of what was asked: a real pod reads all kinds of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from symphony import Experiment
+from symphony.backends.kubernetes.render import render
+from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.target import target
+from symphony.plan.build import build_plan
 from tests.backends.kubernetes.test_runs import becomes, up
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
-
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 PROGRAM = """
 look = "cat /key/word /host/word; cat /dev/shm/own; cat /proc/mounts; ls -lL /key/word; sleep 999"
@@ -30,6 +33,21 @@ with Experiment("e") as e:
         p.mount_empty_dir("scratch", False, "/scratch")
         p.mount_shared_memory()
 """
+
+
+@pytest.mark.parametrize("memory", [True, False], ids=["memory", "disk"])
+@pytest.mark.parametrize("owner", ["process", "group"])
+def test_an_empty_folder_is_in_memory_only_where_that_is_asked(owner: str, memory: bool) -> None:
+    experiment = Experiment("e")
+    group = experiment.new_process_group("pair")
+    process = group.new_process("a")
+    {"process": process, "group": group}[owner].mount_empty_dir("scratch", memory, "/scratch")
+    settings = Settings(image="x:1")
+    plan = build_plan(experiment.spec, target(experiment.spec, settings, "e"))
+    _, pod = render(plan, settings, "test/e#1").pods["pair"]
+    assert pod["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {"medium": "Memory"} if memory else {}}]
+    (container,) = pod["spec"]["containers"]
+    assert container["volumeMounts"] == [{"name": "scratch", "mountPath": "/scratch"}]
 
 
 @pytest.fixture
@@ -55,6 +73,8 @@ def host(own: Cluster) -> Iterator[Path]:
     folder.rmdir()
 
 
+@pytest.mark.kubernetes
+@pytest.mark.timeout(300)
 def test_a_pod_reads_what_is_mounted(desk: Desk, stack: str, place: str, host: Path) -> None:
     up(desk, stack, PROGRAM.format(host=str(host)), code=0)
     becomes(desk, stack, "pair/reads", "running")

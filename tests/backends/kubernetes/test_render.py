@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from symphony import Experiment
-from symphony.backends.kubernetes import processes, render, target
+from symphony import Experiment, ProcessGroup
+from symphony.backends.kubernetes import controllers, processes, render, target
 from symphony.backends.kubernetes.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
@@ -186,6 +188,95 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
     group.new_process("clone-repo")
     spec = manifests(experiment).pods["g"][1]["spec"]
     assert [each["name"] for each in spec["initContainers"]] == ["clone-repo-2"]
+
+
+GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], None], Callable[[Any, Any], Any], Any]] = {
+    "node selector": (
+        lambda group: group.node_selector("pool", "gpu"),
+        lambda found, _: found["spec"]["nodeSelector"],
+        {"pool": "gpu"},
+    ),
+    "tolerations": (
+        lambda group: [group.add_toleration(key=key, operator="Exists", effect="NoExecute") for key in "ab"],
+        lambda found, _: found["spec"]["tolerations"],
+        [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in "ab"],
+    ),
+    "labels": (
+        lambda group: (group.add_label("team", "rl"), group.add_labels({"run": 7}, kind="try")),
+        lambda found, _: {name: found["metadata"]["labels"][name] for name in ("team", "run", "kind")},
+        {"team": "rl", "run": "7", "kind": "try"},
+    ),
+    "pod_yml": (
+        lambda group: group.pod_yml.update(spec={"priorityClassName": "high"}),
+        lambda found, _: found["spec"]["priorityClassName"],
+        "high",
+    ),
+    "image pull policy": (
+        lambda group: group.image_pull_policy("Never"),
+        lambda _, first: first["imagePullPolicy"],
+        "Never",
+    ),
+    "image": (lambda _: None, lambda _, first: first["image"], "of-the-group:1"),
+    "env": (
+        lambda group: group.set_envs({"SEED": 3}),
+        lambda _, first: {each["name"]: each["value"] for each in first["env"]}["SEED"],
+        "3",
+    ),
+    "mounts": (
+        lambda group: group.mount_empty_dir("scratch", False, "/scratch"),
+        lambda found, first: (found["spec"]["volumes"], first["volumeMounts"]),
+        ([{"name": "scratch", "emptyDir": {}}], [{"name": "scratch", "mountPath": "/scratch"}]),
+    ),
+}
+
+
+@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize(("say", "look", "there"), GROUP_SETTINGS.values(), ids=GROUP_SETTINGS)
+def test_a_setting_of_a_group_is_in_its_pod_and_in_no_other(
+    say: Callable[[ProcessGroup], None], look: Callable[[Any, Any], Any], there: Any, controller: str
+) -> None:
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("g", image="of-the-group:1")
+    for name in ("x", "y"):
+        group.new_process(name)
+    experiment.new_process_group("other").new_process("x")
+    say(group)
+    found = {
+        name: controllers.pod_in(manifest)
+        for name, (_, manifest) in manifests(experiment, controller=controller).pods.items()
+    }
+    for container in found["g"]["spec"]["containers"]:
+        assert look(found["g"], container) == there
+    with contextlib.suppress(KeyError):
+        assert look(found["other"], found["other"]["spec"]["containers"][0]) != there
+
+
+def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_again() -> None:
+    experiment = Experiment("rl")
+    for name in ("tried", "once"):
+        experiment.new_process_group(name).new_process("x")
+    experiment.get_process_group("tried").restart_policy("OnFailure")
+    pods = manifests(experiment).pods
+    assert pods["tried"][1]["spec"]["restartPolicy"] == "OnFailure"
+    assert pods["once"][1]["spec"]["restartPolicy"] == "Never"
+    jobs = manifests(experiment, controller="Job").pods
+    assert jobs["tried"][1]["spec"]["backoffLimit"] > jobs["once"][1]["spec"]["backoffLimit"] == 0
+
+
+def test_what_a_process_says_wins_over_its_group() -> None:
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("g", image="of-the-group:1", env={"SEED": 1, "ALL": 1})
+    group.image_pull_policy("Never")
+    own = group.new_process("own", image="own:1", env={"SEED": 2})
+    own.image_pull_policy("Always")
+    own.resource_request(cpu=2)
+    group.new_process("plain")
+    first, second = manifests(experiment).pods["g"][1]["spec"]["containers"]
+    env = {each["name"]: each["value"] for each in first["env"]}
+    assert (first["image"], first["imagePullPolicy"], env) == ("own:1", "Always", {"SEED": "2", "ALL": "1"})
+    assert first["resources"] == {"requests": {"cpu": "2"}}
+    assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
+    assert "resources" not in second
 
 
 @given(experiments())
