@@ -14,7 +14,7 @@ from symphony.engine import errors
 from symphony.engine.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run import Outcome, Run
 from symphony.engine.workspace import stack_config
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks, targets
 from symphony.operations.handed import Inbox, inbox
 from symphony.operations.plan import Planned, compared, no_experiment, plan_of
@@ -168,8 +168,13 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
 def _watched(target: Target, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
     """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
     stack = stacks.read(target.name)
-    if stack.recorded is not None and stack.world is not None:
+    if stack.recorded is None or stack.world is None:
+        return
+    try:
         yield from observer_of(stack.world).watch(stack.recorded, patience=patience)
+    except SymphonyError as error:
+        what = f"{stack.shown} was started, and cannot be watched: {error.what}"
+        raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 
 def _patience(target: Target) -> float:

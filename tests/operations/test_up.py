@@ -6,18 +6,22 @@ import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Self
 
 import pytest
 
+from symphony.backends.interface import ProcessStatus
 from symphony.engine import workspace
 from symphony.engine.events import Diagnostic, ResourceState, Started, Step
 from symphony.engine.run import Outcome
 from symphony.engine.store import StackName
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks, targets
+from symphony.operations import up as up_module
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
-from symphony.operations.up import Remark, _told, path_of, up
+from symphony.operations.up import Remark, _told, _watched, path_of, up
 
 STACK = "urn:pulumi:rl::desk::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -153,3 +157,24 @@ def test_a_preview_tells_what_is_not_ours_and_the_run_keeps_its_checkpoints(
 
     list(up(target, make_run, previewed))  # type: ignore[arg-type]
     assert made[0].keep_checkpoints is bool(others)  # type: ignore[attr-defined]
+
+
+def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where only the program knows of a kubeconfig: all runs, and nobody here can look."""
+
+    def watch(recorded: object, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
+        yield ()
+        raise UserError("there is no kubeconfig", where="/nowhere", remedy="Name one")
+
+    stack = SimpleNamespace(recorded=object(), world="kubernetes", shown="rl")
+    monkeypatch.setattr(stacks, "read", lambda name: stack)
+    monkeypatch.setattr(up_module, "observer_of", lambda world: SimpleNamespace(watch=watch))
+    target = targets.Target(StackName("desk", "rl"), workspace.Workspace(Path(), "desk", Path()))
+    seen = _watched(target, 1)
+    assert next(seen) == ()
+    with pytest.raises(SymphonyError) as error:
+        next(seen)
+    assert error.value.line == (
+        "rl was started, and cannot be watched: there is no kubeconfig (/nowhere). Name one."
+    )
+    assert error.value.exit_code == 1

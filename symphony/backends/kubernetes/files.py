@@ -81,7 +81,7 @@ cd "${1%/*}/" && exec tar -chf - "./${1##*/}"
 def send(place: Place, source: Path, target: str) -> Iterator[Copied]:
     """Copy from this machine; it appears under its final name once it is whole."""
     if not source.exists():
-        raise UserError("there is no such file or folder", where=str(source))
+        raise UserError(f"there is no such file or folder: {source}")
     packing = Packing(source, "new")
     with _talk(place, _RECEIVE, [_written(target), source.name, uuid.uuid4().hex[:12]], stdin=True) as talk:
         with talk.listening():

@@ -18,7 +18,7 @@ def copy(source: Path, final: Path) -> Iterator[Copied]:
     UserError: there is no source, or it would be copied into itself.
     """
     if not source.exists():
-        raise UserError("there is no such file or folder", where=str(source))
+        raise UserError(f"there is no such file or folder: {source}")
     if source.is_dir() and final.resolve().is_relative_to(source.resolve()):
         raise UserError("a folder cannot be copied into itself", where=str(source))
     copying = _Copying()
