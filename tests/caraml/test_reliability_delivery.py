@@ -167,7 +167,7 @@ def test_r7_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
         for _ in range(400):
             publisher.pub("t", message)
             sent += 1
-            time.sleep(0.001)
+            time.sleep(0.004)
     except caraml.ZmqTimeoutError as error:
         blocked = str(error)
     # the budget, and what ZeroMQ and malloc keep

@@ -90,7 +90,11 @@ def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> 
         assert lines(api) == ["n 1", "n 2", "n 3"]
 
 
-def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says() -> None:
+def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "_TOLD_WITHIN", 10)
+
     class Late(Node):
         """It tells of the first end only when it was asked twice more."""
 
