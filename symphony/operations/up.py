@@ -71,8 +71,10 @@ class Ended:
         return tuple(status for status in self.statuses if status.state not in ("running", "completed"))
 
     def __str__(self) -> str:
-        running = len(self.statuses) - len(self.troubled)
-        return f"{self.stack} is up: {running} of {len(self.statuses)} running, in {self.seconds:.1f} s."
+        states = [status.state for status in self.statuses]
+        done = f", {states.count('completed')} completed" if "completed" in states else ""
+        running = f"{states.count('running')} of {len(states)} running{done}"
+        return f"{self.stack} is up: {running}, in {self.seconds:.1f} s."
 
 
 UpEvent = Planned | Progress | Remark | Watched | Ended

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -21,7 +21,7 @@ from symphony.operations import stacks, targets
 from symphony.operations import up as up_module
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
-from symphony.operations.up import Remark, _told, _watched, path_of, up
+from symphony.operations.up import Ended, Remark, _told, _watched, path_of, up
 
 STACK = "urn:pulumi:rl::desk::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -178,3 +178,16 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
         "rl was started, and cannot be watched: there is no kubeconfig (/nowhere). Name one."
     )
     assert error.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (["running", "running"], "2 of 2 running, in"),
+        (["running", "failed", "waiting"], "1 of 3 running, in"),
+        (["completed", "running"], "1 of 2 running, 1 completed, in"),
+    ],
+)
+def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
+    found = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
+    assert str(Ended("rl", found, 1.0)) == f"rl is up: {words} 1.0 s."
