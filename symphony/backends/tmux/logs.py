@@ -104,6 +104,8 @@ class _Reader:
                 yield from self.lines(part)
                 continue
             ended, self._ended = self._ended, []
+            if ended:
+                yield from self._unfinished(time.time())
             yield from (replace(end, time=time.time()) for end in ended)
             return
 
@@ -129,7 +131,10 @@ class _Reader:
         for part in parts:
             moment = part.time
             yield from self.lines(part)
-        # A prompt or a progress bar has no end of line yet; it is output all the same.
+        yield from self._unfinished(moment)
+
+    def _unfinished(self, moment: float) -> Iterator[LogLine]:
+        """A prompt or a progress bar has no end of line yet; it is output all the same."""
         if self._rest:
             rest, self._rest = self._rest, b""
             yield self._line(rest, moment)

@@ -203,6 +203,19 @@ def test_the_last_words_while_the_end_is_looked_for(log: Path) -> None:
     assert texts(lines(log, alive)) == ["one", "two", "last words"]
 
 
+def test_last_words_without_an_end_of_line_are_told_before_the_end(log: Path) -> None:
+    def alive() -> bool:
+        if not said:
+            with log.open("ab") as file:
+                file.write(b"result: 42")
+            index(log, None, "1.000 0 start 1 0\n2.000 18 exit 0\n")
+        said.append(True)
+        return len(said) == 1
+
+    said: list[bool] = []
+    assert texts(lines(log, alive)) == ["one", "two", "result: 42", "ended: exit 0"]
+
+
 def test_the_first_lines_come_before_the_rest_is_read(old: Path) -> None:
     old.write_bytes(b"12345678\n" * OLD * 10)
     before = bytes_read()
