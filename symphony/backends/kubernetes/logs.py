@@ -142,7 +142,8 @@ class _Reader:
         """
         self._from = since
         query = _since(since)
-        query |= {} if tail is None else {"tailLines": str(tail)}
+        # At least one: it says from when on to follow.
+        query |= {} if tail is None else {"tailLines": str(max(tail, 1))}
         lines: list[LogLine] = []
         for pod in self._pods():
             self._turn_to(pod)
@@ -151,6 +152,8 @@ class _Reader:
                 lines += self._new_ends(pod, before=True)
             lines += self._read(pod, query)
             lines += self._new_ends(pod)
+        if tail is not None:
+            self._told.begin_here()
         if not 0 < (tail or 0) <= sum(not line.ended for line in lines):
             # A node's clock may step back: what one log has stays in its own order.
             lines = list(heapq.merge(self._before(lines), lines, key=lambda line: line.time or 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from symphony.backends.kubernetes import conditions
+from symphony.backends.kubernetes.kept import Kept, Moment, order
 
 # With fewer lines it is not worth a look which of them may be forgotten.
 _FEW = 1_000
@@ -16,6 +17,7 @@ class Told:
     def __init__(self) -> None:
         # The time of the line that was told last; not always the newest one.
         self.last = ""
+        self._first: Moment | None = None
         self._lines: dict[tuple[str, str], float] = {}
         self._room = _FEW
 
@@ -24,11 +26,21 @@ class Told:
 
     def add(self, stamp: str, text: str) -> bool:
         """Whether this line is new."""
-        if (stamp, text) in self._lines:
+        if (stamp, text) in self._lines or self._is_of_before(stamp):
             return False
         self._lines[stamp, text] = conditions.epoch(stamp) or 0.0
         self.last = stamp
         return True
+
+    def begin_here(self) -> None:
+        """Only the last lines were asked for: older ones of the second of the first are none."""
+        self._first = min((order(Kept("", stamp, "")) for stamp, _ in self._lines), default=None)
+
+    def _is_of_before(self, stamp: str) -> bool:
+        if self._first is None:
+            return False
+        moment = order(Kept("", stamp, ""))
+        return moment[0] == self._first[0] and moment < self._first
 
     def resume(self) -> float | None:
         """From when on to ask for more, None for all."""

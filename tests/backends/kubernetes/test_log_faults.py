@@ -20,6 +20,8 @@ from tests.backends.kubernetes.test_logs import ENDED, PLACE, RUNNING, Node, lin
 
 AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
 NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
+# Two in a microsecond, and without the zeros at their end.
+STAMPS = (b"1Z", b"123456100Z", b"123456789Z", b"2Z")
 TOLD_WITHIN: float = vars(logs)["_TOLD_WITHIN"]
 
 
@@ -56,6 +58,30 @@ class Restarted(Node):
         more = {"restartCount": 1, "lastState": {"terminated": died}}
         pod["status"]["containerStatuses"][0].update(more)
         return pod
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"), [(1, ["n 3", "n 4"]), (2, ["n 2", "n 3", "n 4"]), (0, ["n 4"])]
+)
+def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expected: list[str]) -> None:
+    """The server cuts a time to whole seconds, so that it sends the lines before them again."""
+    said = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
+
+    class Tailing(Node):
+        def __call__(self, asked: Asked) -> Answer:
+            query = parse_qs(urlsplit(asked.path).query)
+            if not urlsplit(asked.path).path.endswith("/log"):
+                return super().__call__(asked)
+            self.asked.append(query)
+            if "follow" in query:
+                self.state = ENDED
+            there = said if "follow" in query else said[:3]
+            most = int(query.get("tailLines", ["9"])[0])
+            return 200, chunked(*there[max(0, len(there) - most) :])
+
+    with serving(Tailing()) as api:
+        found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=tail)
+        assert [line.text for line in found if not line.ended] == expected
 
 
 class Pair:
