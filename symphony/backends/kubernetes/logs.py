@@ -150,10 +150,11 @@ class _Reader:
             if conditions.status("", self.place.container, pod).restarts:
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
+            known = len(self._told)
             lines += self._read(pod, query)
+            if tail is not None:
+                self._told.begin_with(known)
             lines += self._new_ends(pod)
-        if tail is not None:
-            self._told.begin_here()
         if not 0 < (tail or 0) <= sum(not line.ended for line in lines):
             # A node's clock may step back: what one log has stays in its own order.
             lines = list(heapq.merge(self._before(lines), lines, key=lambda line: line.time or 0))

@@ -32,9 +32,10 @@ class Told:
         self.last = stamp
         return True
 
-    def begin_here(self) -> None:
-        """Only the last lines were asked for: older ones of the second of the first are none."""
-        self._first = min((order(Kept("", stamp, "")) for stamp, _ in self._lines), default=None)
+    def begin_with(self, number: int) -> None:
+        """From the line of this number on only the last ones were asked for: none that is older is new."""
+        told = [order(Kept("", stamp, "")) for stamp, _ in [*self._lines][number:]]
+        self._first = min(told, default=None)
 
     def _is_of_before(self, stamp: str) -> bool:
         if self._first is None:
