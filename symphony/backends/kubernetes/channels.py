@@ -28,7 +28,7 @@ MESSAGE = 32 * 1024
 # A server that falls silent is an error within 30 s: the other end answers every ping.
 _PING = 5.0
 _SILENCE = 15.0
-# Where the process takes no input the server answers no ping either; kubectl waits as long for both.
+# Of input that nobody takes, where nobody listens for an answer either.
 _STALLED = 61.0
 _DATA, _CLOSED = (1, 2), 8
 _T = TypeVar("_T")
@@ -46,6 +46,7 @@ class Channels:
     ) -> None:
         """Refused: the server says no; Unreachable: it does not answer."""
         websocket = _library()
+        self._client = client
         self._trouble: tuple[type[Exception], ...] = (OSError, websocket.WebSocketException)
         self._silent: type[Exception] = websocket.WebSocketTimeoutException
         self._socket: Any = websocket.WebSocket(skip_utf8_validation=True)
@@ -107,9 +108,8 @@ class Channels:
             try:
                 kind, data = self._socket.recv_data(control_frame=True)
             except self._silent:
-                patience = _STALLED if self._line.is_sending else _SILENCE
-                if time.monotonic() - self._line.heard > patience:
-                    raise Unreachable(f"nothing came from the API server for {patience:.0f} s") from None
+                if time.monotonic() - self._line.heard > _SILENCE:
+                    self._ask()
                 if not self._line.is_sending:
                     with contextlib.suppress(*self._trouble):
                         self._socket.ping()
@@ -120,6 +120,14 @@ class Channels:
                 return
             if kind in _DATA and data:
                 yield data[0], data[1:]
+
+    def _ask(self) -> None:
+        """Where the process takes no input the server answers no ping: another connection tells of it."""
+        if not self._line.is_sending:
+            raise Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s") from None
+        with contextlib.suppress(Refused):
+            self._client.get("/version")
+        self._line.heard = time.monotonic()
 
     def close(self) -> None:
         """Give it up, without a farewell."""

@@ -17,9 +17,22 @@ _LONGEST = 120
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
     """The same with how it ended, and of what failed the last words."""
+    pane = _known(pane, str(facts["log"]))
+    if pane is not None and pane.exit_code == 0:
+        status = replace(status, state="completed")
     words = log_lines.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
     why = status.why if pane is None else _how(pane, words, facts)
     return replace(status, why=why, words=words[-3:])
+
+
+def _known(pane: Pane | None, log: str) -> Pane | None:
+    """tmux 3.3a at times does not know how a process ended; its supervisor wrote it down."""
+    if pane is None or pane.exit_code is not None or pane.signal:
+        return pane
+    for _, _, end in files.attempts(log)[-1:]:
+        if end is not None:
+            return replace(pane, **{"signal" if end.event == "signal" else "exit_code": end.number})
+    return pane
 
 
 def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
@@ -42,6 +55,7 @@ def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     """How a process ended and its last words, as they stand in a column; a good end needs no word."""
     if pane.exit_code == 0:
         return ""
-    how = observe.signal_name(pane.signal) if pane.signal else f"exit {pane.exit_code}"
+    code = "exit code not known" if pane.exit_code is None else f"exit {pane.exit_code}"
+    how = observe.signal_name(pane.signal) if pane.signal else code
     how += log_lines.after_restarts(facts)
     return f"{how}: {words[-1][:_LONGEST]}" if words else how

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from symphony.backends.kubernetes import channels
+from symphony.backends.kubernetes import client as client_module
 from symphony.backends.kubernetes.client import Client, Unreachable
 from symphony.backends.kubernetes.kubeconfig import Access
 
@@ -92,7 +93,8 @@ def feed(connection: channels.Channels) -> threading.Thread:
     return thread
 
 
-def test_input_that_has_to_wait_arrives_whole(server: Server) -> None:
+def test_input_that_has_to_wait_arrives_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "get", lambda self, path: {})
     threading.Timer(2, server.may_read.set).start()
     with opened(server) as connection:
         thread = feed(connection)
@@ -101,11 +103,12 @@ def test_input_that_has_to_wait_arrives_whole(server: Server) -> None:
 
 
 def test_input_that_nobody_takes_is_an_error_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels, "_STALLED", 1.5)
+    monkeypatch.setattr(client_module, "ANSWER_DEADLINE", 1.0)
+    monkeypatch.setattr(client_module, "PATIENCE", 0)
     began = time.monotonic()
     with opened(server) as connection:
         feed(connection)
-        with pytest.raises(Unreachable, match="nothing came from the API server"):
+        with pytest.raises(Unreachable, match="does not answer"):
             next(iter(connection))
     assert 1 < time.monotonic() - began < 10
 

@@ -13,6 +13,7 @@ import pytest
 from symphony.backends.interface import LogLine, ProcessStatus
 from symphony.backends.tmux import ends, logs
 from symphony_tmux import logs as files
+from symphony_tmux.client import Pane
 from symphony_tmux.logs import Part
 
 OLD = 350_000
@@ -234,3 +235,22 @@ def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPat
     log.write_bytes(b"line 50\nline 51\n")
     index(log, None, "4.000 0 more 1 0\n5.000 16 exit 0\n")
     assert texts(found) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("exit 0", ("completed", "")),
+        ("exit 3", ("failed", "exit 3: two")),
+        ("signal 9", ("failed", "SIGKILL: two")),
+        ("", ("failed", "exit code not known: two")),
+    ],
+)
+def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
+    log: Path, end: str, expected: tuple[str, str]
+) -> None:
+    index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
+    pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
+    status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
+    found = ends.ended(status, pane, {"log": str(log)})
+    assert (found.state, found.why) == expected
