@@ -19,6 +19,7 @@ from symphony.errors import SymphonyError
 
 VARIABLE = "PULUMI_SKIP_CHECKPOINTS"
 
+# The components, and what each provider in providers/ makes; what a stranger's makes bears our mark.
 _OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:")
 # Nothing outside of the state hangs on these.
 _BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:providers:")
@@ -33,9 +34,7 @@ _MAKES_MORE = re.compile(r"\bpulumi\.(?:dynamic|runtime)\b|\bfrom pulumi\b|Resou
 
 def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
     """Whether a resource is of an experiment, or only the engine's own note."""
-    if type_.startswith((*_OURS, *_BOOKKEEPING)):
-        return True
-    return type_.startswith("kubernetes:") and _labels(inputs).get(_MANAGED_BY) == "symphony"
+    return type_.startswith((*_OURS, *_BOOKKEEPING)) or _labels(inputs).get(_MANAGED_BY) == "symphony"
 
 
 def holds_only_ours(name: store.StackName) -> bool:

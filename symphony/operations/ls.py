@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from symphony.backends.interface import Living, ProcessStatus, observer_of
+from symphony.backends.interface import ProcessStatus, observer_of
 from symphony.engine import locks, store
 from symphony.operations import stacks
-from symphony.operations.orphans import WORLD, orphans
+from symphony.operations.orphans import Orphan, orphans
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ def ls() -> list[Listed]:
         if stack.trouble:
             label = labels[stack.name]
             found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
-    for name, living in lost.items():
-        found[labels[name]] = _unrecorded(labels[name], name, living, name in busy)
+    for name, orphan in lost.items():
+        found[labels[name]] = _unrecorded(labels[name], name, orphan, name in busy)
     return [found[label] for label in sorted(found)]
 
 
-def _unrecorded(label: str, name: store.StackName, living: Living, busy: bool) -> Listed:
+def _unrecorded(label: str, name: store.StackName, orphan: Orphan, busy: bool) -> Listed:
     state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
     if busy:
         state, hint = "being started", ""
-    count = len(living.paths)
-    return Listed(label, name.project, WORLD, count, count, state, None, hint)
+    count = len(orphan.living.paths)
+    return Listed(label, name.project, orphan.world, count, count, state, None, hint)
 
 
 def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) -> Listed:

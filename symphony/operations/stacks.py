@@ -11,7 +11,7 @@ from symphony.backends.interface import Observer, Recorded, observer_of
 from symphony.engine import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
-from symphony.operations.orphans import WORLD, orphans
+from symphony.operations.orphans import orphans
 from symphony.operations.switch import current
 from symphony.plan.worlds import WORLDS
 
@@ -54,13 +54,12 @@ def orphan(said: str | None) -> Stack | None:
     names = store.names()
     if said is None or any(said in _spellings(name) for name in names):
         return None
-    for name, living in orphans(names).items():
+    for name, found in orphans(names).items():
         if said in _spellings(name):
             nothing: Mapping[str, Any] = {}
-            processes = dict.fromkeys(living.paths, nothing)
-            return Stack(
-                name, None, WORLD, Recorded(living.owner, living.launched_as, processes, paths.host())
-            )
+            living, processes = found.living, dict.fromkeys(found.living.paths, nothing)
+            recorded = Recorded(living.owner, living.launched_as, processes, paths.host())
+            return Stack(name, None, found.world, recorded)
     return None
 
 

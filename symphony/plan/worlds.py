@@ -11,6 +11,8 @@ WORLDS = {
 }
 ALIASES = {"kube": "kubernetes", "k8s": "kubernetes", "gke": "kubernetes"}
 DEFAULT = "tmux"
+# Those whose processes are on this machine: what no state records is found in them without being told where.
+LOCAL = ("tmux",)
 # Those whose resources a plugin makes that the engine gets by itself.
 FETCHING = frozenset({"kubernetes"})
 

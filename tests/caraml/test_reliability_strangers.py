@@ -396,9 +396,9 @@ def test_r13_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch)
                 attacker.send(message)
                 assert attacker.recv_multipart()[0] == b"\xca\x05"
     assert not canary.exists()
-    own = caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5)
-    assert own.request({"a": {1, 2}}) == {"a": {1, 2}}  # signed with this user's key
-    own.request(Canary(canary))
+    with caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5) as own:
+        assert own.request({"a": {1, 2}}) == {"a": {1, 2}}  # signed with this user's key
+        own.request(Canary(canary))
     assert canary.exists()  # the canary sings when it is let
     assert (tmp_path / "state/caraml/pickle.key").stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
@@ -413,8 +413,11 @@ def test_r13_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch)
     ):
         pusher.push({2})
         assert puller.pull(timeout=5) == {2}
-    with caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller:
-        caraml.ZmqPusher(address="inproc://r13", serializer="pickle").push({1})
+    with (
+        caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller,
+        caraml.ZmqPusher(address="inproc://r13", serializer="pickle") as pusher,
+    ):
+        pusher.push({1})
         assert puller.pull(timeout=5) == {1}
 
 
@@ -434,7 +437,10 @@ def test_r13_who_took_an_ipc_path_first_runs_nothing_in_its_connectors(tmp_path,
 
         answering = threading.Thread(target=answer)
         answering.start()
-        with pytest.raises(caraml.MalformedMessageError, match="not signed"):
+        with (
+            pytest.warns(RuntimeWarning, match="CARAML_PICKLE_KEY"),
+            pytest.raises(caraml.MalformedMessageError, match="not signed"),
+        ):
             asking.request(1)
         answering.join(5)
         asking.close(0)
