@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import cache as remembered
 from pathlib import Path
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
@@ -102,8 +103,56 @@ def store_url() -> str:
 
 
 def store_id(url: str | None = None) -> str:
-    """Eight hex digits that tell one state store from another."""
+    """Eight hex digits for where the state lies, by which files of this machine are named."""
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
+
+
+def store_mark() -> str:
+    """Eight hex digits that tell this state from every other, also from one at the same path elsewhere.
+
+    Two people who are root in two containers may share a cluster. A store of files has the digits in it, and
+    home() has a copy, which outlives a state that is deleted. A store with an address is told by that.
+    """
+    url = _normal(store_url())
+    if not url.startswith("file://"):
+        return store_id(url)
+    folder = Path(url.removeprefix("file://"))
+    within, copy = folder / ".pulumi" / "symphony-id", home() / "stores" / store_id(url)
+    try:
+        return _mark_in(within)
+    except (OSError, ValueError):
+        return _marked(folder, within, copy) or store_id(url)
+
+
+def _marked(folder: Path, *places: Path) -> str | None:
+    """The mark of a store that does not have it yet, from then on; None where none can be written."""
+    known = next((mark for place in places if (mark := _mark_or_none(place))), None)
+    if not folder.is_dir():
+        return known
+    for place in places:
+        try:
+            new_file(place, f"{known or os.urandom(4).hex()}\n")
+        except OSError:
+            continue
+        # Another may have been first.
+        known = known or _mark_or_none(place)
+    return known
+
+
+def _mark_or_none(file: Path) -> str | None:
+    try:
+        return _mark_in(file)
+    except (OSError, ValueError):
+        return None
+
+
+@remembered
+def _mark_in(file: Path) -> str:
+    """The mark that a file holds. OSError, ValueError: it holds none."""
+    mark = file.read_text(encoding="ascii").strip()
+    if len(mark) != 8 or mark.strip("0123456789abcdef"):
+        raise ValueError(f"{file} holds no mark")
+    return mark
 
 
 def pulumi_home() -> Path:
@@ -118,8 +167,16 @@ def host() -> str:
 
 
 def owner_of(project: str, stack: str) -> str:
-    """What tells a stack from every other stack of the user, as it is written on what it owns."""
-    return f"{project}/{stack}#{store_id()}"
+    """What tells a stack from every other stack of anybody, as it is written on what it owns."""
+    return f"{project}/{stack}#{store_mark()}"
+
+
+def told_owner(owner: str, own: str) -> str:
+    """The stack of another owner in words, for whom the stack of the reader is `own`."""
+    stack = owner.partition("#")[0]
+    if stack != own.partition("#")[0]:
+        return stack
+    return f"another {stack}: another person's, or of another state of yours"
 
 
 def _normal(url: str) -> str:

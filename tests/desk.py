@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -179,7 +179,7 @@ class Desk:
 
     def _own_processes(self) -> Iterator[tuple[int, dict[str, str]]]:
         home = os.fsencode(self.home)
-        store = _store_id(self.home)
+        store = _mark(self.home)
         for folder in os.scandir("/proc"):
             if not folder.name.isdigit() or int(folder.name) == os.getpid():
                 continue
@@ -197,10 +197,13 @@ class Desk:
                 yield int(folder.name), variables
 
 
-def _store_id(home: Path) -> bytes:
+def _mark(home: Path) -> bytes:
     from symphony import paths
 
-    return paths.store_id(f"file://{home / 'state'}").encode()
+    state = f"file://{home / 'state'}"
+    with suppress(FileNotFoundError):
+        return (home / "stores" / paths.store_id(state)).read_bytes().strip()
+    return paths.store_id(state).encode()
 
 
 def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:

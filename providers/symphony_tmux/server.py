@@ -53,7 +53,7 @@ def ensure_session(server: str, name: str, owner: str, world: World) -> Session:
         raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
     if found.owner != owner:
         raise UserError(
-            f"the tmux session {name} belongs to {names.stack(found.owner)}",
+            f"the tmux session {name} belongs to {paths.told_owner(found.owner, owner)}",
             remedy="Delete that experiment or give this one another name",
         )
     return found

@@ -26,10 +26,11 @@ def orphans(recorded: Collection[store.StackName]) -> dict[store.StackName, Orph
     """What lives of this store beside the stacks that record what they have started."""
     known = {(name.project, name.stack) for name in recorded}
     found: dict[store.StackName, Orphan] = {}
+    mark = paths.store_mark()
     for world in LOCAL:
         for living in observer_of(world).living():
             whose, _, of_store = living.owner.partition("#")
             project, _, stack = whose.partition("/")
-            if of_store == paths.store_id() and (project, stack) not in known:
+            if of_store == mark and (project, stack) not in known:
                 found[store.StackName(project, stack)] = Orphan(world, living)
     return found

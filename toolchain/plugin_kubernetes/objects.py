@@ -40,14 +40,24 @@ class Objects:
         return self._kind(inputs).namespaced
 
     def rehearse_create(self, inputs: Body) -> None:
-        """Have the server judge the object without making it; what a preview cannot tell is no objection."""
+        """Have the server judge the object without making it; what a preview cannot tell is no objection.
+
+        A provider that may upsert has it judged as a change of an object that is there, as Pulumi's own does:
+        of one that is to be replaced it takes "field is immutable" for no objection, and any other for one.
+        """
         body = plain(inputs)
+        rehearsed = {"dryRun": "All", "fieldManager": "preview"}
+        namespace, name = identity(body)
         try:
-            collection = self._kind(body).collection(identity(body)[0])
-            self._connection.request("POST", collection, {"dryRun": "All", "fieldManager": "preview"}, body)
+            kind = self._kind(body)
+            if self._settings.upsert and name:
+                query = {**rehearsed, "force": "true"}
+                self._connection.request("PATCH", kind.path(namespace, name), query, body, _APPLY)
+            else:
+                self._connection.request("POST", kind.collection(namespace), rehearsed, body)
         except Refused as refused:
             # Forbidden, namespace or definition not there yet, an older object of the name still there.
-            if refused.status not in (403, 404, 409):
+            if refused.status not in (403, 404, 409) and "field is immutable" not in str(refused):
                 raise
 
     def create(self, inputs: Body, timeout: float) -> tuple[str, Body]:

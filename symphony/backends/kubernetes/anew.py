@@ -6,12 +6,26 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from symphony.backends.kubernetes import labels
 from symphony.backends.kubernetes.client import Body, Client, path_of
 
-# A change of this replaces the object.
+# A change of this replaces the object; of a pod also one of what it is made of.
 MARK = f'metadata.annotations["{labels.ATTEMPT}"]'
+DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
+
+
+def unknown(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of a pod that is to be replaced, for a preview: which start it will be only the run says.
+
+    Of what is unknown Pulumi's own plugin asks nobody. Else it would have the server judge it as a change of
+    the pod that still lives, which no spec of a pod can have, and the preview would fail.
+    """
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.ATTEMPT: UNKNOWN}
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
 
 
 def marked(client: Client, services: Mapping[str, Body], manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from symphony import paths
 from symphony.backends.kubernetes import conditions, controllers, labels
 from symphony.backends.kubernetes.client import Body, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.shapes import listing, texts
@@ -60,7 +61,7 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
     if create and not labels.belongs_to(found, owner):
         other = labels.annotation(found, labels.OWNER)
         return (
-            f"belongs to {other.partition('#')[0]}"
+            f"belongs to {paths.told_owner(other, owner)}"
             if other
             else "exists already, and symphony did not make it"
         )
@@ -130,8 +131,9 @@ def refuse_others(
     taken: dict[str, list[str]] = {}
     for kind, thing in there:
         if not labels.belongs_to(thing, owner):
-            other = labels.annotation(thing, labels.OWNER).partition("#")[0] or "somebody else"
-            taken.setdefault(other, []).append(f"the {kind} {thing['metadata']['name']}")
+            other = labels.annotation(thing, labels.OWNER)
+            whose = paths.told_owner(other, owner) if other else "somebody else"
+            taken.setdefault(whose, []).append(f"the {kind} {thing['metadata']['name']}")
     if taken:
         told = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
         remedy = "Rename yours, or use another namespace with symphony:namespace"

@@ -84,7 +84,8 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
     if not context.dry_run:
         cluster.end_strays(client, live, plan.launched_as, owner, planned)
     provider = _provider(experiment, reach)
-    _Maker(experiment, client, live, owner, provider, _SECONDS + chosen.grace).make(manifests)
+    deadline = _SECONDS + _grace(manifests, chosen.grace)
+    _Maker(experiment, client, live, owner, provider, deadline, context.dry_run).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(processes.processes_of(manifest, group))
@@ -101,6 +102,7 @@ class _Maker:
     owner: str
     provider: pulumi.ProviderResource
     deadline: int
+    dry_run: bool
     stale: dict[str, str] = field(default_factory=dict[str, str])
 
     def make(self, manifests: Manifests) -> None:
@@ -135,7 +137,14 @@ class _Maker:
             self.stale.update(in_the_way)
             name = manifest["metadata"]["name"]
             hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(name, in_the_way)])
-        self._object(manifest, parent, after, namespace, replaced_for=["spec"], hooks=hooks)
+            if self.dry_run:
+                manifest = anew.unknown(manifest)
+        # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
+        # compares with what lives: whether it is another one the digest of ours says.
+        ignored = [] if in_the_way else ["spec"]
+        self._object(
+            manifest, parent, after, namespace, replaced_for=[anew.DIGEST], ignored=ignored, hooks=hooks
+        )
 
     def _make_way(self, name: str, in_the_way: Mapping[str, str]) -> pulumi.ResourceHook:
         """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
@@ -160,6 +169,7 @@ class _Maker:
         namespace: pulumi.Resource | None,
         *,
         replaced_for: Sequence[str] = (),
+        ignored: Sequence[str] = (),
         hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.CustomResource:
         seconds = f"{self.deadline}s"
@@ -170,6 +180,7 @@ class _Maker:
             deleted_with=namespace,
             delete_before_replace=True,
             replace_on_changes=[anew.MARK, *replaced_for],
+            ignore_changes=[*ignored],
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
             hooks=hooks,
         )
@@ -177,6 +188,12 @@ class _Maker:
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], manifest, options)
+
+
+def _grace(manifests: Manifests, usual: int) -> int:
+    """The most that the processes of a pod have to end, seconds: pod_yml may say more than the settings."""
+    specs = [controllers.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
+    return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from symphony.backends.interface import Recorded
-from symphony.backends.kubernetes import cluster, labels
+from symphony.backends.kubernetes import cluster, kubeconfig, labels
 from symphony.backends.kubernetes.client import Client, Forbidden, Refused, client_of, path_of
 from symphony.backends.kubernetes.shapes import Values, text
 from symphony.errors import SymphonyError, UserError
@@ -66,26 +66,32 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
 
 
 def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
-    """Whether the settings name another kubeconfig of the same cluster: the recorded one may lead nowhere."""
-    said = reach.get("kubeconfig", "")
-    if not said or said == recorded.reach.get("kubeconfig", ""):
+    """Whether the settings name another way to the same cluster: the recorded one may lead nowhere."""
+    ways = ("kubeconfig", "context")
+    if all(reach.get(way, "") in ("", recorded.reach.get(way, "")) for way in ways):
         return False
     pinned = recorded.reach.get("clusterIdentifier")
-    return not pinned or cluster.identifier(client_of(said, reach.get("context", ""))) == pinned
+    return not pinned or cluster.identifier(client_of(*(reach.get(way, "") for way in ways))) == pinned
 
 
 def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:
-    if reach.get("context"):
-        return
-    here = client_of(reach.get("kubeconfig", ""), "")
+    """UserError: an `up` would end the experiment in one cluster and start it in another."""
+    here = client_of(reach.get("kubeconfig", ""), reach.get("context", ""))
     pinned = recorded.reach.get("clusterIdentifier")
     if pinned and cluster.identifier(here) != pinned:
-        context, current = recorded.reach.get("context"), here.access.context
+        context = recorded.reach.get("context")
+        whose = "its settings name context" if reach.get("context") else "your current context is"
+        of_file = _shown_file(recorded.reach.get("kubeconfig", ""), reach.get("kubeconfig", ""))
         raise UserError(
-            f"{name} runs in the cluster of context {context}, and your current context is {current}",
+            f"{name} runs in the cluster of context {context}, and {whose} {here.access.context}{of_file}",
             remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
             " keeps it there",
         )
+
+
+def _shown_file(recorded: str, said: str) -> str:
+    """The kubeconfig that the settings name now, where it is another; one that is a text is not shown."""
+    return "" if said in ("", recorded) or kubeconfig.is_text(said) else f" of {said}"
 
 
 def refuse_their_things(client: Client, recorded: Recorded) -> None:

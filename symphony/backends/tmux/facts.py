@@ -9,11 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from symphony import paths
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony_tmux import client, names, room, start
+from symphony_tmux import client, room, start
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -78,7 +79,7 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
         return ()
     session = listing.session(name)
     if session is not None and session.owner != owner:
-        what = f"the tmux session {name} belongs to {names.stack(session.owner)}"
+        what = f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}"
         return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
     return tuple(
         Problem(what, remedy, (spec.where,)) for what, remedy in room.shortages(owner, wanted, listing)

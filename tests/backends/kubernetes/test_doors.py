@@ -47,6 +47,12 @@ def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stac
     assert "Nothing changes" in desk.symphony("up", stack, "-y", timeout=120).out
 
     desk.write(PROGRAM.format(seconds=1001))
+    # The server would judge the new spec as a change of the pod that lives, which no pod may have.
+    previewed = desk.pulumi("preview", "--stack", stack, "--diff", timeout=120).out
+    assert "1001" in previewed and "1 to replace" in previewed, previewed
+    assert "restart" in desk.symphony("plan", stack, timeout=120).out
+    assert uids(live, stack) == before
+
     desk.symphony("up", stack, "-y", timeout=120)
     after = uids(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["client"]

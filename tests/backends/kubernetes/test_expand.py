@@ -22,6 +22,6 @@ def test_a_process_that_saves_for_minutes_has_them_when_it_is_replaced(
     with serving(lambda _: MISSING) as api:
         live = expand.Living({}, {}, {})
         maker: Any = expand._Maker
-        made = maker(None, api.client(), live, "o", None, expand._SECONDS + 300)
+        made = maker(None, api.client(), live, "o", None, expand._SECONDS + 300, False)
         made._object(POD, None, [], None)
     assert told[0].custom_timeouts.delete == "420s"
