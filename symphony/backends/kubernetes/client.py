@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -24,6 +25,8 @@ PATIENCE = 10.0
 # One command asks several times: a server that was just away is not waited for anew each time.
 _AGAIN = 10.0
 _AWAY = (429, 502, 503, 504)
+# The server's clock is told in whole seconds, and its answer was on its way.
+_WHOLE_SECONDS = 3.0
 
 Body = dict[str, Any]
 
@@ -54,6 +57,17 @@ class Client:
         self._headers = access.headers
         self._renewing = threading.Lock()
         self._away: tuple[float, Unreachable] | None = None
+        self._date = ("", 0.0)
+
+    @property
+    def ahead(self) -> float:
+        """By how many seconds the server's clock is before ours, as it last answered; it tells whole ones."""
+        said, heard = self._date
+        try:
+            found = parsedate_to_datetime(said).timestamp() - heard
+        except ValueError:
+            return 0.0
+        return found if abs(found) > _WHOLE_SECONDS else 0.0
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -172,6 +186,7 @@ class Client:
                 connection = self._own.connection = self.connected(ANSWER_DEADLINE)
             connection.request(verb, target, content, headers)
             answer = connection.getresponse()
+            self._date = (answer.getheader("Date") or "", time.time())
             return answer.status, answer.read()
         except BaseException:
             self._own.connection = None
@@ -183,6 +198,9 @@ class Client:
         """A new connection of the caller's own, on which waiting ends after so many seconds."""
         server, proxy = urlsplit(self.access.server), urlsplit(self.access.proxy)
         host = proxy.netloc.rpartition("@")[2] or server.netloc
+        if self.access.proxy and proxy.port is None:
+            # That of http; a connection with TLS would take its own.
+            host = f"{host.rstrip(':')}:80"
         if self.access.trust is None:
             connection = http.client.HTTPConnection(host, timeout=CONNECT_DEADLINE)
         else:

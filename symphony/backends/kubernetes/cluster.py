@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from symphony.backends.kubernetes.shapes import listing, texts
 from symphony.errors import SymphonyError, UserError
 
 GONE_DEADLINE = 60.0
+_COUNTED = "batch.kubernetes.io/job-tracking"
 # So many things are named one by one.
 _NAMED = 10
 
@@ -24,12 +25,15 @@ _NAMED = 10
 class Living:
     """The pods, Services, and Jobs and JobSets of a namespace by name, as they are now.
 
-    Without what something else makes: that goes with its maker.
+    Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs and
+    JobSets have made, by what the plan calls them. `now` is by the server's clock.
     """
 
     pods: Mapping[str, Body]
     services: Mapping[str, Body]
     keepers: Mapping[str, Body]
+    kept: Mapping[str, Body] = field(default_factory=dict[str, Body])
+    now: float = field(default_factory=time.time)
 
 
 @cache
@@ -75,12 +79,17 @@ def living(client: Client, namespace: str) -> Living:
         *_kept(client, namespace, controllers.JOB),
         *_kept(client, namespace, controllers.JOB_SET),
     ]
-    return Living(
-        **{
-            kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
-            for kind, items in found.items()
-        }
-    )
+    own = {
+        kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
+        for kind, items in found.items()
+    }
+    kept = labels.by_pod(filter(controllers.is_kept, found["pods"]))
+    return Living(own["pods"], own["services"], own["keepers"], kept, server_time(client))
+
+
+def server_time(client: Client) -> float:
+    """Now, in seconds since the epoch, by the clock of the API server."""
+    return time.time() + client.ahead
 
 
 def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
@@ -143,12 +152,13 @@ def refuse_others(
 def refuse_unending(live: Living, owner: str, pods: Collection[str]) -> None:
     """UserError: pods that must make way should have ended long ago, as on a machine that is off.
 
-    Only a person knows that nothing runs on it any more; two of one process would be worse than none.
+    A Job makes no other as long as its pod is there. Only a person knows that nothing runs on it any more;
+    two of one process would be worse than none.
     """
     stuck: dict[str, list[str]] = {}
     for name in pods:
-        pod = live.pods.get(name)
-        if pod is not None and labels.belongs_to(pod, owner) and _is_overdue(pod):
+        pod = live.pods.get(name) or live.kept.get(name)
+        if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
             stuck.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
     if stuck:
         told = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
@@ -158,11 +168,16 @@ def refuse_unending(live: Living, owner: str, pods: Collection[str]) -> None:
         )
 
 
-def _is_overdue(pod: Body) -> bool:
-    """Whether kubelet should have ended it a while ago, and nothing else holds it."""
+def is_overdue(pod: Mapping[str, Any], now: float) -> bool:
+    """Whether kubelet should have ended it a while ago, and nothing else holds it; `now` is the server's."""
     due = conditions.epoch(pod["metadata"].get("deletionTimestamp"))
-    held = texts(pod, "metadata", "finalizers") or not pod.get("spec", {}).get("nodeName")
-    return due is not None and not held and time.time() - due > GONE_DEADLINE
+    held = _other_finalizers(pod) or not pod.get("spec", {}).get("nodeName")
+    return due is not None and not held and now - due > GONE_DEADLINE
+
+
+def _other_finalizers(pod: Mapping[str, Any]) -> list[str]:
+    """But for that by which a Job counts its pods, which waits for nothing but the end."""
+    return [each for each in texts(pod, "metadata", "finalizers") if each != _COUNTED]
 
 
 def _listed(names: Sequence[str], namespace: str) -> str:

@@ -80,7 +80,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
     )
     planned = _planned(manifests)
     cluster.refuse_others(client, live, plan.launched_as, owner, planned)
-    cluster.refuse_unending(live, owner, planned["pods"])
+    cluster.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
     if not context.dry_run:
         cluster.end_strays(client, live, plan.launched_as, owner, planned)
     provider = _provider(experiment, reach)

@@ -52,7 +52,7 @@ def _of_balancer(service: Mapping[str, Any]) -> str:
 
 
 def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
-    """The node of the pod: its address in the world, else its own if that answers here."""
+    """The node of the pod: its address in the world, else its own; nothing where neither answers here."""
     pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
     name = text(pod, "spec", "nodeName")
     try:
@@ -60,13 +60,13 @@ def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
     except Refused:
         # An ordinary user may not look at nodes.
         node = None
-    for each in listing(node, "status", "addresses"):
-        if each.get("type") == "ExternalIP":
-            return _address(text(each, "address"), port)
-    host = text(pod, "status", "hostIP")
-    with contextlib.suppress(OSError, ValueError):
-        socket.create_connection((host, int(port)), CONNECT_DEADLINE / 2).close()
-        return _address(host, port)
+    every = listing(node, "status", "addresses")
+    hosts = [text(each, "address") for each in every if each.get("type") == "ExternalIP"]
+    for host in (*hosts, text(pod, "status", "hostIP")):
+        # A cloud's firewall lets nobody at a node's ports unless it is told to.
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host, int(port)), CONNECT_DEADLINE / 2).close()
+            return _address(host, port)
     return ""
 
 

@@ -56,6 +56,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     chosen, named = _chosen(content, context)
     cluster = _entry(content, "cluster", str(named.get("cluster") or ""))
     user = _entry(content, "user", str(named["user"])) if named.get("user") else {}
+    _refuse_unspoken(user)
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise UserError(f'the kubeconfig gives context "{chosen}" no server', remedy="Mend it")
@@ -190,6 +191,20 @@ def _in_cluster() -> Access:
     )
 
 
+def _refuse_unspoken(user: Mapping[str, Any]) -> None:
+    """UserError: kubectl would be somebody else with this kubeconfig than we are."""
+    if user.get("as"):
+        raise UserError(
+            f"the kubeconfig acts as {user['as']}, which symphony does not",
+            remedy='Name a context whose user has no "as"',
+        )
+    if user.get("auth-provider") and not (user.get("token") or user.get("tokenFile") or user.get("exec")):
+        raise UserError(
+            "the kubeconfig logs in by an auth-provider, which Kubernetes has given up for exec plugins",
+            remedy="Have its user log in by an exec plugin, or give it a token",
+        )
+
+
 def _headers(user: Mapping[str, Any]) -> dict[str, str]:
     token = user.get("token")
     if not token and user.get("tokenFile"):
@@ -248,7 +263,10 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         why = words[-1][:200] if words else f"exit {error.returncode}"
         raise SymphonyError(f"{command} gave no token: {why}", remedy="Log in again") from error
     except subprocess.TimeoutExpired as error:
-        raise SymphonyError(f"{command} gave no token within {TOKEN_DEADLINE:.0f} s") from error
+        raise SymphonyError(
+            f"{command} gave no token within {TOKEN_DEADLINE:.0f} s",
+            remedy="If it asks you to log in, do so with `kubectl get pods` first",
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise SymphonyError(f"{command} gave no token") from error
 

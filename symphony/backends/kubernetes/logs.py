@@ -53,7 +53,11 @@ def merged(
     since: float | None,
     tail: int | None,
 ) -> Iterator[LogLine]:
-    """The lines of some processes in the order of time; with follow, those to come until all have ended."""
+    """The lines of some processes in the order of time; with follow, those to come until all have ended.
+
+    since: by the clock of this machine; the lines have the times of theirs.
+    """
+    since = since + client.ahead if since else since
     readers = [
         _Reader(client, namespace, place, Shelf(owner, namespace, f"{place.pod}.{place.container}"))
         for place in places

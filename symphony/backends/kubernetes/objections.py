@@ -274,6 +274,12 @@ def _pod(
     """What only shows when the processes of a pod are seen together."""
     named: dict[str, Mount] = {}
     for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
+        if volumes.name_of(mount) in volumes.OWN:
+            yield Problem(
+                f"{who} has a volume called {shown(volumes.name_of(mount))}",
+                "that name is symphony's own; use another",
+                (mount.where,),
+            )
         other = named.setdefault(volumes.name_of(mount), mount)
         if volumes.source(other) != volumes.source(mount) or type(other) is not type(mount):
             yield Problem(

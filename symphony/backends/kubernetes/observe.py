@@ -142,12 +142,14 @@ def watch(
     client = client_for(recorded)
     heard = watching.Heard()
 
-    def look(pods: Mapping[str, Body]) -> tuple[ProcessStatus, ...]:
+    def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         kept_ones = _kept(client, recorded, pods)
-        heard.complaints = complaints.of_pods(client, recorded.launched_as, pods.values())
+        if thorough:
+            heard.complaints = complaints.of_pods(client, recorded.launched_as, pods.values())
+            heard.pending = _pending(client, recorded)
         heard.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
         statuses = _status_of(recorded, pods, heard.complaints, kept_ones)
-        return tuple(_with_balancers(client, recorded, statuses))
+        return tuple(_with_balancers(recorded, statuses, heard.pending))
 
     return watching.watch(client, recorded.launched_as, _pod_names(recorded), look, heard, patience, limit)
 
@@ -180,9 +182,7 @@ def hasten(recorded: Recorded) -> None:
 
 def require_answer(recorded: Recorded) -> None:
     """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
-    client = client_for(recorded)
-    client.get("/version")
-    whereabouts.refuse_their_things(client, recorded)
+    whereabouts.refuse_their_things(whereabouts.require_answer(recorded), recorded)
 
 
 def stuck(recorded: Recorded) -> str:
@@ -228,7 +228,8 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         pods = pods_of(client, recorded.launched_as)
         replaced = _kept(client, recorded, pods)
         events = complaints.of_pods(client, recorded.launched_as, pods.values())
-        return _with_balancers(client, recorded, _status_of(recorded, pods, events, replaced))
+        found = _status_of(recorded, pods, events, replaced)
+        return _with_balancers(recorded, found, _pending(client, recorded))
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -250,11 +251,17 @@ def _status_of(
     return found
 
 
-def _with_balancers(client: Client, recorded: Recorded, statuses: list[ProcessStatus]) -> list[ProcessStatus]:
-    """Processes whose load balancers have no address yet say so; asked only where there are any."""
+def _pending(client: Client, recorded: Recorded) -> Collection[str]:
+    """The load balancers that have no address yet; asked only where there are any."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
-        return statuses
-    waiting = exposed.pending(client.items(path_of("services", recorded.launched_as)))
+        return ()
+    return exposed.pending(client.items(path_of("services", recorded.launched_as)))
+
+
+def _with_balancers(
+    recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
+) -> list[ProcessStatus]:
+    """Processes whose load balancers have no address yet say so."""
     found: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
@@ -269,6 +276,7 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
 
     It has come to its end, or makes another pod.
     """
+    now = cluster.server_time(client)
     missing = {
         str(facts["pod_name"]): str(facts["controller"]["kind"])
         for facts in recorded.processes.values()
@@ -276,15 +284,22 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
     }
     if not missing:
         return {}
+    # For a pod that was asked to end and does not, as on a machine that is off, none is made.
+    stuck = {name for name in missing if name in pods and cluster.is_overdue(pods[name], now)}
     every = cluster.unfailed(client, recorded.launched_as)
     ends = {name: controllers.completion(every[name]) for name in missing if name in every}
-    making = {name: controllers.maker(missing[name], name)[1] for name, end in ends.items() if not end}
+    making = {
+        name: controllers.maker(missing[name], name)[1]
+        for name, end in ends.items()
+        if not end and name not in stuck
+    }
     refusals = complaints.of_jobs(client, recorded.launched_as) if making else {}
     return {
         name: ("waiting", refusals.get(making[name], _BETWEEN), None)
         if name in making
         else ("completed", "", conditions.epoch(end.get("lastTransitionTime")))
         for name, end in ends.items()
+        if end or name in making
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from symphony.backends.kubernetes import labels
 from symphony.backends.kubernetes.controllers import kept_by, pod_in
-from symphony.backends.kubernetes.shapes import listing, texts
+from symphony.backends.kubernetes.shapes import listing, text, texts
 
 # A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
 SETTINGS = (
@@ -25,6 +25,7 @@ SETTINGS = (
     "pod",
     "group",
     "controller",
+    "namespace",
 )
 _OWN = ("name", "image", "command", "args", "env", "resources", "volumeMounts")
 
@@ -32,7 +33,7 @@ _OWN = ("name", "image", "command", "args", "env", "resources", "volumeMounts")
 def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, dict[str, Any]]:
     """path -> the settings of each process of a pod, or of the Job or JobSet that makes it."""
     spec: Mapping[str, Any] = pod_in(manifest)["spec"]
-    kept = {"controller": kept_by(manifest)}
+    kept = {"controller": kept_by(manifest), "namespace": text(manifest, "metadata", "namespace")}
     containers: list[Mapping[str, Any]] = spec["containers"]
     processes = names_of(manifest)
     rest = {name: value for name, value in spec.items() if name != "containers"}

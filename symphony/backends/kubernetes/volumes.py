@@ -23,6 +23,8 @@ SECRETS_VOLUME = "symphony-secrets"
 SECRETS_FOLDER = "/etc/secrets"
 CONFIGS_VOLUME = "symphony-configs"
 CONFIGS_FOLDER = "/etc/configs"
+# What no volume of a user's may be called.
+OWN = (SECRETS_VOLUME, CONFIGS_VOLUME)
 # The owner may read, and the group that the pod is given (see pods.py), whoever the image runs as.
 SECRETS_MODE = 0o440
 

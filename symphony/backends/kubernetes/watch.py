@@ -16,8 +16,10 @@ from symphony.backends.kubernetes.shapes import text
 # A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
 _ONE_WATCH = 8
 _GRACE = 3.0
-# An image that is not there is looked for again after 10 s and 20 s; by then it is a mistake.
+# An image that cannot be had is looked for again after 10 s and 20 s; by then it is a mistake.
 _IMAGE_PATIENCE = 35.0
+# Hundreds of pods tell of themselves at once: so seldom is asked what else the cluster knows.
+_ASK_EVERY = 1.0
 # A program that fails as it begins runs for a moment; kubelet looks once a second, and tells later if busy.
 _SECOND_LOOK = 2.5
 
@@ -30,32 +32,41 @@ class Heard:
 
     complaints: the name of a pod -> what the cluster complains of about it.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
+    pending:    Services that have no address in the world yet.
     """
 
     complaints: Mapping[str, str] = field(default_factory=dict[str, str])
     finished: Collection[str] = ()
+    pending: Collection[str] = ()
 
 
 def watch(
     client: Client,
     namespace: str,
     names: Collection[str],
-    look: Callable[[Mapping[str, Body]], Look],
+    look: Callable[[Mapping[str, Body], bool], Look],
     heard: Heard,
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
     """What `look` says of the pods, first at once and then whenever it says something else.
 
+    look: told whether it shall ask what the pods do not say; else what it last heard is new enough.
+
     Ends when every pod has ended or runs, still so at a second look; when for `patience` seconds nothing
-    moved but trouble that waiting rarely cures; or after `limit` seconds. Unreachable: the API server does
-    not answer any more.
+    moved but trouble that waiting rarely cures; when an image cannot be had, whatever else is on its way; or
+    after `limit` seconds. Unreachable: the API server does not answer any more.
     """
     began = calm = time.monotonic()
+    asked = -_ASK_EVERY
     last: Look | None = None
     moved = False
+    # When each pod was first seen to lack an image.
+    lacking: dict[str, float] = {}
     for pods in _versions(client, namespace, limit):
-        now = look(pods)
+        thorough = time.monotonic() - asked >= _ASK_EVERY
+        now = look(pods, thorough)
+        asked = time.monotonic() if thorough else asked
         if now != last:
             last, calm = now, time.monotonic()
             yield now
@@ -68,8 +79,11 @@ def watch(
         moved = True
         # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
         quiet = time.monotonic() - min(calm, began + patience) > patience
-        late = time.monotonic() - began > min(patience, _IMAGE_PATIENCE)
-        if all(_is_given_up(pod, heard.complaints, quiet=quiet, late=late) for pod in waiting):
+        lacking = _lacking(mine, lacking)
+        late = time.monotonic() - min(patience, _IMAGE_PATIENCE)
+        if any(since < late for since in lacking.values()):
+            return
+        if quiet and all(pod is None or _is_hopeless(pod, heard.complaints) for pod in waiting):
             return
 
 
@@ -118,15 +132,19 @@ def _changes(
         time.sleep(0.5)
 
 
-def _is_given_up(pod: Body | None, complaints: Mapping[str, str], *, quiet: bool, late: bool) -> bool:
-    """quiet: nothing has moved for long enough; late: long enough for an image to come has passed."""
-    if pod is not None and late and conditions.lacks_image(pod):
-        return True
-    return quiet and (pod is None or _is_hopeless(pod, complaints))
+def _lacking(pods: Mapping[str, Body | None], before: Mapping[str, float]) -> dict[str, float]:
+    """Since when which pods lack an image; one that was got in the end lacks it no more."""
+    names = [name for name, pod in pods.items() if pod is not None and conditions.lacks_image(pod)]
+    return {name: before.get(name, time.monotonic()) for name in names}
 
 
 def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
-    """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells."""
+    """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells.
+
+    Of an image that cannot be had it is said when that was so for a while.
+    """
+    if conditions.lacks_image(pod):
+        return False
     complained = conditions.complains(pod) and text(pod, "metadata", "name") in complaints
     return complained or conditions.is_hopeless(pod)
 

@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import cluster, kubeconfig, labels
-from symphony.backends.kubernetes.client import Client, Forbidden, Refused, client_of, path_of
+from symphony.backends.kubernetes.client import (
+    Client,
+    Forbidden,
+    Refused,
+    Unreachable,
+    client_of,
+    path_of,
+)
 from symphony.backends.kubernetes.shapes import Values, text
 from symphony.errors import SymphonyError, UserError
 
@@ -29,7 +36,12 @@ def client_for(recorded: Recorded) -> Client:
     try:
         client = client_of("" if hidden else said, context)
     except UserError as error:
-        raise UserError(error.what, where=error.where, remedy=_OWN if hidden else error.remedy) from error
+        remedy = (
+            _OWN
+            if hidden
+            else f"{error.remedy}; if its cluster is gone for good, {_forget(_stack(recorded))}"
+        )
+        raise UserError(error.what, where=error.where, remedy=remedy) from error
     pinned = recorded.reach.get("clusterIdentifier")
     if pinned and cluster.identifier(client) != pinned:
         stack = _stack(recorded)
@@ -39,6 +51,17 @@ def client_for(recorded: Recorded) -> Client:
             f"{' of your own kubeconfig' if hidden else ''} now reaches",
             remedy=f"{again}; if it is gone for good, {_forget(stack)}",
         )
+    return client
+
+
+def require_answer(recorded: Recorded) -> Client:
+    """The cluster, which answers. SymphonyError: it does not, and how to let go of one that never will."""
+    client = client_for(recorded)
+    try:
+        client.get("/version")
+    except Unreachable as error:
+        gone = f"if it is gone for good, {_forget(_stack(recorded))}"
+        raise Unreachable(error.what, remedy=f"{error.remedy}; {gone}") from error
     return client
 
 

@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import threading
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,10 +32,14 @@ Answer = tuple[int, Any]
 
 @dataclass
 class Api:
-    """Where it listens, what it was asked, and what it says: (status, body), a body of bytes as it is."""
+    """Where it listens, what it was asked, and what it says: (status, body), a body of bytes as it is.
+
+    ahead: by how many seconds its clock is before ours.
+    """
 
     url: str
     answer: Callable[[Asked], Answer]
+    ahead: float = 0.0
     asked: list[Asked] = field(default_factory=list[Asked])
 
     def client(self, path: str = "", **access: Any) -> Client:
@@ -76,6 +81,9 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(time.time() + api.ahead)
 
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = do_CONNECT = _any
 

@@ -102,6 +102,46 @@ def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
             observe.refuse_elsewhere(another, "rl", {"kubeconfig": api.kubeconfig()})
 
 
+def test_f75_settings_that_name_another_cluster_move_nothing() -> None:
+    theirs = Cluster()
+    theirs.system = namespace("kube-system", "theirs")
+    with serving(Cluster()) as here, serving(theirs) as there:
+        before = recorded(here, clusterIdentifier="ours", context="c")
+        reach = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
+        with pytest.raises(UserError) as error:
+            observe.refuse_elsewhere(before, "rl", reach)
+        assert "rl runs in the cluster of context c, and its settings name context b" in error.value.line
+        assert "`symphony delete rl` ends it there" in error.value.remedy
+        assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
+        same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
+        assert observe.refuse_elsewhere(before, "rl", same).reach["context"] == "renamed"
+
+
+def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    forget = "gone for good, `pulumi stack rm rl --force` forgets the experiment"
+    with serving(Cluster()) as api:
+        before = recorded(api, clusterIdentifier="")
+        with pytest.raises(UserError) as error:
+            observe.require_answer(recorded(api, context="deleted"))
+        assert forget in error.value.remedy
+    with pytest.raises(SymphonyError) as silent:
+        observe.require_answer(before)
+    assert forget in silent.value.remedy
+
+
+def test_the_clock_of_the_server_is_asked_and_not_ours() -> None:
+    with serving(Cluster({"/version": {}})) as api:
+        client = api.client()
+        assert client.ahead == 0
+        client.get("/version")
+        assert client.ahead == 0, "a second is nothing: it tells whole ones"
+        api.ahead = -300
+        client.get("/version")
+        assert -303 < client.ahead < -297
+        assert cluster.server_time(client) == pytest.approx(time.time() - 300, abs=3)
+
+
 def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
     theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
     with serving(theirs) as api:
@@ -340,3 +380,11 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
         "If that machine is off for good: `kubectl delete node n1`, and try again."
     )
     cluster.refuse_unending(live, OWNER, declared[1:])
+    # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.
+    behind = cluster.Living(live.pods, {}, {}, now=now - 250)
+    cluster.refuse_unending(behind, OWNER, declared)
+    # Of a Job; what counts its pods is no reason to wait.
+    made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
+    of_job = cluster.Living({}, {}, {}, {"trial": made})
+    with pytest.raises(UserError, match="trial on n2, which does not answer"):
+        cluster.refuse_unending(of_job, OWNER, ["trial"])

@@ -49,7 +49,8 @@ def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stac
     desk.write(PROGRAM.format(seconds=1001))
     # The server would judge the new spec as a change of the pod that lives, which no pod may have.
     previewed = desk.pulumi("preview", "--stack", stack, "--diff", timeout=120).out
-    assert "1001" in previewed and "1 to replace" in previewed, previewed
+    assert "1001" in previewed, previewed
+    assert "1 to replace" in previewed, previewed
     assert "restart" in desk.symphony("plan", stack, timeout=120).out
     assert uids(live, stack) == before
 

@@ -178,12 +178,20 @@ def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
 
 
 def test_the_port_of_a_node_is_reached_at_its_address_in_the_world() -> None:
-    addresses = [
-        {"type": "InternalIP", "address": "10.0.0.7"},
-        {"type": "ExternalIP", "address": "192.0.2.9"},
-    ]
-    node: Answer = 200, {"kind": "Node", "status": {"addresses": addresses}}
-    assert reached(exposed("NodePort"), node).address == "192.0.2.9:31234"
+    def node(outside: str) -> Answer:
+        addresses = [
+            {"type": "InternalIP", "address": "10.0.0.7"},
+            {"type": "ExternalIP", "address": outside},
+        ]
+        return 200, {"kind": "Node", "status": {"addresses": addresses}}
+
+    with socket.create_server(("127.0.0.2", 0)) as served:
+        port = served.getsockname()[1]
+        assert reached(exposed("NodePort", node_port=port), node("127.0.0.2")).address == f"127.0.0.2:{port}"
+    # Behind a firewall, as a cloud has it unless told otherwise.
+    way = reached(exposed("NodePort", node_port=port), node("127.0.0.2"))
+    assert way.address == ""
+    assert way.forward is not None
 
 
 @pytest.mark.parametrize(

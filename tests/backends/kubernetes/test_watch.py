@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,7 +15,7 @@ from symphony.backends.interface import ProcessStatus, Recorded
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes import watch as watching
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, chunked, serving, thing
-from tests.backends.kubernetes.test_conditions import GOING, RUNS, SILENT, ended, pod, waits
+from tests.backends.kubernetes.test_conditions import EVICTED, GOING, RUNS, SILENT, ended, pod, waits
 
 Body = dict[str, Any]
 OWNER = "symphony/rl#1"
@@ -165,6 +167,33 @@ def test_a_pod_without_a_node_is_told_in_the_words_of_the_scheduler(clock: Clock
     assert 60 < clock.now < 80
 
 
+BAD = waits("ImagePullBackOff", 'Back-off pulling image "x"')
+
+
+@pytest.mark.parametrize(
+    "other",
+    [pod(CREATING), pod(None, conditions=[]), pod(RUNS | {"ready": False})],
+    ids=["pulls", "waits", "runs"],
+)
+def test_f64_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way(
+    clock: Clock, other: Body
+) -> None:
+    other = {**other, "metadata": {**other["metadata"], "name": "b"}}
+    with serving(Pods(clock, lambda _: [pod(BAD), other])) as api:
+        of_a = recorded(api)
+        both = replace(of_a, processes={**of_a.processes, "b": {**of_a.processes["a"], "pod_name": "b"}})
+        (*_, found) = observe.watch(both, patience=60, limit=600)
+    assert found[0].why.startswith("ImagePullBackOff")
+    assert 35 < clock.now < 55
+
+
+def test_f64_a_pull_that_fails_once_on_a_new_machine_is_no_mistake(clock: Clock) -> None:
+    """The machine itself took its time, and the second try is a success."""
+    moments = [(120.0, pod(CREATING)), (140.0, pod(BAD)), (1000.0, pod(RUNS))]
+    found = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
+    assert found.ready
+
+
 def test_f61_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> None:
     loop = pod(waits("CrashLoopBackOff"), ended(7))
     found = last(
@@ -200,3 +229,36 @@ def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
     found = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
     assert (found.state, found.why) == ("waiting", "its Job makes another pod")
+
+
+def test_f62_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: Clock) -> None:
+    job = thing("Job", "a", owner=OWNER, status={})
+    notes = GOING | {"labels": {"symphony/pod": "a"}}
+    gone = pod(RUNS, metadata=notes, conditions=EVICTED)
+    pods, kept = Pods(clock, lambda _: [gone], jobs=[job]), {"controller": {"kind": "Job"}}
+    found = now(pods, **kept)
+    assert (found.state, found.why) == ("lost", "its node went")
+    with serving(pods) as api:
+        assert observe.broken(recorded(api, **kept)) == {"a": "lost: its node went"}
+    ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
+    on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
+    assert now(on_its_way, **kept).why == "its Job makes another pod"
+
+
+def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clock: Clock) -> None:
+    creating = pod(CREATING, metadata=UID)
+    burst = chunked(
+        *(json.dumps({"type": "MODIFIED", "object": creating}).encode() + b"\n" for _ in range(40))
+    )
+    pods = Pods(clock, until(1, creating, pod(RUNS)))
+
+    def answer(asked: Asked) -> Answer:
+        if "watch=true" in asked.path and clock.now < 1:
+            clock.now += 2
+            return 200, burst
+        return pods(asked)
+
+    with serving(answer) as api:
+        (*_, (found,)) = observe.watch(recorded(api), patience=60, limit=600)
+        assert found.ready
+        assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
