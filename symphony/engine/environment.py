@@ -16,6 +16,7 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 
 # What the engine starts as Python, the script that may stand in front of it, and the interpreter behind that.
 PYTHON_VARIABLES = ("PULUMI_PYTHON_CMD", "SYMPHONY_PYTHON", "SYMPHONY_PYTHON_CMD")
+_NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
 _PYTHON = Path(__file__).with_name("python.sh")
 
 # In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; one of 900
@@ -40,7 +41,10 @@ def for_engine(
     env["PATH"] = path_with(engine, env.get("PATH", os.defpath))
     for name, value in defaults().items():
         env.setdefault(name, value)
-    env.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "false" if fetch_plugins else "true")
+    if fetch_plugins and UMASK_VARIABLE in env:
+        # A shell that took our exports has the value for tmux.
+        env.pop(_NO_PLUGINS, None)
+    env.setdefault(_NO_PLUGINS, "false" if fetch_plugins else "true")
     if own_python:
         env.setdefault("SYMPHONY_PYTHON", str(_PYTHON))
     elif "PULUMI_PYTHON_CMD" not in env:

@@ -11,7 +11,7 @@ from pathlib import Path
 from symphony.engine import store, workspace
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, WORLDS
+from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, LOCAL, WORLDS
 
 _BACKEND = "symphony:backend"
 
@@ -74,15 +74,20 @@ def _world(target: Target) -> str:
 
 
 @contextmanager
-def existing(target: Target) -> Generator[None]:
-    """The stack, made when it is missing; one made here goes again when nothing came of it."""
+def existing(target: Target, *, changes: bool = False) -> Generator[None]:
+    """The stack, made when it is missing; one made here goes again when nothing came of it.
+
+    changes: the block changes the world. An engine that dies in it leaves no record of what it has started:
+    where that is not on this machine, only the settings of the stack say where `delete` finds it.
+    """
     file = workspace.config_file(target.workspace, target.name.stack)
     settings = file.read_bytes() if file.is_file() else None
     created = workspace.create_stack(target.workspace, target.name.stack)
     try:
         yield
-    except BaseException:
-        if created:
+    except BaseException as error:
+        may_live = changes and _world(target) not in LOCAL and not isinstance(error, UserError)
+        if created and not may_live:
             _remove(target, file, settings)
         raise
 

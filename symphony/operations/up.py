@@ -105,7 +105,7 @@ def up(
         previewed = plan_of(target)
     planned: Planned | None = None
     done: set[str] = set()
-    with targets.existing(target), inbox() as box:
+    with targets.existing(target, changes=True), inbox() as box:
         run = make_run(target, box)
         run.keep_checkpoints = previewed is not None and bool(previewed.others)
         with run:

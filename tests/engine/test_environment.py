@@ -31,6 +31,17 @@ def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["MINE"] == "1"
 
 
+def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
+    monkeypatch.setenv(name, "true")
+    assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "true", "the user's own word"
+    monkeypatch.setenv(environment.UMASK_VARIABLE, "0022")
+    assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "false"
+    assert environment.for_engine(ENGINE)[name] == "true"
+
+
 def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOGC", raising=False)
     assert environment.for_engine(ENGINE)["GOGC"] == "200"

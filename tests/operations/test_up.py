@@ -144,7 +144,7 @@ class PreviewedRun:
 def test_a_preview_tells_what_is_not_ours_and_the_run_keeps_its_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], others: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(targets, "existing", lambda target: nullcontext())
+    monkeypatch.setattr(targets, "existing", lambda target, **_: nullcontext())
     (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
     target = targets.Target(StackName("desk", "rl"), workspace.load(tmp_path / "Pulumi.yaml"))
     previewed = planned_from(target, lambda _, box: PreviewedRun(steps, box))  # type: ignore[arg-type,return-value]
