@@ -170,6 +170,9 @@ def _expand(run: Run) -> None:
             )
         try:
             rendered = run.expander.expand(plan, run.context, experiment)
+        except PlanError as error:
+            handover.write_problems(error)
+            raise pulumi.RunError(str(error)) from None
         except SymphonyError as error:
             raise _failed(error) from None
         handover.write_plan(plan, rendered)

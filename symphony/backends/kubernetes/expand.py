@@ -21,10 +21,12 @@ from symphony.backends.kubernetes import (
 )
 from symphony.backends.kubernetes.client import Client, client_of
 from symphony.backends.kubernetes.cluster import Living
+from symphony.backends.kubernetes.refusals import refusals
 from symphony.backends.kubernetes.render import Manifest, Manifests
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import UserError
 from symphony.plan.plan import Plan
+from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
 from symphony.plan.types import checked
 from symphony.spec.experiment import ExperimentSpec
@@ -78,6 +80,8 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
         attempt=lambda name: cluster.attempt(live, owner, name, chosen.controller),
         files=facts.contents((*plan.secrets, *plan.configs)),
     )
+    if found := refusals(manifests, experiment.spec):
+        raise PlanError(plan.launched_as, found)
     planned = _planned(manifests)
     cluster.refuse_others(client, live, plan.launched_as, owner, planned)
     cluster.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])

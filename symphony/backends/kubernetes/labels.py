@@ -66,6 +66,14 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The tries before the last one, by what the plan calls the pod: each try of a Job is a pod of its own."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pod in sorted(pods, key=_age):
+        found.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
+    return {name: tries[:-1] for name, tries in found.items() if name and len(tries) > 1}
+
+
 def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
     return not text(pod, "metadata", "deletionTimestamp"), text(pod, "metadata", "creationTimestamp")
 

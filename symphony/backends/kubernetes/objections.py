@@ -176,7 +176,7 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
                 yield Problem(
                     f"{who} sets the label {shown(key)}", "it is symphony's own; use another", where
                 )
-            if not _LABEL_VALUE.fullmatch(value):
+            if not is_label_value(value):
                 remedy = 'at most 63 letters, digits, "-", "_", "."; the first and last a letter or digit'
                 yield Problem(
                     f"{who} has {setting} {shown(key)} with the value {shown(value)}", remedy, where
@@ -220,8 +220,13 @@ def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
             f"the value {shown(toleration.value)} with Exists",
             'leave the value out, or say operator="Equal"',
         )
-    if not exists and toleration.value and not _LABEL_VALUE.fullmatch(toleration.value):
+    if not exists and toleration.value and not is_label_value(toleration.value):
         yield f"the value {shown(toleration.value)}", 'at most 63 letters, digits, "-", "_", "."'
+
+
+def is_label_value(value: str) -> bool:
+    """Whether Kubernetes takes this as the value of a label."""
+    return _LABEL_VALUE.fullmatch(value) is not None
 
 
 def is_key(key: str) -> bool:

@@ -225,10 +225,11 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         if reach in away:
             raise away[reach]
         client = client_for(recorded)
-        pods = pods_of(client, recorded.launched_as)
+        every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
+        pods = labels.by_pod(every)
         replaced = _kept(client, recorded, pods)
         events = complaints.of_pods(client, recorded.launched_as, pods.values())
-        found = _status_of(recorded, pods, events, replaced)
+        found = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
         return _with_balancers(recorded, found, _pending(client, recorded))
     except SymphonyError as error:
         if not isinstance(error, Refused):
@@ -248,6 +249,21 @@ def _status_of(
         else:
             pod = pods.get(facts["pod_name"])
             found.append(conditions.status(path, facts["container_name"], pod, events))
+    return found
+
+
+def _with_tries(
+    recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
+) -> list[ProcessStatus]:
+    """Processes that a Job has started again in another pod count that, and say how the last one ended."""
+    found: list[ProcessStatus] = []
+    for status in statuses:
+        facts = recorded.processes[status.path]
+        if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
+            last = conditions.status(status.path, facts["container_name"], tries[-1])
+            told = last.why if status.state in ("running", "waiting") else status.last
+            status = replace(status, restarts=status.restarts + len(tries), last=told)
+        found.append(status)
     return found
 
 

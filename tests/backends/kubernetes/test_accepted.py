@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 
 from symphony.backends.kubernetes import controllers, render, target
 from symphony.backends.kubernetes.client import Client, Refused, client_of, path_of
+from symphony.backends.kubernetes.refusals import refusals
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec
@@ -35,7 +36,9 @@ SETTINGS = Settings(image="localhost:5000/symphony/busybox:1")
 JUDGED = {"dryRun": "All", "fieldValidation": "Strict"}
 FILES = {"/etc/hostname": b"x", "train.yaml": b"lr: 1", "a/table": b"\xff"}
 _QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-_SLOW = settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+# Of what is generated the plan refuses most: at each of the three levels so many are judged by the server.
+_JUDGED = 700
+_SLOW = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module", params=["privileged", "baseline", "restricted"])
@@ -62,6 +65,7 @@ def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, chosen: di
         return False
     plan = build_plan(spec, where)
     manifests = render.render(plan, config, "test/x#1", files=FILES)
+    assert refusals(manifests, spec) == []
     for manifest in manifests.all():
         namespaced = manifest["kind"] != "Namespace"
         path = path_of(f"{manifest['kind'].lower()}s", namespace) if namespaced else ""
@@ -82,12 +86,69 @@ def test_what_is_planned_is_accepted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@given(experiments(), CHOSEN)
-@_SLOW
-def test_what_is_planned_is_accepted_at_length(
-    place: tuple[Client, str, Settings], spec: ExperimentSpec, chosen: dict[str, Any]
+def test_what_is_planned_is_accepted_at_length(place: tuple[Client, str, Settings]) -> None:
+    count = 0
+
+    @given(experiments(), CHOSEN)
+    @_SLOW
+    def judge(spec: ExperimentSpec, chosen: dict[str, Any]) -> None:
+        nonlocal count
+        if count < _JUDGED:
+            count += judged(place, spec, chosen)
+
+    judge()
+    assert count == _JUDGED, "too much of what is generated is refused by the plan"
+
+
+def with_pod(**spec: Any) -> dict[str, Any]:
+    """A process with such a pod_yml."""
+    return {"pod": PodSettings(pod_yml={"spec": spec})}
+
+
+def with_labels(said: dict[str, str]) -> dict[str, Any]:
+    """A process with such labels in its pod_yml."""
+    return {"pod": PodSettings(pod_yml={"metadata": {"labels": said}})}
+
+
+def with_container(**fields: Any) -> dict[str, Any]:
+    """A process with such a container_yml."""
+    return {"container_yml": fields}
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    'limits "cpu" of "lots"': with_container(resources={"limits": {"cpu": "lots"}}),
+    'requests "memory" of "-1Gi"': with_container(resources={"requests": {"memory": "-1Gi"}}),
+    'mounts twice at "/x"': with_pod(
+        volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}],
+        containers=[
+            {"name": "a", "volumeMounts": [{"name": v, "mountPath": "/x", "subPath": v} for v in "vw"]}
+        ],
+    ),
+    'mounts the volume "nowhere"': with_container(volumeMounts=[{"name": "nowhere", "mountPath": "/x"}]),
+    'a container called "Bad Name"': with_pod(containers=[{"name": "Bad Name", "image": "i"}]),
+    'a container "side" without an image': with_pod(containers=[{"name": "side"}]),
+    'two containers called "a"': with_pod(initContainers=[{"name": "a", "image": "i"}]),
+    'the key "bad key!"': with_labels({"bad key!": "x"}),
+    'with the value "bad value!"': with_labels({"k": "bad value!"}),
+    'restartPolicy to "always"': with_pod(restartPolicy="always"),
+    'imagePullPolicy to "always"': with_container(imagePullPolicy="always"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_pod_yml_and_container_yml_make_of_it_is_refused_here_as_there(
+    place: tuple[Client, str, Settings], what: str
 ) -> None:
-    event("planned" if judged(place, spec, chosen) else "refused by the plan")
+    client, namespace, settings = place
+    spec = ExperimentSpec("x", processes=(ProcessSpec("a", command=("true",), **REFUSED[what]),))
+    plan = build_plan(spec, target.target(spec, settings, namespace))
+    manifests = render.render(plan, settings, "test/x#1")
+    found = refusals(manifests, spec)
+    assert any(what in problem.what for problem in found), found
+    assert all(problem.remedy for problem in found)
+    _, manifest = manifests.pods["a"]
+    with pytest.raises(Refused):
+        client.request("POST", path_of("pods", namespace), JUDGED, manifest)
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
@@ -108,6 +169,18 @@ def test_every_way_outside_and_every_field_of_the_users_own_is_planned_and_accep
         *((one(**each), {}) for each in POD_YML),
     ]
     assert all(judged(place, spec, {**chosen, "controller": controller}) for spec, chosen in every)
+
+
+def test_more_than_etcd_takes_is_refused() -> None:
+    """A rehearsal does not go as far as etcd."""
+    env = [{"name": f"V{i}", "value": "x" * 1000} for i in range(1500)]
+    used = tuple(ServiceUse(f"{'s' * 50}-{i}") for i in range(3000))
+    large = ProcessSpec("large", container_yml={"env": env})
+    spec = ExperimentSpec("x", processes=(large, ProcessSpec("server", binds=used)))
+    plan = build_plan(spec, target.target(spec, SETTINGS, "rl"))
+    found = [problem.what for problem in refusals(render.render(plan, SETTINGS, "test/x#1"), spec)]
+    assert any("large has a manifest of" in what for what in found), found
+    assert any("of a ConfigMap" in what for what in found), found
 
 
 def test_a_namespace_is_accepted(cluster: Access) -> None:

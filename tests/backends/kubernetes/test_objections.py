@@ -60,6 +60,8 @@ CASES: list[tuple[str, Declare]] = [
         lambda e: e.new_process("a").container_yml.update(securityContext={"privileged": True}),
     ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
+    ("symphony-secrets", lambda e: e.new_process("a").mount_empty_dir("symphony-secrets", False, "/x")),
+    ("symphony-configs", lambda e: e.new_process("a").mount_empty_dir("symphony-configs", False, "/x")),
 ]
 
 

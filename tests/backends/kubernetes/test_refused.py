@@ -112,3 +112,23 @@ with Experiment("e") as e:
     (service,) = live("services", stack)
     assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
     assert service["status"]["loadBalancer"] == {}
+
+
+def test_f80_what_container_yml_makes_of_a_pod_is_refused_before_anything_is_made(
+    desk: Desk, stack: str, kubectl: Kubectl
+) -> None:
+    said = up(
+        desk,
+        stack,
+        """
+with Experiment("e") as e:
+    e.new_process("a", command="true").container_yml["resources"] = {"limits": {"cpu": "lots"}}
+    e.new_process("b", command="true").container_yml["imagePullPolicy"] = "sometimes"
+""",
+        code=2,
+    )
+    assert 'a limits "cpu" of "lots"' in said, said
+    assert 'b sets in the container "b" imagePullPolicy to "sometimes"' in said, said
+    assert "line 4" in said, said
+    assert "2 problems" in said, said
+    assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""

@@ -262,3 +262,15 @@ def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clo
         (*_, (found,)) = observe.watch(recorded(api), patience=60, limit=600)
         assert found.ready
         assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
+
+
+def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
+    def one_try(number: int, state: Body) -> Body:
+        made = f"2026-01-01T00:00:0{number}Z"
+        notes = {"name": f"a-{number}", "creationTimestamp": made, "labels": {"symphony/pod": "a"}}
+        return pod(state, metadata=notes)
+
+    job = thing("Job", "a", owner=OWNER, status={})
+    tries = [one_try(3, RUNS), one_try(1, ended(1)), one_try(2, ended(7))]
+    found = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
+    assert (found.state, found.restarts, found.last) == ("running", 2, "exit 7")
