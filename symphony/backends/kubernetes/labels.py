@@ -67,7 +67,7 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The tries before the last one, by what the plan calls the pod: each try of a Job is a pod of its own."""
+    """The tries before the last one, by what the plan calls the pod: each of a Job is a pod of its own."""
     found: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_age):
         found.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)

@@ -174,7 +174,7 @@ def test_every_way_outside_and_every_field_of_the_users_own_is_planned_and_accep
 def test_more_than_etcd_takes_is_refused() -> None:
     """A rehearsal does not go as far as etcd."""
     env = [{"name": f"V{i}", "value": "x" * 1000} for i in range(1500)]
-    used = tuple(ServiceUse(f"{'s' * 50}-{i}") for i in range(3000))
+    used = tuple(ServiceUse(f"{'s' * 50}-{i}") for i in range(6000))
     large = ProcessSpec("large", container_yml={"env": env})
     spec = ExperimentSpec("x", processes=(large, ProcessSpec("server", binds=used)))
     plan = build_plan(spec, target.target(spec, SETTINGS, "rl"))
