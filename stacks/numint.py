@@ -1,6 +1,6 @@
 """Numerical integration in pieces: one reducer hands out work, workers in process groups do it.
 
-Settings of the stack (pulumi config set numint:workers 8):
+Settings of the stack, under `config:` in stacks/Pulumi.NAME.yaml:
 numint:workers   how many workers, 4 unless said
 numint:function  what is integrated from 0 to 1: pi, log or sine (examples/numint/functions.py)
 numint:steps     how many points in all, 200 million unless said

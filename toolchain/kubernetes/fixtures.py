@@ -51,11 +51,7 @@ def cluster() -> Iterator[Access]:
     if existing:
         if words := unusable(existing):
             pytest.fail(words, pytrace=False)
-        settings = (
-            ("SYMPHONY_TEST_IMAGE", "shell_image"),
-            ("SYMPHONY_TEST_PYTHON_IMAGE", "other_python_image"),
-        )
-        named = {field: os.environ[variable] for variable, field in settings if variable in os.environ}
+        named = {field: os.environ[variable] for variable, field in IMAGES.items() if variable in os.environ}
         yield Access(existing, **named)
         return
     if impossible := one_machine.impossible():

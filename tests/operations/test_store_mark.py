@@ -1,0 +1,72 @@
+"""What tells one state from every other, wherever it lies: a re-launch never takes another person's pods."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from symphony import paths
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A store of files with nothing in it, and a home of its own."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{folder}")
+    paths._mark_in.cache_clear()
+    return folder
+
+
+def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of two people who are root in two containers and share a cluster."""
+    mine, place = paths.owner_of("symphony", "numint.pods"), paths.store_id()
+    shutil.rmtree(elsewhere)
+    elsewhere.mkdir()
+    monkeypatch.setenv("SYMPHONY_HOME", str(elsewhere.parent / "of another"))
+    paths._mark_in.cache_clear()
+    theirs = paths.owner_of("symphony", "numint.pods")
+    assert paths.store_id() == place
+    assert theirs != mine
+    assert paths.told_owner(theirs, mine) == (
+        "another symphony/numint.pods: another person's, or of another state of yours"
+    )
+    assert paths.told_owner("symphony/rl#12345678", mine) == "symphony/rl"
+
+
+def test_it_stays_with_the_state_and_outlives_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = paths.store_mark()
+    paths._mark_in.cache_clear()
+    assert paths.store_mark() == mark
+    # Deleted, and begun again: what lives is still known.
+    shutil.rmtree(elsewhere)
+    paths._mark_in.cache_clear()
+    assert paths.store_mark() == mark
+    elsewhere.mkdir()
+    assert paths.store_mark() == mark
+    # Reached from another home, or kept at another path.
+    monkeypatch.setenv("SYMPHONY_HOME", str(elsewhere.parent / "other home"))
+    moved = elsewhere.rename(elsewhere.with_name("moved"))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{moved}")
+    paths._mark_in.cache_clear()
+    assert paths.store_mark() == mark
+
+
+def test_half_a_mark_is_none(elsewhere: Path) -> None:
+    mark = paths.store_mark()
+    (elsewhere / ".pulumi" / "symphony-id").write_text("")
+    paths._mark_in.cache_clear()
+    assert paths.store_mark() == mark
+
+
+def test_what_cannot_be_marked_has_the_name_of_its_place(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere.rmdir()
+    assert paths.store_mark() == paths.store_id()
+    assert not paths.home().exists(), "to look makes nothing"
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://team")
+    assert paths.store_mark() == paths.store_id()
