@@ -11,7 +11,7 @@ from symphony.operations.plan import plan
 
 
 def command(
-    stack: Annotated[str | None, typer.Argument(help="The stack; the program of rl and of rl.gke is stacks/rl.py.")] = None,
+    stack: Annotated[str | None, typer.Argument(help="The stack; rl and rl.gke run stacks/rl.py.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
 ) -> None:
     """Show what `up` would start, restart and stop, and why; nothing is changed."""

@@ -16,7 +16,7 @@ from symphony.operations.up import Ended, Progress, Remark, Watched, up
 
 
 def command(
-    stack: Annotated[str | None, typer.Argument(help="The stack; the program of rl and of rl.gke is stacks/rl.py.")] = None,
+    stack: Annotated[str | None, typer.Argument(help="The stack; rl and rl.gke run stacks/rl.py.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
 ) -> int:
