@@ -57,6 +57,8 @@ def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(desk: Desk, stac
     desk.symphony("up", stack, "-y", timeout=120)
     after = uids(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["client"]
+    args = {each["metadata"]["name"]: each["spec"]["containers"][0]["args"] for each in live("pods", stack)}
+    assert args == {"server": ["999"], "client": ["1001"]}
     desk.pulumi("up", "--stack", stack, "--yes", "--skip-preview", "--expect-no-changes")
 
     desk.python(f"from symphony.engine import Cluster; Cluster.new('kube').delete({stack!r})", timeout=120)
