@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT = 600.0
 # A watch that lasts longer than this is begun anew after a look, lest an event was lost.
 _ONE_WATCH = 7
 # After a watch that went silent: together with it this is what a server that is gone may cost, 30 s.
-_SECOND_CHANCE = 7
+_SECOND_CHANCE = 5
 _POLL = 0.5
 
 Body = dict[str, Any]
