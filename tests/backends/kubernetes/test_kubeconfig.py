@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from symphony.backends.kubernetes import kubeconfig
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
 
 def content(user: dict[str, Any] | None = None, name: str = "a", **cluster: Any) -> dict[str, Any]:
@@ -110,3 +110,16 @@ def test_what_is_wrong_is_one_line(text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words) as error:
         kubeconfig.access(text)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ({"as": "boss", "token": "t"}, "acts as boss"),
+        ({"auth-provider": {"name": "oidc"}}, "an auth-provider"),
+    ],
+)
+def test_a_user_whom_only_kubectl_would_be_is_refused(user: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words) as error:
+        access(user)
+    assert error.value.remedy
