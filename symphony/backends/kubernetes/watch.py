@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,8 @@ _ASK_EVERY = 1.0
 _SECOND_LOOK = 2.5
 
 Look = TypeVar("Look")
+# The pod, the process and its restarts, for all of them.
+_Starts = list[tuple[str, str, int]]
 
 
 @dataclass
@@ -53,47 +55,46 @@ def watch(
 
     look: told whether it shall ask what the pods do not say; else what it last heard is new enough.
 
-    Ends when every pod has ended or runs, still so at a second look; when for `patience` seconds nothing
-    moved but trouble that waiting rarely cures; when an image cannot be had, whatever else is on its way; or
-    after `limit` seconds. Unreachable: the API server does not answer any more.
+    Ends when every pod has ended or runs, and none was started again until a second look; when for `patience`
+    seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its first crash;
+    when an image cannot be had, whatever else is on its way; or after `limit` seconds. Unreachable: the API
+    server does not answer any more.
     """
-    began = calm = time.monotonic()
+    until = time.monotonic() + limit
     asked = -_ASK_EVERY
     last: Look | None = None
     moved = False
-    # When each pod was first seen to lack an image.
-    lacking: dict[str, float] = {}
-    for pods in _versions(client, namespace, limit):
-        thorough = time.monotonic() - asked >= _ASK_EVERY
-        now = look(pods, thorough)
-        asked = time.monotonic() if thorough else asked
-        if now != last:
-            last, calm = now, time.monotonic()
-            yield now
-        mine = {name: pods.get(name) for name in names if name not in heard.finished}
-        waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
-        if not waiting:
-            if not moved or _stays(client, namespace, pods, mine):
-                return
-            continue
-        moved = True
-        # A crash loop or a failed pull tells something new now and then: count from the beginning, too.
-        quiet = time.monotonic() - min(calm, began + patience) > patience
-        lacking = _lacking(mine, lacking)
-        late = time.monotonic() - min(patience, _IMAGE_PATIENCE)
-        if any(since < late for since in lacking.values()):
-            return
-        if quiet and all(pod is None or _is_hopeless(pod, heard.complaints) for pod in waiting):
-            return
-
-
-def _versions(client: Client, namespace: str, limit: float) -> Iterator[Mapping[str, Body]]:
-    """The pods by name, again after every change and at least every few seconds."""
-    until = time.monotonic() + limit
+    settled: _Starts | None = None
+    trouble = _Trouble(patience)
     while time.monotonic() < until:
-        pods, version = _listed(client, namespace)
-        yield labels.by_pod(pods.values())
-        yield from _changes(client, namespace, pods, version, until)
+        for pods in _versions(client, namespace, until):
+            thorough = time.monotonic() - asked >= _ASK_EVERY
+            now = look(pods, thorough)
+            asked = time.monotonic() if thorough else asked
+            if now != last:
+                last = now
+                yield now
+            mine = {name: pods.get(name) for name in names if name not in heard.finished}
+            waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
+            if not waiting:
+                starts = _starts(mine)
+                if not moved or starts == settled or not _runs(mine):
+                    return
+                settled = starts
+                # What the watch told meanwhile is old by the time of the second look: that is a new listing.
+                break
+            moved, settled = True, None
+            if trouble.is_final(mine, waiting, heard.complaints):
+                return
+        if settled is not None:
+            time.sleep(_SECOND_LOOK)
+
+
+def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
+    """The pods by name: a listing, then again after every change of the next seconds."""
+    pods, version = _listed(client, namespace)
+    yield labels.by_pod(pods.values())
+    yield from _changes(client, namespace, pods, version, until)
 
 
 def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
@@ -132,10 +133,31 @@ def _changes(
         time.sleep(0.5)
 
 
-def _lacking(pods: Mapping[str, Body | None], before: Mapping[str, float]) -> dict[str, float]:
-    """Since when which pods lack an image; one that was got in the end lacks it no more."""
-    names = [name for name, pod in pods.items() if pod is not None and conditions.lacks_image(pod)]
-    return {name: before.get(name, time.monotonic()) for name in names}
+@dataclass
+class _Trouble:
+    """Since when there has been what waiting rarely cures."""
+
+    patience: float
+    stuck: float | None = None
+    lacking: dict[str, float] = field(default_factory=dict[str, float])
+
+    def is_final(
+        self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], complaints: Mapping[str, str]
+    ) -> bool:
+        """Whether it has been there for so long that nobody need wait any more."""
+        now = time.monotonic()
+        # An image that was got in the end is lacking no more.
+        names = [name for name, pod in pods.items() if pod is not None and conditions.lacks_image(pod)]
+        self.lacking = {name: self.lacking.get(name, now) for name in names}
+        if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
+            return True
+        hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, complaints)]
+        if not all(map(_has_crashed, hopeful)):
+            self.stuck = None
+            return False
+        # What crashes again and again runs for a moment now and then.
+        self.stuck = now if self.stuck is None else self.stuck
+        return not hopeful and now - self.stuck > self.patience
 
 
 def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
@@ -149,17 +171,23 @@ def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
     return complained or conditions.is_hopeless(pod)
 
 
-def _stays(client: Client, namespace: str, pods: Mapping[str, Body], names: Collection[str]) -> bool:
-    """Whether what runs still does at a second look, without having been started again meanwhile."""
-    if not any(each.ready for name in names for each in _stand(pods[name])):
-        return True
-    time.sleep(_SECOND_LOOK)
-    now = labels.by_pod(_listed(client, namespace)[0].values())
-    return all(name in now and _starts(now[name]) == _starts(pods[name]) for name in names)
+def _starts(pods: Mapping[str, Body | None]) -> _Starts:
+    """Which start of every process this is."""
+    return [
+        (text(pod, "metadata", "uid"), each.name, each.restarts)
+        for pod in pods.values()
+        if pod is not None
+        for each in _stand(pod)
+    ]
 
 
-def _starts(pod: Body) -> list[tuple[str, int]]:
-    return [(each.state, each.restarts) for each in _stand(pod)]
+def _runs(pods: Mapping[str, Body | None]) -> bool:
+    return any(each.ready for pod in pods.values() if pod is not None for each in _stand(pod))
+
+
+def _has_crashed(pod: Body) -> bool:
+    """Whether a process of it that does not run now has been started before."""
+    return any(each.restarts and not each.ready for each in _stand(pod))
 
 
 def _is_settled(pod: Body) -> bool:

@@ -202,6 +202,53 @@ def test_f61_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock)
     assert (found.state, found.why) == ("waiting", "CrashLoopBackOff: exit 7")
 
 
+def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_something_new(
+    clock: Clock,
+) -> None:
+    """It runs for two seconds, and each pause is longer than the one before."""
+
+    def at(now: float) -> list[Body]:
+        if now < 1:
+            return [pod(CREATING, policy="OnFailure")]
+        begun, pause, tries = 1.0, 10.0, 0
+        while now >= begun + 2 + pause:
+            begun, pause, tries = begun + 2 + pause, pause * 1.3, tries + 1
+        runs = pod(RUNS, ended(1) if tries else None)
+        found = runs if now < begun + 2 else pod(waits("CrashLoopBackOff"), ended(1))
+        found["status"]["containerStatuses"][0]["restartCount"] = tries
+        return [found]
+
+    assert last(Pods(clock, at)).why == "CrashLoopBackOff: exit 1"
+    assert 60 < clock.now < 80
+
+
+def test_processes_that_end_one_after_the_other_are_waited_for_once(clock: Clock) -> None:
+    """All run, and then each has ended: the server has told it all by the time of the second look."""
+    names = [f"p{number}" for number in range(40)]
+
+    def named(name: str, state: Body) -> Body:
+        return pod(state, metadata={"name": name, "uid": name})
+
+    def at(now: float) -> list[Body]:
+        return [named(name, CREATING if now < 1 else ended(0, "Completed")) for name in names]
+
+    pods = Pods(clock, at)
+    history = [named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
+    told = chunked(*(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history))
+
+    def answer(asked: Asked) -> Answer:
+        if "watch=true" in asked.path and clock.now < 1:
+            clock.now = 4
+            return 200, told
+        return pods(asked)
+
+    with serving(answer) as api:
+        processes = {name: {"pod_name": name, "container_name": "a", "uid": name} for name in names}
+        (*_, found) = observe.watch(replace(recorded(api), processes=processes), patience=60, limit=600)
+    assert {each.state for each in found} == {"completed"}
+    assert clock.now < 10
+
+
 def test_f62_a_pod_on_a_silent_node_is_given_up_after_the_patience(clock: Clock) -> None:
     found = last(Pods(clock, lambda _: [pod(RUNS, conditions=SILENT)]))
     assert (found.state, found.why) == ("unknown", "its node n does not answer")
