@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test test-thorough test-slow check bench clean
+.PHONY: help setup python demo test test-kubernetes test-thorough test-slow check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -14,19 +14,22 @@ setup: python ## get all that is needed: Python packages, tmux, the Pulumi engin
 	@$(BIN)/symphony setup
 
 python:
-	@toolchain/python.sh
+	@scripts/python.sh
 
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests, in tmux and, as root, on a Kubernetes of one machine
-	@toolchain/test.sh $(PYTEST_ARGS)
+test: setup check ## lint, types and the tests: pure ones, tmux and the engine
+	@scripts/test.sh $(PYTEST_ARGS)
+
+test-kubernetes: setup ## the tests that need a cluster: one that is up, else one of one machine, as root
+	@scripts/test.sh --kubernetes $(PYTEST_ARGS)
 
 test-thorough: setup ## further tests: more faults, doors and corners
-	@toolchain/test.sh --thorough $(PYTEST_ARGS)
+	@scripts/test.sh --thorough $(PYTEST_ARGS)
 
 test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
-	@toolchain/test.sh --slow $(PYTEST_ARGS)
+	@scripts/test.sh --slow $(PYTEST_ARGS)
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))
@@ -35,7 +38,7 @@ check: python ## lint, format, types and the direction of imports: the fast half
 	$(BIN)/basedpyright
 
 bench: setup ## the benchmark table
-	@toolchain/bench.sh
+	@scripts/bench.sh
 
 clean: ## forget what was set up in this folder; the engine stays in the user's cache
 	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .import_linter_cache

@@ -134,37 +134,47 @@ def test_no_binary_is_committed() -> None:
     assert binaries == []
 
 
-@pytest.mark.parametrize(
-    ("failing", "called"),
-    [("test", ["test"]), ("test-thorough", ["test", "test-thorough"])],
-)
-def test_continuous_integration_runs_both_parts(tmp_path: Path, failing: str, called: list[str]) -> None:
+@pytest.mark.parametrize("failing", range(3))
+def test_continuous_integration_runs_all_parts(tmp_path: Path, failing: int) -> None:
     """.ci/run goes to the root and says that it is CI; a make of our own notes how it is called."""
+    parts = ["test", "test-kubernetes", "test-thorough"]
     make = tmp_path / "make"
-    make.write_text(f'#!/bin/sh\necho "$PWD: make $* $CI"\n[ "$*" != {failing} ] || exit 7\n')
+    make.write_text(f'#!/bin/sh\necho "$PWD: make $* $CI"\n[ "$*" != {parts[failing]} ] || exit 7\n')
     make.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path, CI="")
     assert ran.returncode == 7
-    assert ran.stdout.splitlines() == [f"{ROOT}: make {each} 1" for each in called]
+    assert ran.stdout.splitlines() == [f"{ROOT}: make {each} 1" for each in parts[: failing + 1]]
 
 
-@pytest.mark.parametrize(("ci", "code"), [("", 0), ("1", 1)])
-def test_a_cluster_that_cannot_be_had_is_told_and_fails_ci(tmp_path: Path, ci: str, code: int) -> None:
-    """The script itself, with a Python of our own that notes what it is to run."""
-    for folder in ("toolchain", ".venv/bin"):
+@pytest.mark.parametrize(
+    ("word", "ci", "code", "here"),
+    [
+        ("", "", 0, ["not kubernetes and not thorough and not slow"]),
+        ("--kubernetes", "", 1, []),
+        ("--thorough", "", 0, ["not kubernetes and thorough and not slow"]),
+        ("--thorough", "1", 1, ["not kubernetes and thorough and not slow"]),
+    ],
+    ids=["test", "kubernetes", "thorough", "CI"],
+)
+def test_where_no_cluster_can_be_had(tmp_path: Path, word: str, ci: str, code: int, here: list[str]) -> None:
+    """The script itself, with a Python of our own that notes which tests it is to run."""
+    for folder in ("scripts", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
-    script = shutil.copy(ROOT / "toolchain" / "test.sh", tmp_path / "toolchain")
+    script = shutil.copy(ROOT / "scripts" / "test.sh", tmp_path / "scripts")
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text(
-        '#!/bin/sh\ncase "$*" in *impossible*) echo "no root here";; *) echo "$*" >>run;; esac\n'
+        '#!/bin/sh\ncase "$*" in *impossible*) echo "no root here";; '
+        '*guard*) shift 2; exec "$@";; *) echo "$*" >>run;; esac\n'
     )
     python.chmod(0o755)
-    ran = run(str(script), cwd=tmp_path, CI=ci, SYMPHONY_TEST_KUBECONFIG="")
+    ran = run(str(script), *word.split(), cwd=tmp_path, CI=ci, SYMPHONY_TEST_KUBECONFIG="")
     assert ran.returncode == code
-    assert ran.stdout.splitlines() == ["left out, the tests that need a cluster: no root here"]
-    (here,) = (tmp_path / "run").read_text().splitlines()
-    assert here.endswith("-m not kubernetes and not thorough and not slow")
+    told = ["left out, the tests that need a cluster: no root here"]
+    assert ran.stdout.splitlines() == (told if word else [])
+    notes = tmp_path / "run"
+    notes.touch()
+    assert [line.partition(" -rs -m ")[2] for line in notes.read_text().splitlines()] == here
 
 
 def git_files(*folders: str) -> list[str]:

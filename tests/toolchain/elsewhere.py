@@ -15,10 +15,11 @@ class Elsewhere:
         here = Path("/proc/self/ns/net").readlink()
         while Path(f"/proc/{self._holder.pid}/ns/net").readlink() == here:
             time.sleep(0.01)
+        self.inside = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
         self.run("ip", "link", "set", "lo", "up")
 
     def run(self, *argv: str, stdin: str | None = None, ok: bool = True, timeout: float = 150) -> str:
-        words = ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *argv]
+        words = [*self.inside, *argv]
         done = subprocess.run(
             words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
         )

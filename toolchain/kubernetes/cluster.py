@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -42,7 +43,7 @@ from toolchain.kubernetes.layout import NODE_NAME, REGISTRY, Layout
 Say = Callable[[str], None]
 READY_WITHIN = 60
 # Images pushed and built outlive `down`: they are costly to make and hold nothing of the cluster.
-KEPT = ("registry", "docker", "lock", "users")
+KEPT = ("registry", "docker", "lock", "users", "for-tests")
 HOLDER = "node-namespace"
 # From here on links, rules and settings of the machine are this cluster's, to be removed by `down`.
 OWNS_MACHINE = "owns-machine"
@@ -96,9 +97,18 @@ def down(layout: Layout, *, purge: bool = False, say: Say) -> None:
     with locked(layout):
         began = time.monotonic()
         _clear(layout)
+        layout.for_tests.unlink(missing_ok=True)
         say(f"cluster down in {time.monotonic() - began:.1f} s")
     if purge:
         shutil.rmtree(layout.folder, ignore_errors=True)
+
+
+def down_unless_used(layout: Layout, users: IO[str], *, say: Say) -> None:
+    """Take down what was brought up for tests once no session but that of this open file holds a lock."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if layout.for_tests.exists():
+            down(layout, say=say)
 
 
 def status(layout: Layout) -> Status:

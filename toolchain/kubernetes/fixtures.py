@@ -77,11 +77,11 @@ def in_use(layout: Layout) -> Iterator[Access]:
     layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)
-        found = one_machine.status(layout).ready
-        state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)
-        if not found:
+        if not one_machine.status(layout).running:
+            # First, so that whoever ends a killed session knows whose the half of a cluster is.
             layout.for_tests.touch()
         try:
+            state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)
             yield Access(
                 state.kubeconfig,
                 state.kubectl,
@@ -91,14 +91,7 @@ def in_use(layout: Layout) -> Iterator[Access]:
                 images.BUSYBOX_IMAGE,
             )
         finally:
-            _leave(layout, users.fileno())
-
-
-def _leave(layout: Layout, users: int) -> None:
-    with contextlib.suppress(BlockingIOError):  # another session goes on using it
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if layout.for_tests.exists():
-            one_machine.down(layout, say=_narrate)
+            one_machine.down_unless_used(layout, users, say=_narrate)
 
 
 def _narrate(text: str) -> None:

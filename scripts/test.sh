@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests: those that need this machine only, then those that need a cluster; `make test` calls it, and with
-# --thorough or --slow, as the first word, `make test-thorough` and `make test-slow`, for the tests marked so instead
-# of all others.
-# Other words are handed on to pytest; with a -m among them they choose the tests, and there is no second part.
+# Runs the tests. `make test` runs those that need this machine only, --kubernetes, as the first word, those that need a
+# cluster; --thorough and --slow run both halves of the tests that are marked so.
+# Other words are handed on to pytest; with a -m among them they choose the tests themselves.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,6 +10,12 @@ unset PYTHONDONTWRITEBYTECODE
 
 python=.venv/bin/python
 pytest=("$python" -m pytest)
+
+# However this ends, it leaves no cluster, tmux server or engine behind.
+if [ -z "${SYMPHONY_GUARDED:-}" ]; then
+    SYMPHONY_GUARDED=1 exec "$python" -m toolchain.guard scripts/test.sh "$@"
+fi
+unset SYMPHONY_GUARDED
 
 # Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
 # runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
@@ -32,18 +37,19 @@ print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")')
     echo "$failed"
 }
 
-# A part of the tests: how many at once, which, and words for pytest. Words may choose tests of the other part only.
+# A part of the tests: how many at once, which, and words for pytest. Words may choose tests of another part only.
 part() {
     local workers=$1 marks=$2
     shift 2
-    side_by_side "$workers" -rs -m "$marks and $which" "$@"
+    side_by_side "$workers" -rs -m "$marks" "$@"
     local code=$?
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || return "$code"
 }
 
 # The tests would build the cluster's programs too, but pytest keeps to itself what they say meanwhile.
 on_a_cluster() {
-    local reason=""
+    local workers=$1 marks=$2 reason=""
+    shift 2
     if [ -z "${SYMPHONY_TEST_KUBECONFIG:-}" ]; then
         reason=$("$python" -c 'from toolchain.kubernetes.cluster import impossible; print(impossible())') || return 1
         if [ -n "$reason" ]; then
@@ -54,24 +60,20 @@ on_a_cluster() {
         "$python" -m toolchain.kubernetes build || return 1
     fi
     echo "the tests that need a cluster:"
-    part "$workers" "kubernetes" "$@"
+    part "$workers" "kubernetes and $marks" "$@"
 }
 
-which="not thorough and not slow"
+both() { part "$1" "not kubernetes and $2" "${@:3}" && on_a_cluster "$@"; }
+
+chosen=${1:-}
+case $chosen in --kubernetes | --thorough | --slow) shift ;; esac
 workers=4
-case "${1:-}" in
---thorough)
-    shift
-    which="thorough and not slow"
-    ;;
---slow)
-    shift
-    which=slow
-    # They kill API servers and wait for minutes: one at a time.
-    workers=1
-    ;;
-esac
-case " $* " in
+# The slow ones kill API servers and wait for minutes: one at a time.
+[ "$chosen" = --slow ] && workers=1
+case "$chosen $* " in
 *" -m "*) side_by_side "$workers" "$@" ;;
-*) part "$workers" "not kubernetes" "$@" && on_a_cluster "$@" ;;
+--kubernetes*) CI=1 on_a_cluster "$workers" "not thorough and not slow" "$@" ;;
+--thorough*) both "$workers" "thorough and not slow" "$@" ;;
+--slow*) both "$workers" slow "$@" ;;
+*) part "$workers" "not kubernetes and not thorough and not slow" "$@" ;;
 esac

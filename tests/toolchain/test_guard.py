@@ -1,0 +1,141 @@
+"""A run of the tests that is killed leaves no cluster, tmux server or engine behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.desk import ROOT, wait_for
+from tests.engine.support import processes_with
+from tests.toolchain.elsewhere import Elsewhere
+from tests.toolchain.test_cluster_leaves_nothing import look
+from toolchain.kubernetes.layout import Layout, cache_folder
+
+# What outlives a test that is killed: a tmux server, and what leaves its session and its parent.
+STARTS = """
+import subprocess, time
+def test_it():
+    subprocess.run(["tmux", "-S", "{place}/socket", "-f", "/dev/null", "new-session", "-d", "sleep 1000"])
+    subprocess.Popen(["sh", "-c", "setsid sleep 1001 & exec sleep 1002"], start_new_session=True)
+    open("{place}/begun", "w").close()
+    time.sleep({seconds})
+"""
+STARTED = 4  # the server, its process, and the two that sleep
+
+
+class Run:
+    """`scripts/test.sh` on a terminal of its own, with one test that starts something."""
+
+    def __init__(self, place: Path, seconds: int) -> None:
+        self.mark = f"guarded-{place}"
+        file = place / "test_it.py"
+        file.write_text(STARTS.format(place=place, seconds=seconds))
+        words = ["scripts/test.sh", "-c", "pyproject.toml", "--rootdir", str(place), str(file)]
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(ROOT)
+            os.execvpe(words[0], words, {**os.environ, "MARK": self.mark})
+        os.set_blocking(self._terminal, False)
+        self._code: int | None = None
+        self.shown = ""
+        self.wait_for_file(place / "begun")
+
+    def wait_for_file(self, file: Path) -> None:
+        wait_for(lambda: file.exists() or self._ended(), 60, f"{file.name}\n{self.shown}")
+        assert self._code is None, self.shown
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def close_terminal(self) -> None:
+        os.close(self._terminal)
+
+    def ends(self) -> int:
+        """Wait until it has ended; its exit code."""
+        wait_for(self._ended, 60, "the end of the run")
+        assert self._code is not None
+        return self._code
+
+    def _ended(self) -> bool:
+        with contextlib.suppress(OSError):  # nothing to read, or nobody there any more
+            self.shown += os.read(self._terminal, 65536).decode(errors="replace")
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code is not None
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[str]:
+    mark = f"guarded-{tmp_path}"
+    yield mark
+    for pid in processes_with(mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", ["terminated", "its group terminated", "Ctrl-C", "terminal closed"])
+def test_a_killed_run_leaves_nothing(way: str, tmp_path: Path, left: str) -> None:
+    run = Run(tmp_path, seconds=1000)
+    wait_for(lambda: len(processes_with(left)) > STARTED, 20, "all is started")
+    match way:
+        case "terminated":
+            os.kill(run.pid, signal.SIGTERM)
+        case "its group terminated":  # as `timeout` does
+            os.killpg(run.pid, signal.SIGTERM)
+        case "Ctrl-C":
+            run.type(b"\x03")
+        case _:
+            run.close_terminal()
+    assert run.ends() != 0
+    assert processes_with(left) == []
+
+
+def test_a_run_that_ends_leaves_nothing_either(tmp_path: Path, left: str) -> None:
+    assert Run(tmp_path, seconds=0).ends() == 0
+    assert processes_with(left) == []
+
+
+CLUSTERS = {
+    "shared": """
+from toolchain.kubernetes import fixtures
+with fixtures.in_use(fixtures.Layout.default()):
+    raise SystemExit("it was not killed")
+""",
+    "its own": """
+import subprocess, sys
+up = f"ip link set lo up; exec {sys.executable} -m toolchain.kubernetes up --folder $FOLDER"
+subprocess.run(["unshare", "--net", "sh", "-c", up])
+""",
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.kubernetes
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_a_killed_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder: Path) -> None:
+    """Killed once its API server is started: the one that sessions share, and one in a network of its own."""
+    cache = folder.parent / "symphony"
+    cache.mkdir()
+    for built in cache_folder().iterdir():
+        if built != Layout.default().folder:
+            (cache / built.name).symlink_to(built)
+    place = cache / "cluster" if kind == "shared" else folder
+    before = look(elsewhere, place)
+    run = subprocess.Popen(
+        [*elsewhere.inside, sys.executable, "-m", "toolchain.guard", sys.executable, "-c", CLUSTERS[kind]],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache.parent), "FOLDER": str(folder)},
+    )
+    wait_for((place / "run" / "kube-apiserver.json").exists, 120, "the API server is started")
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(120) == 128 + signal.SIGTERM
+    assert look(elsewhere, place) == before

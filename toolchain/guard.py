@@ -1,0 +1,126 @@
+"""Runs a command and ends all that it left when it ends or is killed: `python -m toolchain.guard COMMAND...`.
+
+What daemonizes comes back to this process, which is the subreaper of all below it (Linux). The cluster that
+test sessions share stays while another session uses it, or when a person brought it up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+import psutil
+
+from toolchain.kubernetes import cluster, processes
+from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.layout import MARKER, Layout
+
+PR_SET_CHILD_SUBREAPER = 36
+# After Ctrl-C, for the tests to end what they started and to report; a second one ends them at once.
+GRACE = 20
+ENDS_WITHIN = 30
+
+
+class _Killed(Exception):
+    """The run is to end now."""
+
+
+def main(command: list[str]) -> int:
+    """The exit code of the command, 128 and its number when a signal ended it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    handled = _handle()
+    child = os.posix_spawnp(command[0], command, os.environ, setsigdef=handled)
+    try:
+        code = _await(child)
+    except _Killed as killed:
+        code = int(str(killed))
+    for number in handled:
+        signal.signal(number, signal.SIG_IGN)
+    leave_nothing(Layout.default())
+    return code
+
+
+def leave_nothing(shared: Layout) -> None:
+    """End the clusters that live elsewhere, every process below this one, and the unused cluster of tests."""
+    for folder, pid in _clusters():
+        if folder != str(shared.folder):
+            _take_down(folder, pid)
+    deadline = time.monotonic() + ENDS_WITHIN
+    while (left := _left(shared)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(0.05)
+        _reap()
+    with contextlib.suppress(ToolchainError, OSError), shared.path("users").open() as users:
+        cluster.down_unless_used(shared, users, say=lambda text: None)
+
+
+def _handle() -> list[int]:
+    """Handle the signals that end a run, but those that whoever started this had ignored."""
+
+    def kill(number: int, frame: FrameType | None) -> None:
+        raise _Killed(128 + number)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, kill)
+        signal.signal(signal.SIGALRM, kill)
+        signal.alarm(GRACE)
+
+    ways = {signal.SIGINT: interrupt, signal.SIGTERM: kill, signal.SIGHUP: kill}
+    wanted = [number for number in ways if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in wanted:
+        signal.signal(number, ways[number])
+    return [*wanted, signal.SIGALRM]
+
+
+def _await(child: int) -> int:
+    """Reap all that ends below until the command does."""
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+
+
+def _below() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _left(shared: Layout) -> list[psutil.Process]:
+    below = _below()
+    kept = {process.pid for process in processes.of_cluster(shared.folder)} if below else set[int]()
+    return [process for process in below if process.pid not in kept]
+
+
+def _clusters() -> dict[str, int]:
+    """The folder of each cluster below this process, and one of its processes."""
+    found: dict[str, int] = {}
+    for process in _below():
+        with contextlib.suppress(psutil.Error, OSError):
+            if folder := process.environ().get(MARKER):
+                found[folder] = process.pid
+    return found
+
+
+def _take_down(folder: str, pid: int) -> None:
+    """From within the network in which it lives: its links and rules are there."""
+    down = [sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", folder, "--purge", "--force"]
+    with contextlib.suppress(ToolchainError):
+        run(["nsenter", f"--net=/proc/{pid}/ns/net", *down], timeout=60)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
