@@ -206,6 +206,9 @@ class _Reader:
         state = conditions.status("", self.place.container, pod).state
         if state not in ("completed", "failed", "lost"):
             return False
+        if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
+            # An `up` that starts it again deletes its pod first.
+            return False
         return not controllers.is_kept(pod) or state == "completed" or not self._is_made_again()
 
     def _is_made_again(self) -> bool:

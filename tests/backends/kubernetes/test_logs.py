@@ -115,6 +115,35 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
         assert [line.text for line in found] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
+def test_a_process_that_up_starts_again_is_followed_on() -> None:
+    """Its pod is being deleted and tells of its end, then there is none, then another one of its name."""
+    going = {"deletionTimestamp": "2026-01-01T00:00:02Z"}
+    killed = {"terminated": {"exitCode": 137, "finishedAt": "2026-01-01T00:00:02Z"}}
+
+    class Replaced(Node):
+        looks = 0
+
+        def __call__(self, asked: Asked) -> Answer:
+            if urlsplit(asked.path).path.endswith("/log"):
+                return super().__call__(asked)
+            self.looks += len(self.asked) > 1
+            pod = self.pod()
+            if self.looks and self.looks < 4:
+                self.state = killed
+                pod = {**self.pod(), "metadata": {**pod["metadata"], **going}}
+            elif self.looks == 5:
+                self.state = RUNNING
+            elif self.looks > 5:
+                pod["metadata"]["uid"] = "another"
+            return 200, {"items": [] if self.looks in (4, 5) else [pod]}
+
+    node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
+    with serving(node) as api:
+        found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
+        expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
+        assert [line.text for line in found] == expected
+
+
 def test_a_last_line_without_an_end_is_told_and_not_kept() -> None:
     with serving(Node(chunked(stamped(1) + b"2026-01-01T00:00:02.1Z loading"))) as api:
         assert lines(api) == ["n 1", "loading"]
