@@ -1,4 +1,4 @@
-"""caraml: ZeroMQ messaging for the processes of an experiment; programs import it, symphony does not need it.
+"""ZeroMQ messaging for Python programs: queues, requests, acknowledged delivery, topics and shared memory.
 
 >>> import caraml
 >>> puller = caraml.ZmqPuller(port=0, deserializer="msgpack")
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from caraml.codec import decode as decode
     from caraml.codec import encode as encode
     from caraml.codec import register as register
-    from caraml.contract import ServiceVariableError as ServiceVariableError
     from caraml.errors import AddressError as AddressError
     from caraml.errors import AddressInUseError as AddressInUseError
     from caraml.errors import AuthenticationError as AuthenticationError
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
     from caraml.inmemory.pool import SharedPool as SharedPool
     from caraml.limits import Limits as Limits
+    from caraml.service_env import ServiceVariableError as ServiceVariableError
     from caraml.zmq import DataFetcher as DataFetcher
     from caraml.zmq import ZmqClient as ZmqClient
     from caraml.zmq import ZmqProxy as ZmqProxy
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
 
 logging.getLogger("caraml").addHandler(logging.NullHandler())
 
-# Loaded when first used: symphony imports caraml.contract, and must not load ZeroMQ and numpy with it.
+# Loaded when first used: symphony imports caraml.service_env, and must not load ZeroMQ and numpy with it.
 _HOMES = {
     "caraml.codec": ("decode", "encode", "register"),
-    "caraml.contract": ("ServiceVariableError",),
+    "caraml.service_env": ("ServiceVariableError",),
     "caraml.inmemory.pool": ("SharedPool",),
     "caraml.limits": ("Limits",),
 }

@@ -1,5 +1,4 @@
-"""Where a socket binds or connects: from address, host and port, or service to a ZeroMQ endpoint. ZmqSocket
-calls it.
+"""Where a socket binds or connects: from address, host and port, or service to a ZeroMQ endpoint.
 
 >>> resolve(host="localhost", port=7000, bind=False).endpoint
 'tcp://127.0.0.1:7000'
@@ -12,7 +11,7 @@ calls it.
 import os
 from typing import NamedTuple
 
-from caraml import contract
+from caraml import service_env
 from caraml.errors import AddressError
 
 LOOPBACK = "127.0.0.1"
@@ -46,7 +45,7 @@ def resolve(
     port: int | str | None = None,
     service: str | None = None,
 ) -> Address:
-    """The address a socket was told: `address`, else `service`, else `host` and `port`.
+    """The address of a socket: `address`, else `service`, else `host` and `port`.
 
     A port alone is one of this machine's loopback. `localhost` is 127.0.0.1; without a scheme it is TCP.
     Raises AddressError; ServiceVariableError where the service's variables are missing.
@@ -54,7 +53,7 @@ def resolve(
     if address is not None:
         return parse(str(address))
     if service is not None:
-        endpoint = contract.binder_endpoint if bind else contract.connector_endpoint
+        endpoint = service_env.binder_endpoint if bind else service_env.connector_endpoint
         return _tcp(*endpoint(service, dict(os.environ)))
     if port is None:
         raise AddressError("specify a service, an address, or host and port")

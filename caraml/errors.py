@@ -1,12 +1,11 @@
-"""Every error caraml raises, under CaramlError; sockets, codec and shared memory raise them, programs catch
-them.
+"""Every error caraml raises, under CaramlError.
 
 An error of a blocking call names the address and what was waited for. Each is also the built-in error a
 program would catch for it (TimeoutError, ValueError, ...).
 """
 
-from caraml.contract import CaramlError as CaramlError  # that file imports nothing, so it is defined there
-from caraml.contract import ServiceVariableError as ServiceVariableError
+from caraml.service_env import CaramlError as CaramlError  # that file imports nothing, so it is defined there
+from caraml.service_env import ServiceVariableError as ServiceVariableError
 
 
 class ZmqTimeoutError(CaramlError, TimeoutError):

@@ -1,4 +1,4 @@
-"""`python -m caraml.keys FOLDER [CLIENT ...]`: makes a key folder, or adds clients to one; people call it.
+"""`python -m caraml.keys FOLDER [CLIENT ...]`: makes a key folder, or adds clients to one.
 
 The folder is 0700, every secret 0600. Existing keys are kept; half of a pair stops everything. Copy to a
 client only `server.public` and its own two files; a server needs `server.*` and `allowed`.
@@ -11,7 +11,7 @@ from pathlib import Path
 import zmq
 
 from caraml.errors import KeyFileError
-from caraml.security import ALLOWED, DEFAULT_CLIENT
+from caraml.key_folder import ALLOWED, DEFAULT_CLIENT
 
 SERVER = "server"
 
@@ -39,13 +39,13 @@ def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) 
 
 def _check(folder: Path, name: str) -> None:
     if not name.replace("-", "").replace("_", "").isalnum():
-        raise ValueError(f"{name!r} is no name for a key: use letters, digits, - and _")
+        raise ValueError(f"{name!r} is not a valid key name; use letters, digits, - and _")
     pair = public_path, secret_path = folder / f"{name}.public", folder / f"{name}.secret"
     there = [path for path in pair if path.exists()]
     if len(there) == 1:
         missing = secret_path if there == [public_path] else public_path
         raise KeyFileError(
-            f"{there[0]} is there without {missing.name}: make keys in the server's folder, where both are, "
+            f"{there[0]} exists without {missing.name}; make keys in the server's folder, where both are, "
             f"or remove it for a new pair"
         )
 
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     for path in written:
         print(path)
     if not written:
-        print(f"{options.folder}: nothing was missing")
+        print(f"{options.folder}: all keys exist already")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a peer may make this process hold; sockets and the codec check every message against it."""
+"""Limits on what a peer may make this process hold."""
 
 from typing import NamedTuple
 

@@ -1,5 +1,4 @@
-"""The `'pickle'` codec: protocol 5, large buffers uncopied, and loaded only from somebody who may run code
-here.
+"""The `'pickle'` codec: protocol 5, large buffers uncopied, loaded only from whom may run code here.
 
 To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
 
@@ -92,12 +91,12 @@ def pickle_codec(
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
         message = head if type(head) is bytes else view(head)
         if message[:2] != PICKLE or len(message) < 3:
-            raise MalformedMessageError(f"{address}: not a pickle of caraml, so nobody signed it: not loaded")
+            raise MalformedMessageError(f"{address}: not a pickle signed by caraml: refused")
         begin = 3 + message[2]
         stream = message[begin:]
         if signer is not None and not hmac.compare_digest(_tag(signer, stream, rest), message[3:begin]):
             raise UnsignedPickleError(
-                f"{address}: a pickle that is not signed with our key: not loaded. Its sender has another "
+                f"{address}: a pickle not signed with our key: refused. The sender has another "
                 f"key: set {KEY_VARIABLE} to the same secret for both, use keys=, or serializer='msgpack'"
             )
         try:
@@ -157,7 +156,7 @@ def _own_key() -> bytes:
         temporary.unlink()
     status = path.stat()
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise PermissionError(f"{path} is not this user's alone")
+        raise PermissionError(f"{path} must be owned by this user and have mode 600")
     key = path.read_bytes()
     if len(key) != _KEY_BYTES:
         raise OSError(f"{path} is not a key")

@@ -1,5 +1,4 @@
 """What a process owns of ZeroMQ: its contexts, made on first use and again after a fork, closed at exit.
-Sockets call it.
 
 At exit loops are stopped, what is unsent or unacknowledged gets up to a second in all, and nothing blocks the
 interpreter for more than two.
@@ -76,7 +75,8 @@ def closing() -> bool:
 
 def close_at_exit(resource: Any) -> None:
     """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the
-    sentry, which closing needs); again, in turn with the others, while it returns True and there is time.
+    background thread, which closing needs); again, in turn with the others, while it returns True and there
+    is time.
     """
     _at_exit.add(resource)
 
@@ -118,7 +118,7 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
     begin = time.monotonic()
     for stage, until in _STAGES:
         busy = list(_at_exit)
-        while busy := [resource for resource in busy if _told(resource, stage)]:
+        while busy := [resource for resource in busy if _notify(resource, stage)]:
             if time.monotonic() - begin > until:
                 break
             time.sleep(0.001)
@@ -138,12 +138,12 @@ def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
         thread.join(max(0.1, until - time.monotonic()))
 
 
-def _told(resource: Any, stage: int) -> bool:
+def _notify(resource: Any, stage: int) -> bool:
     """Whether the resource asks to be called again; one that fails takes no other's chance to end."""
     try:
         return bool(resource.at_exit(stage))
     except Exception:
-        log.exception("%r could not end its work before the exit", resource)
+        log.exception("%r failed to stop at exit", resource)
         return False
 
 

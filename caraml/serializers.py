@@ -1,5 +1,4 @@
-"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts;
-endpoint.py calls it.
+"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts.
 
 | name | sends | safe from any peer |
 |---|---|---|
@@ -20,9 +19,9 @@ from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
 from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
 from caraml.limits import Limits
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import ZERO_COPY
 from caraml.utils import serializer as classic
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import ZERO_COPY
 
 Serializer: TypeAlias = "str | Callable[[Any], Any] | None"
 Encode: TypeAlias = "Callable[[Any], Any] | None"

@@ -52,7 +52,7 @@ LONGEST = (
     "operations/test_moves.py",
     "caraml/test_reliability_peers.py",
     "caraml/test_reliability_delivery.py",
-    "caraml/test_reliability_strangers.py",
+    "caraml/test_reliability_malformed.py",
     "test_repository.py",
     "providers/symphony_tmux/test_trees.py",
     "providers/symphony_tmux/test_windows.py",

@@ -1,4 +1,4 @@
-"""How one numpy array is described and rebuilt; encode.py and decode.py call it for every array.
+"""Descriptions of numpy arrays: made from an array, and checked and rebuilt from a message.
 
 A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Descriptions repeat from message
 to message, so both directions remember them, within bounds: a peer chooses what is remembered.
@@ -106,7 +106,7 @@ def _check_dtype(named: object) -> np.dtype[Any]:
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("a dtype that holds Python objects")
     if _has_empty_items(dtype):
-        raise ValueError("a dtype of items of no bytes, of which a few bytes could claim any number")
+        raise ValueError("items of no bytes, of which a few bytes could claim any number")
     return dtype
 
 

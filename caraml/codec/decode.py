@@ -1,5 +1,4 @@
-"""Message parts to values; every socket with `deserializer='msgpack'`, the shared-memory pool and `decode`
-call it.
+"""Decodes message parts to values.
 
 The parts come from any peer: nothing here imports, calls or allocates on a peer's word. Everything is checked
 against the bytes that are there, and anything wrong is a MalformedMessageError.

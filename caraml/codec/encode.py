@@ -1,5 +1,4 @@
-"""Values to message parts; every socket with `serializer='msgpack'`, the shared-memory pool and `encode` call
-it.
+"""Encodes values to message parts.
 
 Two forms. A dict of arrays alone (an observation, a batch, parameters) is `ARRAYS`: its layout, remembered
 from one message to the next, then the small arrays one after the other. Everything else is `TREE`: msgpack,

@@ -1,4 +1,4 @@
-"""The msgpack extension codes of the `'msgpack'` codec; encode.py writes them, decode.py reads them."""
+"""The msgpack extension codes of the `'msgpack'` codec."""
 
 ARRAY = 1
 ARRAY_PART = 2

@@ -1,4 +1,4 @@
-"""A message of several parts as one bytes object and back; the classic serializers and inmemory call it.
+"""A message of several parts as one bytes object and back.
 
 Costs a copy each way: sockets send the parts as they are instead.
 """

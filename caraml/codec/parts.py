@@ -1,6 +1,4 @@
-"""The parts of one message and the marks that tell kinds of messages apart; the codecs and sockets share
-them.
-"""
+"""The parts of one message and the marks that tell kinds of messages apart."""
 
 import builtins
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""The classic names of in-memory hand-over, on the shared pool: programs written for caraml 0.10 call them.
+"""The classic names of in-memory hand-over, as in caraml 0.10, on the shared pool.
 
 >>> shared = inmem_deserialize(inmem_serialize({"a": [1, 2]}))
 >>> shared.data

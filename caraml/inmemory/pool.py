@@ -1,5 +1,4 @@
-"""SharedPool: values handed from process to process of one host through reused shared memory; DataFetcher
-uses it.
+"""SharedPool: values handed from process to process of one host through reused shared memory.
 
 >>> import numpy
 >>> pool = SharedPool()
@@ -144,9 +143,9 @@ class SharedPool:
         """
         if name[:2] == JOINED:
             return False
-        said = _said(name)
+        parsed = _parse(name)
         return any(
-            segment.cookie == said.cookie and segment.take(said.generation, 0)
+            segment.cookie == parsed.cookie and segment.take(parsed.generation, 0)
             for segment in list(self._segments)
         )
 
@@ -204,21 +203,21 @@ class SharedPool:
         """The smallest free segment that is large enough but not wastefully so, else a new one, else None."""
         wanted = max(_SMALLEST, nbytes)
         with self._taking:
-            found: Segment | None = None
+            chosen: Segment | None = None
             for segment in self._segments:
                 capacity = segment.capacity
                 if (
                     wanted <= capacity <= 4 * wanted
-                    and (found is None or capacity < found.capacity)
+                    and (chosen is None or capacity < chosen.capacity)
                     and not segment.held
                     and _is_free(segment)
                 ):
-                    found = segment
-            if found is None:
-                found = self._create(wanted)
-            if found is not None:
-                found.held = True
-            return found
+                    chosen = segment
+            if chosen is None:
+                chosen = self._create(wanted)
+            if chosen is not None:
+                chosen.held = True
+            return chosen
 
     def _create(self, nbytes: int) -> Segment | None:
         for spare in [segment for segment in self._segments if not segment.held and _is_free(segment)]:
@@ -268,10 +267,10 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     if name[:2] == JOINED:
         first, *others = split(name)
         return _decoded(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
-    said = _said(name)
-    segment = open_segment(said.owner, said.descriptor, said.cookie)
-    capacity, generation = segment.capacity, said.generation
-    for start, nbytes in said.parts:
+    parsed = _parse(name)
+    segment = open_segment(parsed.owner, parsed.descriptor, parsed.cookie)
+    capacity, generation = segment.capacity, parsed.generation
+    for start, nbytes in parsed.parts:
         if start < 0 or nbytes < 0 or start + nbytes > capacity:
             raise MalformedMessageError("a name beyond the end of its memory")
     reader = os.getpid()
@@ -280,8 +279,8 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
             "the name was used already: its memory belongs to another value, or to its reader"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
-    parts = [whole[start : start + nbytes] for start, nbytes in said.parts]
-    return _decoded(said.head, parts, raw)
+    parts = [whole[start : start + nbytes] for start, nbytes in parsed.parts]
+    return _decoded(parsed.head, parts, raw)
 
 
 def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> bytes:
@@ -291,7 +290,7 @@ def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> byte
     return _SHARED + _pack(name)
 
 
-def _said(name: bytes) -> _Name:
+def _parse(name: bytes) -> _Name:
     if name[:2] != _SHARED:
         raise MalformedMessageError("not a name of shared memory")
     try:

@@ -1,5 +1,4 @@
-"""One piece of shared memory with a name other processes of this user can open; the pool makes them, readers
-map them.
+"""One piece of shared memory with a name other processes of this user can open.
 
 It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the
 size of /dev/shm does not matter. Its first bytes say whether it is free and which filling it holds, so that a

@@ -1,4 +1,4 @@
-"""The classic serializers as functions of one value, by name; programs call them, and give them to sockets.
+"""The classic serializers as functions of one value, by name.
 
 >>> get_deserializer("json")(get_serializer("json")({"a": 1}))
 {'a': 1}

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
+    from caraml.transport.socket import ZmqSocket as ZmqSocket
+    from caraml.zmq.acknowledged.receiver import ZmqReceiver as ZmqReceiver
+    from caraml.zmq.acknowledged.sender import ZmqSender as ZmqSender
     from caraml.zmq.data_fetcher import DataFetcher as DataFetcher
     from caraml.zmq.proxy import ZmqProxy as ZmqProxy
     from caraml.zmq.proxy import ZmqProxyProcess as ZmqProxyProcess
     from caraml.zmq.proxy import ZmqProxyThread as ZmqProxyThread
-    from caraml.zmq.publisher import ZmqPub as ZmqPub
+    from caraml.zmq.pubsub.publisher import ZmqPub as ZmqPub
+    from caraml.zmq.pubsub.subscriber import ZmqSub as ZmqSub
     from caraml.zmq.push_pull import ZmqPuller as ZmqPull  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from caraml.zmq.push_pull import ZmqPuller as ZmqPuller
     from caraml.zmq.push_pull import ZmqPusher as ZmqPush  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from caraml.zmq.push_pull import ZmqPusher as ZmqPusher
-    from caraml.zmq.receiver import ZmqReceiver as ZmqReceiver
     from caraml.zmq.request_reply import ZmqClient as ZmqClient
     from caraml.zmq.request_reply import ZmqServer as ZmqServer
-    from caraml.zmq.sender import ZmqSender as ZmqSender
-    from caraml.zmq.socket import ZmqSocket as ZmqSocket
-    from caraml.zmq.subscriber import ZmqSub as ZmqSub
 
 HOMES = {
     "DataFetcher": ("caraml.zmq.data_fetcher", "DataFetcher"),
@@ -30,16 +30,16 @@ HOMES = {
     "ZmqProxy": ("caraml.zmq.proxy", "ZmqProxy"),
     "ZmqProxyProcess": ("caraml.zmq.proxy", "ZmqProxyProcess"),
     "ZmqProxyThread": ("caraml.zmq.proxy", "ZmqProxyThread"),
-    "ZmqPub": ("caraml.zmq.publisher", "ZmqPub"),
+    "ZmqPub": ("caraml.zmq.pubsub.publisher", "ZmqPub"),
     "ZmqPull": ("caraml.zmq.push_pull", "ZmqPuller"),
     "ZmqPuller": ("caraml.zmq.push_pull", "ZmqPuller"),
     "ZmqPush": ("caraml.zmq.push_pull", "ZmqPusher"),
     "ZmqPusher": ("caraml.zmq.push_pull", "ZmqPusher"),
-    "ZmqReceiver": ("caraml.zmq.receiver", "ZmqReceiver"),
-    "ZmqSender": ("caraml.zmq.sender", "ZmqSender"),
+    "ZmqReceiver": ("caraml.zmq.acknowledged.receiver", "ZmqReceiver"),
+    "ZmqSender": ("caraml.zmq.acknowledged.sender", "ZmqSender"),
     "ZmqServer": ("caraml.zmq.request_reply", "ZmqServer"),
-    "ZmqSocket": ("caraml.zmq.socket", "ZmqSocket"),
-    "ZmqSub": ("caraml.zmq.subscriber", "ZmqSub"),
+    "ZmqSocket": ("caraml.transport.socket", "ZmqSocket"),
+    "ZmqSub": ("caraml.zmq.pubsub.subscriber", "ZmqSub"),
     "ZmqTimeoutError": ("caraml.errors", "ZmqTimeoutError"),
 }
 

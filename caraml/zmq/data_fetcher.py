@@ -143,7 +143,7 @@ class DataFetcher(threading.Thread):
             pass
         except BaseException as error:
             self._error = error
-            log.exception("the fetcher ended")
+            log.exception("DataFetcher failed")
         finally:
             self._end_workers()
             self._server.close(0)

@@ -1,4 +1,4 @@
-"""Endpoint: what all classes of caraml.zmq share: the socket, its wire, deadlines, counters and the end."""
+"""Endpoint: what every pattern shares: the socket, deadlines, counters and closing."""
 
 import logging
 import time
@@ -10,17 +10,17 @@ from typing import Any, TypedDict
 import zmq
 
 from caraml.errors import AuthenticationError, MalformedMessageError, UnsignedPickleError, ZmqTimeoutError
+from caraml.key_folder import Keys
 from caraml.limits import Limits
-from caraml.security import Keys
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import Wire
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import Wire
 
 log = logging.getLogger("caraml")
 
 _PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
 
 
-class _Told:
+class _Warned:
     unsigned_pickle = False
 
 
@@ -103,9 +103,9 @@ class Endpoint:
         self.last_rejection = error
         if self.rejected == 1:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
-        if isinstance(error, UnsignedPickleError) and not _Told.unsigned_pickle:
+        if isinstance(error, UnsignedPickleError) and not _Warned.unsigned_pickle:
             # Also where nobody has set up logging: nothing else tells two hosts of this.
-            _Told.unsigned_pickle = True
+            _Warned.unsigned_pickle = True
             warnings.warn(f"caraml: {error}", RuntimeWarning, stacklevel=2)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:

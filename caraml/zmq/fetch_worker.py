@@ -57,7 +57,7 @@ def _fetch_all(plan: FetchPlan, worker: tuple[int, int]) -> None:
     try:
         _ask_and_fetch(plan, worker)
     except BaseException:
-        log.exception("a fetcher's worker ends")
+        log.exception("DataFetcher worker failed")
         os._exit(1)
 
 

@@ -1,6 +1,4 @@
-"""Loop: a handler called for every message, here or in a thread, until told to stop; servers and subscribers
-use it.
-"""
+"""Loop: a handler called for every message, here or in a thread, until it is stopped."""
 
 import logging
 import threading
@@ -72,7 +70,7 @@ class Loop:
             except Exception:
                 if blocking:
                     raise
-                log.exception("a loop's message could not be handled")
+                log.exception("the loop could not handle a message")
                 time.sleep(TICK)
 
     def at_exit(self, stage: int) -> bool:

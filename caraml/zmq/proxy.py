@@ -24,7 +24,7 @@ import zmq
 from caraml import process
 from caraml.address import resolve
 from caraml.errors import CaramlError, ZmqTimeoutError
-from caraml.zmq.socket import ZmqSocket
+from caraml.transport.socket import ZmqSocket
 
 _PATTERNS = {"router-dealer": (zmq.ROUTER, zmq.DEALER), "pull-push": (zmq.PULL, zmq.PUSH)}
 _LINGER_MS = 500
@@ -35,7 +35,7 @@ class ZmqProxy:
 
     `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. `in_service`
     and `out_service` instead of addresses name services that this process binds. Raises ValueError for
-    another pattern, AddressError for a side that is not said, ServiceVariableError. `run()` forwards until
+    another pattern, AddressError for a side that is not answer, ServiceVariableError. `run()` forwards until
     `stop()` is called from another thread; it raises what binding raises.
     """
 
@@ -51,7 +51,7 @@ class ZmqProxy:
     ) -> None:
         self._initialize()
         if pattern not in _PATTERNS:
-            raise ValueError(f"proxy pattern {pattern!r} is none of {', '.join(_PATTERNS)}")
+            raise ValueError(f"invalid proxy pattern {pattern!r}; expected one of {', '.join(_PATTERNS)}")
         self.in_add = resolve(address=in_add, service=in_service, bind=True).endpoint
         self.out_add = resolve(address=out_add, service=out_service, bind=True).endpoint
         self.context = context
@@ -175,13 +175,13 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             if not self._here.poll(timeout):
                 raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
             try:
-                said = self._here.recv()
+                answer = self._here.recv()
             except EOFError:
-                said = CaramlError(f"{self.in_add}: the proxy's process ended before it bound")
-            if isinstance(said, Exception):
-                self.failure = said
+                answer = CaramlError(f"{self.in_add}: the proxy's process ended before it bound")
+            if isinstance(answer, Exception):
+                self.failure = answer
             else:
-                self.in_add, self.out_add = said
+                self.in_add, self.out_add = answer
             self._bound.set()
         if self.failure is not None:
             raise self.failure

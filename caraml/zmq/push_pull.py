@@ -27,10 +27,10 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
+from caraml.transport.message_tracker import DONE, MessageTracker
+from caraml.transport.socket import ZmqSocket
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.sent import DONE, Sent
-from caraml.zmq.socket import ZmqSocket
 
 BATCH_BYTES = 1 << 20
 _ITEM_BYTES = 64  # what an item costs the puller beside its bytes
@@ -70,7 +70,7 @@ class ZmqPusher(Endpoint):
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 
-    def push_uncopied(self, data: Any, timeout: float | None = None) -> Sent:
+    def push_uncopied(self, data: Any, timeout: float | None = None) -> MessageTracker:
         """Send one message without copying its large arrays: leave them alone until the answer is `done`.
 
         Over inproc, where the puller would be given the arrays themselves, they are copied.
@@ -164,7 +164,7 @@ class ZmqPuller(Endpoint):
 
     def _open_batch(self, packed: zmq.Frame) -> Any:
         if len(packed) > _MOST_BATCH_BYTES:
-            raise MalformedMessageError(f"a batch of {len(packed)} bytes; {_MOST_BATCH_BYTES} is the most")
+            raise MalformedMessageError(f"a batch of {len(packed)} bytes; the maximum is {_MOST_BATCH_BYTES}")
         try:
             items = _unpack(packed.buffer)
         except msgspec.MsgspecError as error:

@@ -25,11 +25,11 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import FAILURE, Parts
 from caraml.errors import MalformedMessageError, RemoteError
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import MORE, ZERO_COPY, Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.looping import LoopingEndpoint
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import MORE, ZERO_COPY, Wire
+from caraml.zmq.looping_endpoint import LoopingEndpoint
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000

@@ -4,7 +4,7 @@ by hand.
 
 import os
 
-from caraml import contract
+from caraml import service_env
 
 PORTS = {
     "queue": 7410,
@@ -21,7 +21,7 @@ PORTS = {
 
 def where(service: str) -> dict:
     """The keywords that give a caraml socket its address."""
-    if contract.variable_names(service)[0] in os.environ:
+    if service_env.variable_names(service)[0] in os.environ:
         return {"service": service}
     return {"host": "127.0.0.1", "port": PORTS[service]}
 

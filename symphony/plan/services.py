@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from caraml import contract
+from caraml import service_env
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -50,7 +50,7 @@ def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
     """The SYMPH_* variables that every process gets."""
     found: dict[str, str] = {}
     for service in services:
-        found.update(contract.service_variables(service.name, service.host, service.port))
+        found.update(service_env.service_variables(service.name, service.host, service.port))
     return found
 
 
@@ -63,4 +63,4 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
     """What a binding process gets beside: which host it binds in its world."""
-    return {contract.bind_variable(service): target.bind_host for service in binds}
+    return {service_env.bind_variable(service): target.bind_host for service in binds}

@@ -1,4 +1,4 @@
-"""A program that answers requests, for a process of its own, and a client of it; tests of R1-R20 use it."""
+"""A program that answers requests, for a process of its own, and a client of it."""
 
 import caraml
 

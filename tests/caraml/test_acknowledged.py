@@ -1,6 +1,4 @@
-"""Sender and receiver between them: what the window, the sessions and the deadlines do; R6 is in
-test_reliability_delivery.py.
-"""
+"""Sender and receiver between them: what the window, the sessions and the deadlines do."""
 
 import re
 import threading
@@ -11,7 +9,7 @@ import zmq
 
 import caraml
 from caraml.codec.parts import Parts
-from caraml.zmq.ack_protocol import (
+from caraml.zmq.acknowledged.protocol import (
     DATA,
     DETACHED,
     HEAD_BYTES,

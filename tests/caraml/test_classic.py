@@ -1,13 +1,6 @@
-"""Programs written for caraml 0.10 run unchanged: names, keywords, defaults, behaviour; and service names."""
+"""Programs written for caraml 0.10 run unchanged: names, keywords, defaults, behaviour."""
 
-import ast
-import contextlib
-import doctest
-import importlib
 import pickle
-import pkgutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,9 +10,7 @@ import pytest
 import zmq
 
 import caraml
-from caraml import contract
 from caraml.inmemory import inmem_deserialize, inmem_dump, inmem_serialize
-from caraml.keys import main as keys_main
 from caraml.utils.serializer import (
     binary_hash,
     bytes2str,
@@ -31,8 +22,6 @@ from caraml.utils.serializer import (
 from caraml.zmq import (
     DataFetcher,
     ZmqClient,
-    ZmqProxyProcess,
-    ZmqProxyThread,
     ZmqPub,
     ZmqPull,
     ZmqPuller,
@@ -47,7 +36,16 @@ from caraml.zmq import (
 )
 from caraml.zmq.communicator import ZmqServer as ServerOfTheModule
 
+
+@pytest.fixture
+def port():
+    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
+        return probe.bind_to_random_port("tcp://127.0.0.1")
+
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
 SERIALIZERS = [
     (None, b"x"),
     ("str", "ö"),
@@ -55,12 +53,6 @@ SERIALIZERS = [
     ("pickle", {1: {2}}),
     ("pyarrow", {"a": [1]}),
 ]
-
-
-@pytest.fixture
-def port():
-    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
-        return probe.bind_to_random_port("tcp://127.0.0.1")
 
 
 def test_names():
@@ -211,54 +203,6 @@ def test_classic_attributes():
         assert subscriber.deserializer(publisher.serializer("ö")) == "ö"
 
 
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic-all", "tcp://[::1]:{port}"])
-def test_every_pattern_over_addresses_the_original_rejected(address, port, tmp_path):
-    address = address.format(tmp_path, port=port)
-    with ZmqServer(address=address) as server:
-        server.start_loop(bytes.upper)
-        with ZmqClient(address=address, timeout=5) as client:
-            assert client.request(b"x") == b"X"
-    with ZmqReceiver(address=address) as receiver:
-        receiver.start_loop(bytes.upper)
-        sender = ZmqSender(address=address, timeout=5)
-        sender.send(b"x")
-        assert sender.close(5)
-    with ZmqPub(address=address) as publisher, ZmqSub(address=address, topic="a") as subscriber:
-        publisher.wait_subscribers(1, timeout=5)
-        publisher.pub("a", b"x")
-        assert subscriber.recv(timeout=5) == b"x"
-    proxy = ZmqProxyThread(address, "tcp://127.0.0.1:*", pattern="pull-push")
-    proxy.start()
-    proxy.wait_bound(5)
-    with ZmqPuller(address=proxy.out_add, bind=False) as puller, ZmqPusher(address=address) as pusher:
-        pusher.push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-    proxy.stop()
-
-
-@pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic", "tcp://[::1]:{port}"])
-def test_addresses_the_original_rejected(address, port, tmp_path):
-    address = address.format(tmp_path, port=port)
-    with ZmqPuller(address=address) as puller:
-        ZmqPusher(address=address).push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-
-
-@pytest.mark.parametrize(
-    "wrong", [{}, {"host": "a"}, {"address": "tcp://a"}, {"address": "a:b"}, {"host": "a", "port": "b"}]
-)
-def test_unusable_addresses_are_value_errors(wrong):
-    with pytest.raises(ValueError):
-        ZmqPusher(**wrong)
-
-
-def test_a_port_alone_is_loopback():
-    with ZmqPuller(port=0) as puller:
-        assert puller.socket.host == "127.0.0.1"
-        assert puller.socket.port > 0
-
-
 def test_given_context_is_not_closed_and_callback_comes_before_bind():
     seen = []
     with zmq.Context() as context:
@@ -282,86 +226,6 @@ def test_socket_is_the_pyzmq_socket_otherwise():
     assert (socket.socket_mode, socket.host) == (zmq.PUSH, "127.0.0.1")
     socket.close()
     assert socket.closed
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
-def test_proxies_forward_both_patterns_and_stop(kind):
-    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
-    proxy.start()
-    proxy.wait_bound(5)
-    server = ZmqServer(address=proxy.out_add, bind=False)
-    server.start_loop(bytes.upper)
-    client = ZmqClient(address=proxy.in_add, timeout=5)
-    assert client.request(b"x") == b"X"
-    proxy.stop()
-    assert not proxy.is_alive() or proxy.join(1) is None
-    with pytest.raises(ValueError, match="router-dealer"):
-        kind("a", "b", pattern="pub-sub")
-    with kind_running(kind, pattern="pull-push") as proxy:
-        puller, pusher = ZmqPuller(address=proxy.out_add, bind=False), ZmqPusher(address=proxy.in_add)
-        pusher.push(b"through")
-        assert puller.pull(timeout=5) == b"through"
-
-
-@contextlib.contextmanager
-def kind_running(kind, **options):
-    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
-    proxy.start()
-    try:
-        proxy.wait_bound(5)
-        yield proxy
-    finally:
-        proxy.stop()
-        proxy.join(5)
-        assert not proxy.is_alive()
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
-def test_a_proxy_that_cannot_bind_says_so(kind, capfd):
-    with ZmqPuller(port=0) as there:
-        proxy = kind("tcp://127.0.0.1:*", there.address)
-        proxy.start()
-        for _ in range(2):
-            with pytest.raises(caraml.AddressInUseError, match=there.address):
-                proxy.wait_bound(5)
-        proxy.join(5)
-        assert not proxy.is_alive()
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.timeout(30)
-def test_a_proxys_process_that_was_killed_is_no_wait(tmp_path):
-    proxy = ZmqProxyProcess(f"ipc://{tmp_path}/in", f"ipc://{tmp_path}/out")
-    proxy.start()
-    proxy.wait_bound(5)
-    proxy.kill()
-    proxy.join(5)
-    proxy.stop()
-    unbound = ZmqProxyProcess(f"ipc://{tmp_path}/none/in", f"ipc://{tmp_path}/none/out")
-    unbound._obey = lambda: None  # never says how binding went
-    unbound.start()
-    with pytest.raises(caraml.CaramlError, match="ended before it bound"):
-        unbound.wait_bound(10)
-
-
-@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
-def test_proxies_take_services(kind, monkeypatch, port):
-    monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")
-    monkeypatch.setenv("SYMPH_FRONT_PORT", str(port))
-    monkeypatch.setenv("SYMPH_FRONT_BIND", "127.0.0.1")
-    with pytest.raises(caraml.ServiceVariableError, match="SYMPH_BACK_PORT is not set"):
-        kind(in_service="front", out_service="back")
-    with pytest.raises(caraml.AddressError, match="service"):
-        kind(in_service="front")
-    proxy = kind(in_service="front", out_add="tcp://127.0.0.1:*", pattern="pull-push")
-    proxy.start()
-    proxy.wait_bound(5)
-    with ZmqPusher(service="front") as pusher, ZmqPuller(address=proxy.out_add, bind=False) as puller:
-        pusher.push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-    proxy.stop()
 
 
 @pytest.mark.timeout(60)
@@ -399,118 +263,3 @@ def test_serializer_functions():
     assert len(binary_hash(b"x")) == len(pyobj_hash([1], "json")) == 16
     with pytest.raises(ValueError, match="msgpack"):
         get_serializer("nothing")
-
-
-def test_service_names(monkeypatch, port):
-    variables = contract.service_variables("replay-server", "localhost", port, bind_host="127.0.0.1")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    with ZmqPuller(service="replay-server") as puller, ZmqPusher(service="replay-server") as pusher:
-        pusher.push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-    with pytest.raises(caraml.ServiceVariableError, match=r"SYMPH_OTHER_HOST.*replay-server"):
-        ZmqPusher(service="other")
-    monkeypatch.delenv("SYMPH_REPLAY_SERVER_PORT")
-    there = r"\(variables: .*SYMPH_REPLAY_SERVER_ADDR, SYMPH_REPLAY_SERVER_BIND, SYMPH_REPLAY_SERVER_HOST.*\)"
-    with pytest.raises(caraml.CaramlError, match=rf"SYMPH_REPLAY_SERVER_PORT is not set.*{there}") as raised:
-        ZmqPuller(service="replay-server")
-    assert isinstance(raised.value, caraml.ServiceVariableError)
-    assert (raised.value.variable, raised.value.service) == ("SYMPH_REPLAY_SERVER_PORT", "replay-server")
-    many = {f"SYMPH_S{n}_PORT": "1" for n in range(1000)}
-    with pytest.raises(caraml.ServiceVariableError, match="976 more"):
-        contract.connector_endpoint("other", many)
-
-
-def test_contract_what_to_bind():
-    on_kubernetes = contract.service_variables("a", "a.ns.svc", 1, bind_host="0.0.0.0")
-    assert contract.binder_endpoint("a", on_kubernetes) == ("0.0.0.0", 1)
-    assert contract.connector_endpoint("a", on_kubernetes) == ("a.ns.svc", 1)
-    assert contract.binder_endpoint("a", contract.service_variables("a", "a.ns.svc", 1)) == ("*", 1)
-    assert contract.binder_endpoint("a", contract.service_variables("a", "127.0.0.1", 1)) == ("127.0.0.1", 1)
-    assert contract.service_variables("a", "::1", 1)["SYMPH_A_ADDR"] == "[::1]:1"
-    tree = ast.parse(Path(contract.__file__).read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-
-
-def modules():
-    return sorted(info.name for info in pkgutil.walk_packages(caraml.__path__, "caraml."))
-
-
-@pytest.mark.parametrize("name", ["caraml", *modules()])
-def test_module_docstrings_say_what_and_run(name):
-    module = importlib.import_module(name)
-    assert module.__doc__
-    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-    assert doctest.testmod(module, optionflags=flags).failed == 0
-
-
-def test_imports_neither_symphony_nor_pulumi_and_little_else():
-    program = "import sys, caraml; caraml.ZmqPusher, caraml.ZmqClient, caraml.ZmqPub; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    tops = {name.partition(".")[0] for name in done.stdout.split()}
-    assert {"symphony", "pulumi", "pyarrow", "psutil", "multiprocessing"}.isdisjoint(tops)
-
-
-@pytest.mark.timeout(120)
-def test_import_time():
-    """With its sockets at most 1.5 times that of zmq and numpy: the best of several, interleaved, retried."""
-
-    def seconds(program):
-        code = f"import time; t = time.process_time(); {program}; print(time.process_time() - t)"
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
-
-    for _ in range(3):
-        pairs = [
-            (seconds("import zmq, numpy"), seconds("import caraml; caraml.ZmqPusher, caraml.ZmqClient"))
-            for _ in range(7)
-        ]
-        base, ours = min(base for base, _ in pairs), min(ours for _, ours in pairs)
-        if ours <= 1.5 * base:
-            return
-    raise AssertionError(f"{ours:.3f} s against {base:.3f} s")
-
-
-def test_keys_command(tmp_path, capsys):
-    keys_main([str(tmp_path / "keys"), "agent-1", "agent-2"])
-    assert "agent-1.secret" in capsys.readouterr().out
-    folder = tmp_path / "keys"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-    assert len((folder / "allowed").read_text().splitlines()) == 2
-    agent = f"{folder}:agent-2"
-    with ZmqPuller(port=0, keys=folder) as puller, ZmqPusher(address=puller.address, keys=agent) as pusher:
-        pusher.push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-    for wrong in ("server", "../x", ""):
-        with pytest.raises(SystemExit) as ended:
-            keys_main([str(folder), wrong])
-        assert ended.value.code == 1
-    (folder / "server.secret").chmod(0o644)
-    with pytest.raises(caraml.KeyFileError, match="chmod 600"):
-        ZmqPuller(port=0, keys=folder)
-
-
-@pytest.mark.parametrize("half", ["server.public", "server.secret", "client.public", "client.secret"])
-def test_half_a_pair_of_keys_is_kept_and_told(tmp_path, capsys, half):
-    """A client's folder holds `server.public` alone: making keys there replaced it, unasked."""
-    folder = tmp_path / "keys"
-    folder.mkdir()
-    (folder / half).write_text("k" * 40)
-    with pytest.raises(SystemExit) as ended:
-        keys_main([str(folder)])
-    assert ended.value.code == 1
-    assert f"{folder / half} is there without" in capsys.readouterr().err
-    assert [path.name for path in folder.iterdir()] == [half]
-    assert (folder / half).read_text() == "k" * 40
-
-
-def test_existing_keys_are_kept(tmp_path):
-    keys_main([str(tmp_path), "a"])
-    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    keys_main([str(tmp_path), "a", "b"])
-    after = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert {name: after[name] for name in before if name != "allowed"} == {
-        name: text for name, text in before.items() if name != "allowed"
-    }
-    assert after["allowed"].startswith(before["allowed"])
-    assert after["allowed"].count("\n") == 2

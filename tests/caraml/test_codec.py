@@ -1,7 +1,5 @@
-"""The codec: what goes in comes out, and nothing else gets in."""
+"""The codec: values survive encoding and decoding, and nothing else is sent or accepted."""
 
-import contextlib
-import dataclasses
 import struct
 import subprocess
 import sys
@@ -18,21 +16,7 @@ from caraml import codec
 from caraml.codec.joined import join, split
 from caraml.errors import EncodeError, MalformedMessageError, MessageTooLargeError
 from caraml.limits import Limits
-from caraml.utils.serializer import pa_deserialize, pa_serialize
-
-
-@codec.register
-@dataclasses.dataclass
-class Step:
-    observation: object
-    reward: float = 0.0
-
-
-@codec.register
-class Batch(msgspec.Struct):
-    steps: list
-    name: str = ""
-
+from tests.caraml.codec_values import Batch, Step, received
 
 DTYPES = st.one_of(
     hnp.boolean_dtypes(),
@@ -46,6 +30,8 @@ DTYPES = st.one_of(
     st.just(np.dtype([("a", "f4"), ("b", "i2", (2,)), ("c", [("d", "M8[s]")])])),
     st.just(np.dtype({"names": ["a", "b"], "formats": ["u1", "f8"]}, align=True)),
 )
+
+
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 
 
@@ -81,6 +67,8 @@ ATOMS = st.one_of(
     .filter(lambda array: array.size and array.dtype.kind != "V")
     .map(lambda array: array.reshape(-1)[0]),
 )
+
+
 KEYS = st.one_of(
     st.text(),
     st.integers(-(1 << 63), (1 << 64) - 1),
@@ -90,6 +78,8 @@ KEYS = st.one_of(
     st.binary(),
     st.tuples(st.text(), st.integers(0, 9), st.tuples(st.integers(0, 9))),
 )
+
+
 VALUES = st.recursive(
     ATOMS,
     lambda children: st.one_of(
@@ -132,11 +122,6 @@ def assert_same(value, other):
         assert repr(value) == repr(other)
     else:
         assert value == other
-
-
-def received(parts):
-    """As from a socket: the first part bytes, others memory of their own."""
-    return [bytes(memoryview(parts[0]))] + [bytearray(memoryview(part).cast("B")) for part in parts[1:]]
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -299,124 +284,3 @@ def test_a_registered_record_with_other_fields_is_malformed():
     message = bytes(codec.encode([Step(1)])[0])
     with pytest.raises(MalformedMessageError, match="fields"):
         codec.decode([message.replace(b"reward", b"reword")])
-
-
-SEEDS = [
-    {"a": np.zeros(3), "b": np.zeros((2, 2), "u1")},
-    [1, (2, 3.5, None), {"k": b"v", (1, "a"): 2**70}, np.float32(1), np.zeros((2, 2), order="F"), 1j],
-    Step(np.array(["2020"], "M8[D]")),
-    Batch([(), [], {}], "n"),
-    {"big": np.zeros(1 << 13)},
-    [np.zeros(1 << 13), bytes(1 << 16), {"f": np.zeros((1 << 7, 1 << 7), order="F")}],
-    {
-        "s": np.zeros(3),
-        "big": np.zeros((1 << 10, 1 << 4), order="F"),
-        "records": np.zeros(1 << 13, "M8[s],f4"),
-    },
-]
-
-
-def touch(value):
-    """Read all of it: an array that claims memory it has not got would take it, or crash, here."""
-    if isinstance(value, np.ndarray):
-        assert value.nbytes < 1 << 24
-        value.copy()
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            touch(item)
-    elif isinstance(value, dict):
-        touch(list(value.values()))
-
-
-def fuzz_one(data: bytes, parts: list[bytes]) -> None:
-    """The fuzz target: any bytes and parts are a value or a MalformedMessageError."""
-    with contextlib.suppress(MalformedMessageError):
-        touch(codec.Decoder().decode(data, [bytearray(part) for part in parts]))
-
-
-@settings(max_examples=400, deadline=None)
-@given(
-    st.one_of(st.binary(max_size=200), st.binary(max_size=100).map(lambda b: b"\xca\x01" + b)),
-    st.lists(st.binary(max_size=64), max_size=2),
-)
-def test_any_bytes_are_a_value_or_malformed(data, parts):
-    fuzz_one(data, parts)
-
-
-def mutate(generator, message):
-    data = bytearray(message)
-    for _ in range(int(generator.integers(1, 6))):
-        where = int(generator.integers(0, len(data)))
-        match int(generator.integers(0, 4)):
-            case 0:
-                data[where] = int(generator.integers(0, 256))
-            case 1:
-                del data[where : where + int(generator.integers(1, 8))]
-            case 2:
-                data[where:where] = generator.bytes(int(generator.integers(1, 8)))
-            case _:
-                data[where] = int(generator.choice([0xFF, 0x91, 0xDF, 0xC9, 0x7F, 0xDD]))
-        if not data:
-            return b"\0"
-    return bytes(data)
-
-
-def mutate_parts(generator, parts):
-    """One of them longer, shorter, missing, twice, or elsewhere."""
-    parts = list(parts)
-    which = int(generator.integers(0, len(parts)))
-    match int(generator.integers(0, 5)):
-        case 0:
-            parts[which] = parts[which] + generator.bytes(int(generator.integers(1, 64)))
-        case 1:
-            parts[which] = parts[which][: int(generator.integers(0, len(parts[which])))]
-        case 2:
-            del parts[which]
-        case 3:
-            parts.insert(which, parts[which])
-        case _:
-            parts = parts[which:] + parts[:which]
-    return parts
-
-
-@contextlib.contextmanager
-def at_most(nbytes):
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < nbytes
-    finally:
-        tracemalloc.stop()
-
-
-def test_mutated_messages_are_a_value_or_malformed_in_bounded_memory():
-    generator = np.random.default_rng(0)
-    seeds = [received(codec.encode(seed)) for seed in SEEDS]
-    with at_most(32 << 20):
-        for n in range(6_000):
-            message, *parts = seeds[n % len(seeds)]
-            if parts and n % 2:
-                parts = mutate_parts(generator, parts)
-                fuzz_one(message if n % 4 == 1 else mutate(generator, message), parts)
-            else:
-                fuzz_one(mutate(generator, message), parts)
-
-
-def test_mutated_joined_messages_are_a_value_or_malformed_in_bounded_memory():
-    generator = np.random.default_rng(1)
-    seeds = [pa_serialize(seed) for seed in SEEDS]
-    with at_most(32 << 20):
-        for n in range(3_000):
-            joined = seeds[n % len(seeds)]
-            begin = mutate(generator, joined[:80])  # where the lengths are, and the first part
-            with contextlib.suppress(MalformedMessageError):
-                touch(pa_deserialize(begin + joined[80:]))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 1 << 64), max_size=5), st.binary(max_size=200))
-def test_any_joined_lengths_are_parts_or_malformed(count, lengths, data):
-    table = b"".join(min(length, (1 << 64) - 1).to_bytes(8, "little") for length in lengths)
-    joined = b"\xca\x06" + min(count, (1 << 32) - 1).to_bytes(4, "little") + table + data
-    with contextlib.suppress(MalformedMessageError):
-        assert sum(map(len, split(joined))) <= len(joined)

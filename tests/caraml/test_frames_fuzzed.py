@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import caraml
 from caraml.errors import MalformedMessageError
-from caraml.zmq import topic_frame
-from caraml.zmq.ack_protocol import HEAD_BYTES, HELLO, READY, pack_head, read_head, unpack_head
+from caraml.zmq.acknowledged.protocol import HEAD_BYTES, HELLO, READY, pack_head, read_head, unpack_head
+from caraml.zmq.pubsub import topic_frame
 
 ROUNDS = 1500
 _numbers = st.integers(0, (1 << 64) - 1)

@@ -1,4 +1,4 @@
-"""Pickles: signed, and refused so that somebody hears of it; test_reliability_strangers.py attacks."""
+"""Pickles: signed, and refused so that somebody hears of it; test_reliability_pickles.py attacks."""
 
 import logging
 import pickle
@@ -20,7 +20,7 @@ ENCODE, DECODE = pickled.pickle_codec("tcp://here", False, b"k" * 32)
 @pytest.mark.timeout(30)
 def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplog):
     monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
-    monkeypatch.setattr(endpoint._Told, "unsigned_pickle", False)
+    monkeypatch.setattr(endpoint._Warned, "unsigned_pickle", False)
     puller = caraml.ZmqPuller(port=0, deserializer="pickle")
     sender = """
         import os, sys, caraml
@@ -85,5 +85,5 @@ def test_mutated_pickles_are_refused_unloaded():
     for wrong in ([], [*parts, b""], [bytes(8)]):
         with pytest.raises(MalformedMessageError):
             DECODE(head, wrong)
-    with pytest.raises(MalformedMessageError, match="nobody signed"):
+    with pytest.raises(MalformedMessageError, match="not a pickle signed"):
         DECODE(pickle.dumps(1), [])

@@ -10,8 +10,17 @@ import caraml
 from caraml import process
 from caraml.codec.joined import join
 from caraml.errors import MalformedMessageError
-from caraml.zmq import topic_frame
-from caraml.zmq.topic_frame import INLINE, JOINED, LAST_NUMBER, OPENING, header, headers, read_head, start
+from caraml.zmq.pubsub import topic_frame
+from caraml.zmq.pubsub.topic_frame import (
+    INLINE,
+    JOINED,
+    LAST_NUMBER,
+    OPENING,
+    header,
+    headers,
+    read_head,
+    start,
+)
 
 
 @pytest.mark.parametrize("number", [0, 1, 254, 255, 256, 65_535, LAST_NUMBER - 1, LAST_NUMBER])

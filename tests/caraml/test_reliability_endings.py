@@ -1,4 +1,4 @@
-"""R14-R16: exits, forks and threads; each with real processes and a time bound."""
+"""Exits, forks and threads; each with real processes and a time bound."""
 
 # ruff: noqa: E501
 
@@ -44,7 +44,7 @@ for receiver, sender in zip(receivers, senders):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("what", EXITS)
-def test_r14_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
+def test_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
     program = spawn(
         "import sys, time, threading, zmq, caraml\n"
         "puller = caraml.ZmqPuller(port=0)\n" + EXITS[what] + "\nprint(1, flush=True)\nsys.exit(7)\n"
@@ -56,7 +56,7 @@ def test_r14_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what)
 
 
 @pytest.mark.timeout(30)
-def test_r14_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
+def test_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
     """Eight senders: seven of receivers that do not read, one of one that does: its message arrives."""
     program = spawn("""
         import logging, threading, time, caraml
@@ -98,7 +98,7 @@ def test_r14_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_o
 
 
 @pytest.mark.timeout(30)
-def test_r15_a_forked_child_is_told_and_the_parent_unharmed(spawn):
+def test_a_forked_child_is_told_and_the_parent_unharmed(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address, timeout=5) as asking:
         assert asking.request({"x": 1}) == 1
@@ -131,7 +131,7 @@ def in_child(call):
 
 
 @pytest.mark.timeout(30)
-def test_r15_what_a_subscriber_fetched_before_the_fork_is_the_parents():
+def test_what_a_subscriber_fetched_before_the_fork_is_the_parents():
     with (
         caraml.ZmqPub(address="inproc://fork", hwm=0) as publisher,
         caraml.ZmqSub(address="inproc://fork", topic="t") as subscriber,
@@ -148,7 +148,7 @@ def test_r15_what_a_subscriber_fetched_before_the_fork_is_the_parents():
 
 
 @pytest.mark.timeout(30)
-def test_r15_what_is_left_of_a_batch_at_the_fork_is_the_parents():
+def test_what_is_left_of_a_batch_at_the_fork_is_the_parents():
     with (
         caraml.ZmqPuller(address="inproc://fork-batch") as puller,
         caraml.ZmqPusher(address="inproc://fork-batch") as pusher,
@@ -160,7 +160,7 @@ def test_r15_what_is_left_of_a_batch_at_the_fork_is_the_parents():
 
 
 @pytest.mark.timeout(30)
-def test_r15_a_fork_while_another_thread_makes_sockets(spawn):
+def test_a_fork_while_another_thread_makes_sockets(spawn):
     program = spawn("""
         import os, caraml
         from caraml import process
@@ -176,7 +176,7 @@ def test_r15_a_fork_while_another_thread_makes_sockets(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_r16_subscriptions_change_in_the_thread_that_receives():
+def test_subscriptions_change_in_the_thread_that_receives():
     with (
         caraml.ZmqPub(address="inproc://r16") as publisher,
         caraml.ZmqSub(address="inproc://r16", topic="a") as subscriber,
@@ -209,7 +209,7 @@ def test_r16_subscriptions_change_in_the_thread_that_receives():
 
 
 @pytest.mark.timeout(30)
-def test_r16_threads_at_once_are_refused_and_never_crash(spawn):
+def test_threads_at_once_are_refused_and_never_crash(spawn):
     program = spawn("""
         import threading, caraml
         puller = caraml.ZmqPuller(port=0)

@@ -1,4 +1,4 @@
-"""R17-R20: arrays and shared memory, and a path bound twice; each with real processes and a time bound."""
+"""Arrays and shared memory, and a path bound twice; each with real processes and a time bound."""
 
 # ruff: noqa: E501
 
@@ -14,7 +14,7 @@ import caraml
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("nbytes", [100, 100_000, 4 << 20])
-def test_r17_an_array_may_change_after_send(nbytes):
+def test_an_array_may_change_after_send(nbytes):
     with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
         pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
         array = np.zeros(nbytes, np.uint8)
@@ -31,7 +31,7 @@ def test_r17_an_array_may_change_after_send(nbytes):
 
 
 @pytest.mark.timeout(20)
-def test_r17_uncopied_without_a_peer_is_not_done():
+def test_uncopied_without_a_peer_is_not_done():
     with caraml.ZmqPusher(address="127.0.0.1:9", serializer="msgpack") as pusher:
         sent = pusher.push_uncopied({"a": np.zeros(1 << 20)})
         assert not sent.done
@@ -42,7 +42,7 @@ def test_r17_uncopied_without_a_peer_is_not_done():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("case", ["worker killed", "no memory"])
-def test_r18_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
+def test_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
     before = sorted(path.name for path in Path("/dev/shm").iterdir())
     program = spawn(
         """
@@ -77,7 +77,7 @@ def test_r18_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
 
 
 @pytest.mark.timeout(20)
-def test_r19_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn, tmp_path):
+def test_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn, tmp_path):
     address = f"ipc://{tmp_path}/socket"
     first = spawn(
         """
@@ -108,7 +108,7 @@ def test_r19_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn,
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("nbytes", [24, 200, 5000, 9000, 70_000, 1 << 20])
-def test_r20_received_arrays_are_aligned_writable_and_hold_no_more_than_themselves(nbytes):
+def test_received_arrays_are_aligned_writable_and_hold_no_more_than_themselves(nbytes):
     with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
         pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
         for value in ({"n": np.zeros(3, np.uint8), "a": np.zeros(nbytes // 8)}, ["x", np.zeros(nbytes // 8)]):

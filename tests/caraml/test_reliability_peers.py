@@ -1,4 +1,4 @@
-"""R1-R4: peers that die, never come, freeze or are slow; each with real processes and a time bound."""
+"""Peers that die, never come, freeze or are slow; each with real processes and a time bound."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from tests.caraml.answering import SERVER, client
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("timeout", [5.0, -1.0], ids=["deadline", "forever"])
-def test_r1_server_killed_mid_request_and_restarted(spawn, timeout):
+def test_server_killed_mid_request_and_restarted(spawn, timeout):
     server = spawn(SERVER, "127.0.0.1:0")
     address = server.line()
     with client(address, timeout=timeout) as asking:
@@ -30,7 +30,7 @@ def test_r1_server_killed_mid_request_and_restarted(spawn, timeout):
 
 
 @pytest.mark.timeout(30)
-def test_r1_a_late_answer_is_never_taken_for_the_next(spawn):
+def test_a_late_answer_is_never_taken_for_the_next(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address) as asking:
         assert asking.request({"x": 0}) == 0
@@ -41,7 +41,7 @@ def test_r1_a_late_answer_is_never_taken_for_the_next(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_r2_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
+def test_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
     nobody = "tcp://127.0.0.1:9"
     make = [
         lambda: caraml.ZmqClient(address=nobody, timeout=0.3).request(b"x"),
@@ -62,7 +62,7 @@ def test_r2_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_r3_frozen_peer_is_noticed_within_three_heartbeats(spawn):
+def test_frozen_peer_is_noticed_within_three_heartbeats(spawn):
     server = spawn(SERVER, "127.0.0.1:0")
     with client(server.line(), heartbeat=0.4) as asking:
         assert asking.request({"x": 1}, timeout=5) == 1
@@ -75,7 +75,7 @@ def test_r3_frozen_peer_is_noticed_within_three_heartbeats(spawn):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "subscriber"])
-def test_r3_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
+def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
     """Their `recv` waits on, for the peer may thaw: `socket.link.lost` tells."""
     peer = spawn(
         """
@@ -109,7 +109,7 @@ def test_r3_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
 
 
 @pytest.mark.timeout(30)
-def test_r4_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
+def test_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
     receiver = spawn("""
         import time, caraml
         receiver = caraml.ZmqReceiver(port=0, heartbeat=0.5, window=20)

@@ -10,9 +10,9 @@ import zmq
 from zmq.utils import garbage
 
 import caraml
-from caraml import sentry
 from caraml.errors import ZmqTimeoutError
-from caraml.zmq.topic_frame import INLINE, header
+from caraml.transport import socket_monitor
+from caraml.zmq.pubsub.topic_frame import INLINE, header
 
 
 @pytest.mark.timeout(20)
@@ -85,7 +85,7 @@ def test_a_call_that_does_not_end_keeps_the_socket_open_and_close_says_so():
     thread = threading.Thread(target=puller.pull, args=(5,), daemon=True)
     thread.start()
     assert inside.wait(5)
-    with pytest.raises(caraml.ConcurrentUseError, match="not closed"):
+    with pytest.raises(caraml.ConcurrentUseError, match="could not close"):
         puller.close()
     go_on.set()
     thread.join(5)
@@ -202,9 +202,9 @@ def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
 
 def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
     """Handshakes that end one by one after their deadline, and three at once as of a wrong key."""
-    link = sentry.Link("tcp://127.0.0.1:9", bind=False)
+    link = socket_monitor.Link("tcp://127.0.0.1:9", bind=False)
     clock = [100.0]
-    monkeypatch.setattr(sentry.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(socket_monitor.time, "monotonic", lambda: clock[0])
     for _ in range(5):
         clock[0] += 1.6
         link.handle(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from caraml import contract
+from caraml import service_env
 from symphony.plan.names import is_label, is_variable, shown
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
@@ -50,7 +50,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
         if not is_label(service):
             continue
         where = tuple(use.where for _, use in servers)
-        for variable in (*contract.variable_names(service), contract.bind_variable(service)):
+        for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
             other, places = owners.setdefault(variable, (f"it belongs to service {shown(service)}", where))
             if places != where:
                 yield Problem(

@@ -17,8 +17,10 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import MAGIC, Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer
-from caraml.zmq.ack_protocol import (
+from caraml.zmq.acknowledged.protocol import (
     ACK,
     DATA,
     DETACHED,
@@ -34,11 +36,9 @@ from caraml.zmq.ack_protocol import (
     read_head,
     unpack_head,
 )
+from caraml.zmq.acknowledged.sender import HEARTBEAT
 from caraml.zmq.endpoint import SocketOptions
-from caraml.zmq.looping import LoopingEndpoint
-from caraml.zmq.sender import HEARTBEAT
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import LARGE
+from caraml.zmq.looping_endpoint import LoopingEndpoint
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20
@@ -84,7 +84,7 @@ class ZmqReceiver(LoopingEndpoint):
         **options: Unpack[SocketOptions],
     ) -> None:
         if finish not in ("received", "processed"):
-            raise ValueError(f"finish {finish!r} is none of received, processed")
+            raise ValueError(f"invalid finish {finish!r}; expected one of received, processed")
         options.setdefault("heartbeat", HEARTBEAT)
         self.sender = self.identifier = 0
         self.redelivered = False
@@ -292,7 +292,7 @@ class ZmqReceiver(LoopingEndpoint):
         elif head.kind == HELLO:
             self._welcome(session, head, peer)
         elif session is None:
-            self._reject(MalformedMessageError("a message of a sender that did not say hello"))
+            self._reject(MalformedMessageError("a message without a session (no HELLO before it)"))
         elif head.first == session.received + 1:
             session.received += 1
             session.gap = False

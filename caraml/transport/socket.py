@@ -1,5 +1,4 @@
-"""ZmqSocket: one ZeroMQ socket with an address, safe options and a watch on its connections; every class uses
-it.
+"""ZmqSocket: one ZeroMQ socket with an address, safe options and a monitor of its connections.
 
 >>> receiver = ZmqSocket(address="inproc://doc", socket_mode="PULL", bind=True).establish()
 >>> sender = ZmqSocket(address="inproc://doc", socket_mode=zmq.PUSH, bind=False).establish()
@@ -22,11 +21,13 @@ from typing import Any
 
 import zmq
 
-from caraml import process, sentry
+from caraml import process
 from caraml.address import Address, resolve
 from caraml.errors import AddressError, AddressInUseError, SocketError
+from caraml.key_folder import Keys
 from caraml.limits import DEFAULT_LIMITS, Limits
-from caraml.security import NULL_DOMAIN, Keys, gate, secure
+from caraml.transport.socket_monitor import Link, watch
+from caraml.transport.zap import NULL_DOMAIN, secure
 
 log = logging.getLogger("caraml")
 
@@ -115,11 +116,13 @@ class ZmqSocket:
         self._sliced: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
         self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
-        self.link = sentry.Link(self.address, bind)
+        self.link = Link(self.address, bind)
         try:
             self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode)
         except zmq.ZMQError as error:
-            raise SocketError(error.errno, f"{self.address}: no socket: {error.strerror}") from error
+            raise SocketError(
+                error.errno, f"{self.address}: could not create a socket: {error.strerror}"
+            ) from error
         try:
             self._configure(hwm, where)
         except BaseException:
@@ -144,8 +147,8 @@ class ZmqSocket:
             milliseconds = max(1, round(self.heartbeat * 1000))
             raw.heartbeat_ivl = milliseconds
             raw.heartbeat_timeout = milliseconds * 3 // 2
-        if self.keys is not None and secure(raw, self.keys, self.bind):
-            sentry.sentry().guard(self.context, gate)
+        if self.keys is not None:
+            secure(raw, self.context, self.keys, self.bind)
 
     @property
     def socket_type(self) -> str:
@@ -170,7 +173,7 @@ class ZmqSocket:
         if self.established:
             return self
         if self.scheme != "inproc":
-            sentry.sentry().watch(self._raw, self.link)
+            watch(self._raw, self.link)
         try:
             if self.bind:
                 self._bind()
@@ -220,14 +223,14 @@ class ZmqSocket:
                 return
             except OSError as error:
                 raise AddressError(f"{self.address}: {error.strerror or error}") from error
-        raise AddressInUseError(errno.EADDRINUSE, f"{self.address}: somebody is bound to it")
+        raise AddressInUseError(errno.EADDRINUSE, f"{self.address}: the address is already in use")
 
     def _refused(self, error: zmq.ZMQError) -> Exception:
         self.close(0)
         if error.errno == zmq.EADDRINUSE:
-            return AddressInUseError(error.errno, f"{self.address}: somebody is bound to it")
+            return AddressInUseError(error.errno, f"{self.address}: the address is already in use")
         if error.errno in (errno.EINVAL, errno.ENODEV, zmq.EADDRNOTAVAIL, zmq.EPROTONOSUPPORT):
-            return AddressError(f"{self.address}: not an address to {self._verb()} here: {error.strerror}")
+            return AddressError(f"{self.address}: cannot {self._verb()} this address: {error.strerror}")
         return SocketError(error.errno, f"{self.address}: cannot {self._verb()}: {error.strerror}")
 
     def _verb(self) -> str:
@@ -254,8 +257,8 @@ class ZmqSocket:
                 path.unlink()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._raw, name)
-        return partial(self._patiently, found, name) if name in _FLAGS_AT and self._sliced else found
+        attribute = getattr(self._raw, name)
+        return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
 
     def _patiently(self, call: Callable[..., Any], name: str, *given: Any, **options: Any) -> Any:
         """Block as the program asked, where the timeout that passed was a Wire's slice and not its own."""
@@ -281,6 +284,6 @@ class ZmqSocket:
 def _mode(mode: int | str) -> int:
     if isinstance(mode, str):
         if mode.upper() not in _MODES:
-            raise AddressError(f"socket_mode {mode!r} is none of {', '.join(_MODES)}")
+            raise AddressError(f"invalid socket_mode {mode!r}; expected one of {', '.join(_MODES)}")
         return _MODES[mode.upper()]
     return int(mode)

@@ -12,11 +12,12 @@ from caraml import serializers
 from caraml.codec.joined import split
 from caraml.codec.parts import Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer, str2bytes
 from caraml.zmq.endpoint import SocketOptions
-from caraml.zmq.looping import LoopingEndpoint
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.topic_frame import (
+from caraml.zmq.looping_endpoint import LoopingEndpoint
+from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     INLINE,
     JOINED,
@@ -27,7 +28,6 @@ from caraml.zmq.topic_frame import (
     read_head,
     start,
 )
-from caraml.zmq.wire import LARGE
 
 _MOST_TOPICS = 1 << 16
 _MOST_TOPIC_BYTES = 16 << 20
@@ -72,7 +72,7 @@ class ZmqSub(LoopingEndpoint):
         **options: Unpack[SocketOptions],
     ) -> None:
         if policy not in ("all", "latest"):
-            raise ValueError(f"policy {policy!r} is none of all, latest")
+            raise ValueError(f"invalid policy {policy!r}; expected one of all, latest")
         self.topic = b""
         self.missed = 0
         self._ready: deque[bytes] = deque()

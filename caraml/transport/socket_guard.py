@@ -1,6 +1,4 @@
-"""The line beneath a Wire: who may use a socket now, how long a call blocks, and how all ends; wire.py sends
-and receives over it.
-"""
+"""SocketGuard: which thread may use a socket now, how long a call blocks, and how it is closed."""
 
 import time
 from collections import deque
@@ -17,7 +15,7 @@ from caraml.errors import (
     SocketError,
     ZmqTimeoutError,
 )
-from caraml.zmq.socket import ZmqSocket
+from caraml.transport.socket import ZmqSocket
 
 SLICE_MS = 250
 ZERO_COPY = 1 << 18
@@ -34,11 +32,11 @@ class _NoMoreTurns(list[int]):
         raise IndexError
 
 
-class Line:
+class SocketGuard:
     """One socket, of one thread at a time. Timeouts are seconds, negative waits for ever, None is the
     socket's own.
 
-    What cannot be said in the fast path is found out in slices of a quarter second: that a peer refuses us,
+    What the fast path cannot tell is checked in slices of a quarter second: that a peer refuses us,
     or that the interpreter exits.
     """
 
@@ -106,7 +104,7 @@ class Line:
         if self.closing or self.socket.unwrap().closed:
             return ClosedError(f"{self.socket.address}: the socket is closed")
         return ConcurrentUseError(
-            f"{self.socket.address}: two threads at once; give each thread its own socket"
+            f"{self.socket.address}: used by two threads at the same time; give each thread its own socket"
         )
 
     def after_slice(self) -> None:
@@ -159,7 +157,7 @@ class Line:
         while not self._closed_now(linger):
             if time.monotonic() > give_up:
                 raise ConcurrentUseError(
-                    f"{self.socket.address}: not closed: another thread's call does not end"
+                    f"{self.socket.address}: could not close: a call in another thread does not return"
                 )
             time.sleep(0.001)
 
@@ -196,8 +194,8 @@ class Line:
 
 
 def _forget() -> None:
-    for line in process.live(Line):
-        line.forget()
+    for guard in process.live(SocketGuard):
+        guard.forget()
 
 
 process.after_fork(_forget)

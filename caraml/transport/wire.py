@@ -1,5 +1,4 @@
-"""The calling-thread fast path: one message out, one message in, each with a deadline; every class sends
-through it.
+"""The calling-thread fast path: one message out, one message in, each with a deadline.
 
 A Wire adds to a ZmqSocket: deadlines, the rule that one thread uses it at a time, the limits on what arrives,
 and an end that waits for nobody longer than asked.
@@ -12,14 +11,14 @@ import zmq
 
 from caraml.codec.parts import Buffer, Parts, size
 from caraml.errors import MalformedMessageError, MessageTooLargeError
-from caraml.zmq.line import SLICE_MS, ZERO_COPY, Line
-from caraml.zmq.sent import DONE, Sent
+from caraml.transport.message_tracker import DONE, MessageTracker
+from caraml.transport.socket_guard import SLICE_MS, ZERO_COPY, SocketGuard
 
 LARGE = 1 << 13
 MORE = int(zmq.SNDMORE)
 
 
-class Wire(Line):
+class Wire(SocketGuard):
     """One socket's messages, both ways."""
 
     __slots__ = ()
@@ -101,7 +100,7 @@ class Wire(Line):
         except zmq.ZMQError as error:
             raise self.failed(error) from error
 
-    def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> Sent:
+    def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> MessageTracker:
         """Send without copying large parts; the answer says when their memory may change again."""
         self.check_size(message)
         self.enter()
@@ -116,7 +115,7 @@ class Wire(Line):
                     self.send_part(part, flags, True, timeout)
                 else:
                     trackers.append(self.send_tracked(part, flags, timeout))
-            return Sent(self.socket.address, trackers) if trackers else DONE
+            return MessageTracker(self.socket.address, trackers) if trackers else DONE
         finally:
             self.leave()
 

@@ -1,4 +1,4 @@
-"""The first frame of a published message; publisher.py makes it and subscriber.py reads it.
+"""The first frame of a published message, made and read.
 
     topic | OPENING | kind | publisher | number | data
 
@@ -40,9 +40,9 @@ class Head(NamedTuple):
 def check_topic(topic: bytes) -> bytes:
     """A topic that can be published. Raises ValueError."""
     if len(topic) > LONGEST_TOPIC:
-        raise ValueError(f"a topic of {len(topic)} bytes; {LONGEST_TOPIC} is the most")
+        raise ValueError(f"a topic of {len(topic)} bytes exceeds the maximum of {LONGEST_TOPIC}")
     if OPENING in topic:
-        raise ValueError(f"a topic that contains {OPENING!r}, with which caraml ends topics")
+        raise ValueError(f"a topic must not contain {OPENING!r}, which ends topics on the wire")
     return topic
 
 

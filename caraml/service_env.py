@@ -1,6 +1,6 @@
-"""Names the `SYMPH_*` variables, both ways: symphony's plan writes them, caraml's sockets read them.
+"""The `SYMPH_*` environment variables of services: their names, how they are written and how they are read.
 
-This file imports nothing, so that the plan can use it without loading ZeroMQ.
+This file imports nothing, so that it can be used without loading ZeroMQ.
 
 A service called `replay-server` is, in the environment of every process of its experiment:
 
@@ -132,5 +132,5 @@ def _port(service: str, environment: dict[str, str]) -> int:
     variable = variable_names(service)[1]
     text = _value(service, variable, environment)
     if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise ServiceVariableError(service, variable, f"is no port: {text!r}", environment)
+        raise ServiceVariableError(service, variable, f"is not a port number: {text!r}", environment)
     return int(text)

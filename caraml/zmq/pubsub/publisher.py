@@ -1,6 +1,6 @@
 """ZmqPub: every message to every subscriber of its topic; see subscriber.py for the other side.
 
->>> from caraml.zmq.subscriber import ZmqSub
+>>> from caraml.zmq.pubsub.subscriber import ZmqSub
 >>> publisher = ZmqPub(port=0, serializer="msgpack")
 >>> subscriber = ZmqSub(address=publisher.address, topic="loss", deserializer="msgpack")
 >>> publisher.wait_subscribers(1, timeout=5)
@@ -34,11 +34,12 @@ from caraml import serializers
 from caraml.codec.joined import join
 from caraml.codec.parts import Parts, size, view
 from caraml.errors import CaramlError, MalformedMessageError, MessageTooLargeError
+from caraml.transport.message_tracker import DONE, MessageTracker
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.sent import DONE, Sent
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.topic_frame import (
+from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     HEADER_BYTES,
     INLINE,
@@ -51,7 +52,6 @@ from caraml.zmq.topic_frame import (
     headers,
     start,
 )
-from caraml.zmq.wire import ZERO_COPY
 
 Policy: TypeAlias = Literal["drop", "latest", "block"]
 
@@ -125,7 +125,7 @@ class ZmqPub(Endpoint):
         **options: Unpack[SocketOptions],
     ) -> None:
         if policy not in ("drop", "latest", "block"):
-            raise ValueError(f"policy {policy!r} is none of drop, latest, block")
+            raise ValueError(f"invalid policy {policy!r}; expected one of drop, latest, block")
         self.policy: Policy = policy
         self.budget_bytes = budget_bytes
         self._fixed_hwm = options.get("hwm") is not None
@@ -174,7 +174,7 @@ class ZmqPub(Endpoint):
         finally:
             wire.turns.append(1)
 
-    def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> Sent:
+    def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> MessageTracker:
         """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
         `done`.
 
@@ -192,10 +192,10 @@ class ZmqPub(Endpoint):
         A subscriber of two topics counts twice. Raises ZmqTimeoutError.
         """
         deadline = time.monotonic() + timeout
-        while (found := self.subscribers(topic)) < n:
+        while (count := self.subscribers(topic)) < n:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._wire.late(f"{n} subscribers; there are {found}", timeout)
+                raise self._wire.late(f"{n} subscribers; there are {count}", timeout)
             self._wire.enter()
             try:
                 self._wire.check()

@@ -1,6 +1,6 @@
 """ZmqSender: acknowledged delivery, the sending side; see receiver.py for the other.
 
->>> from caraml.zmq.receiver import ZmqReceiver
+>>> from caraml.zmq.acknowledged.receiver import ZmqReceiver
 >>> receiver = ZmqReceiver(port=0, deserializer="msgpack")
 >>> _ = receiver.start_loop(lambda message: None)
 >>> sender = ZmqSender(address=receiver.address, serializer="msgpack", timeout=5)
@@ -47,8 +47,10 @@ from caraml.errors import (
     SocketError,
     ZmqTimeoutError,
 )
+from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer
-from caraml.zmq.ack_protocol import (
+from caraml.zmq.acknowledged.protocol import (
     DETACHED,
     HEAD_BYTES,
     HELLO,
@@ -64,8 +66,6 @@ from caraml.zmq.ack_protocol import (
     read_head,
 )
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.socket import ZmqSocket
-from caraml.zmq.wire import ZERO_COPY
 
 log = logging.getLogger("caraml")
 

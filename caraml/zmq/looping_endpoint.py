@@ -1,6 +1,4 @@
-"""LoopingEndpoint: the end of a pattern that can call a handler for every message; servers, receivers and
-subscribers are one.
-"""
+"""LoopingEndpoint: the end of a pattern that can call a handler for every message."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""F19 of the list of faults: peers start in any order, and whoever comes late is waited for."""
+"""Peers start in any order, and whoever comes late is waited for."""
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ OPTIONS = {"serializer": "msgpack", "deserializer": "msgpack"}
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("order", [*itertools.permutations(PEERS)], ids="-".join)
-def test_f19_four_peers_start_in_any_order(order, tmp_path):
+def test_four_peers_start_in_any_order(order, tmp_path):
     """The client asks and the pusher pushes as soon as they are there, whoever else is."""
     asked, pushed = f"ipc://{tmp_path}/asked", f"ipc://{tmp_path}/pushed"
     with ExitStack() as peers:

@@ -1,4 +1,4 @@
-"""Sent: when the memory of an uncopied message may change again; the `*_uncopied` methods return one."""
+"""Tells when the memory of a message sent without a copy may change again."""
 
 import time
 from typing import Any
@@ -8,7 +8,7 @@ import zmq
 from caraml.errors import ZmqTimeoutError
 
 
-class Sent:
+class MessageTracker:
     """One buffer or several that ZeroMQ still reads from. `done` is about memory, not about delivery."""
 
     __slots__ = ("_address", "_trackers")
@@ -32,4 +32,4 @@ class Sent:
                 raise ZmqTimeoutError(self._address, "the message's memory to be read", timeout) from None
 
 
-DONE = Sent("", [])
+DONE = MessageTracker("", [])

@@ -1,5 +1,4 @@
-"""The frames of acknowledged delivery, and the sender's window over one connection; sender.py and receiver.py
-use it.
+"""The frames of acknowledged delivery, and the sender's window over one connection.
 
 Every message's first frame begins with a Head. The sender numbers its messages per connection (`sequence`),
 the receiver takes them in that order only, and says how far it got: `received` (resend from after it) and

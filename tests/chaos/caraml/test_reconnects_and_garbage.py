@@ -1,4 +1,4 @@
-"""G17: messages over reconnects, and streams of garbage. Small here, 5 s; `-m slow` runs the whole sizes.
+"""Messages over reconnects, and streams of garbage. Small here, 5 s; `-m slow` runs the whole sizes.
 
 10^6 messages over 100 reconnects take half a minute; 10^6 streams ten minutes on an idle machine, twenty
 on one with a load of ten.

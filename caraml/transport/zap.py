@@ -1,0 +1,97 @@
+"""The ZAP authenticator (RFC 27): which peers may connect to the sockets that have keys."""
+
+import itertools
+import logging
+import threading
+import weakref
+from typing import Any
+
+import zmq
+from zmq.utils import z85
+
+from caraml import process
+from caraml.errors import CaramlError, SocketError
+from caraml.key_folder import Keys
+from caraml.transport.background import background_thread, private_socket
+
+log = logging.getLogger("caraml")
+
+NULL_DOMAIN = b"caraml"
+_ENDPOINT = "inproc://zeromq.zap.01"
+
+
+class Authenticator:
+    """Decides for every context of this process that has a socket with keys, by the socket's ZAP domain."""
+
+    def __init__(self) -> None:
+        self._domains: dict[bytes, Keys] = {}
+        self._lock = threading.Lock()
+        self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._numbers = itertools.count()
+
+    def open_domain(self, keys: Keys) -> bytes:
+        """A domain in which the allowed of `keys` are admitted."""
+        keys.allowed()
+        domain = b"caraml-keys-%d" % next(self._numbers)
+        self._domains[domain] = keys
+        return domain
+
+    def answer(self, request: list[bytes]) -> list[bytes]:
+        """The reply to one ZAP request (RFC 27): admitted (200) or not (400)."""
+        version, request_id, domain, _, _, mechanism, *credentials = request
+        keys = self._domains.get(domain)
+        admitted = mechanism == b"NULL"
+        if keys is not None:
+            try:
+                admitted = mechanism == b"CURVE" and z85.encode(credentials[0]) in keys.allowed()
+            except (CaramlError, OSError, ValueError, IndexError) as error:
+                log.warning("all connections are refused: %s", error)
+                admitted = False
+        code, text = (b"200", b"OK") if admitted else (b"400", b"key not allowed")
+        return [version, request_id, code, text, b"", b""]
+
+    def forget_lock(self) -> None:
+        """In a forked child, where another thread may have held it."""
+        self._lock = threading.Lock()
+
+    def start(self, context: zmq.Context[Any]) -> None:
+        """Answer who may connect to the sockets of this context that ask for keys.
+
+        Raises SocketError where the program's own context has an authenticator of its own.
+        """
+        with self._lock:
+            if context in self._contexts:
+                return
+            requests = private_socket(context, zmq.REP)
+            try:
+                requests.bind(_ENDPOINT)
+            except zmq.ZMQError as error:
+                requests.close(0)
+                reason = "the context already has a ZAP authenticator; pass another context or none"
+                raise SocketError(error.errno, f"{_ENDPOINT}: {reason}") from error
+            self._contexts.add(context)
+        background_thread().add(requests, self._serve)
+
+    def _serve(self, requests: zmq.Socket[Any]) -> bool:
+        try:
+            requests.send_multipart(self.answer(requests.recv_multipart(zmq.NOBLOCK)))
+        except (zmq.ZMQError, ValueError):
+            return False
+        return True
+
+
+_authenticator = Authenticator()
+process.after_fork(_authenticator.forget_lock)
+
+
+def secure(raw: zmq.Socket[Any], context: zmq.Context[Any], keys: Keys, bind: bool) -> None:
+    """Set the CURVE options of a socket that has keys. Raises KeyFileError, SocketError."""
+    if bind:
+        raw.curve_server = True
+        raw.curve_secretkey = keys.secret("server")
+        raw.zap_domain = _authenticator.open_domain(keys)
+        _authenticator.start(context)
+        return
+    raw.curve_serverkey = keys.public("server")
+    raw.curve_publickey = keys.public(keys.client)
+    raw.curve_secretkey = keys.secret(keys.client)

@@ -1,0 +1,1 @@
+"""Acknowledged delivery: ZmqSender and ZmqReceiver."""

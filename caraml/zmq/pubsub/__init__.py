@@ -1,0 +1,1 @@
+"""Publish and subscribe: ZmqPub and ZmqSub."""

@@ -1,0 +1,32 @@
+"""Every module: its docstring, its examples, and what importing it loads."""
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import caraml
+
+
+def modules():
+    return sorted(info.name for info in pkgutil.walk_packages(caraml.__path__, "caraml."))
+
+
+@pytest.mark.parametrize("name", ["caraml", *modules()])
+def test_module_docstrings_say_what_and_run(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    assert doctest.testmod(module, optionflags=flags).failed == 0
+
+
+def test_importing_sockets_loads_nothing_slow():
+    """Each of these takes as long to load as all of caraml; none is needed to send or receive."""
+    program = "import sys, caraml; caraml.ZmqPusher, caraml.ZmqClient, caraml.ZmqPub; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    slow = {"asyncio", "concurrent", "email", "http", "multiprocessing", "ssl", "tempfile", "unittest"}
+    assert loaded.isdisjoint(slow | {"psutil", "pulumi", "pyarrow", "symphony", "yaml"})

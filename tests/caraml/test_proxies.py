@@ -1,0 +1,103 @@
+"""Proxies as threads and processes: what they forward, and how they start, fail and end."""
+
+import contextlib
+
+import pytest
+import zmq
+
+import caraml
+from caraml.zmq import (
+    ZmqClient,
+    ZmqProxyProcess,
+    ZmqProxyThread,
+    ZmqPuller,
+    ZmqPusher,
+    ZmqServer,
+)
+
+
+@pytest.fixture
+def port():
+    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
+        return probe.bind_to_random_port("tcp://127.0.0.1")
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_proxies_forward_both_patterns_and_stop(kind):
+    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
+    proxy.start()
+    proxy.wait_bound(5)
+    server = ZmqServer(address=proxy.out_add, bind=False)
+    server.start_loop(bytes.upper)
+    client = ZmqClient(address=proxy.in_add, timeout=5)
+    assert client.request(b"x") == b"X"
+    proxy.stop()
+    proxy.join(5)
+    assert not proxy.is_alive()
+    with pytest.raises(ValueError, match="router-dealer"):
+        kind("a", "b", pattern="pub-sub")
+    with kind_running(kind, pattern="pull-push") as proxy:
+        puller, pusher = ZmqPuller(address=proxy.out_add, bind=False), ZmqPusher(address=proxy.in_add)
+        pusher.push(b"through")
+        assert puller.pull(timeout=5) == b"through"
+
+
+@contextlib.contextmanager
+def kind_running(kind, **options):
+    proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
+    proxy.start()
+    try:
+        proxy.wait_bound(5)
+        yield proxy
+    finally:
+        proxy.stop()
+        proxy.join(5)
+        assert not proxy.is_alive()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_a_proxy_that_cannot_bind_says_so(kind, capfd):
+    with ZmqPuller(port=0) as there:
+        proxy = kind("tcp://127.0.0.1:*", there.address)
+        proxy.start()
+        for _ in range(2):
+            with pytest.raises(caraml.AddressInUseError, match=there.address):
+                proxy.wait_bound(5)
+        proxy.join(5)
+        assert not proxy.is_alive()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.timeout(30)
+def test_a_proxys_process_that_was_killed_is_no_wait(tmp_path):
+    proxy = ZmqProxyProcess(f"ipc://{tmp_path}/in", f"ipc://{tmp_path}/out")
+    proxy.start()
+    proxy.wait_bound(5)
+    proxy.kill()
+    proxy.join(5)
+    proxy.stop()
+    unbound = ZmqProxyProcess(f"ipc://{tmp_path}/none/in", f"ipc://{tmp_path}/none/out")
+    unbound._obey = lambda: None  # never says how binding went
+    unbound.start()
+    with pytest.raises(caraml.CaramlError, match="ended before it bound"):
+        unbound.wait_bound(10)
+
+
+@pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
+def test_proxies_take_services(kind, monkeypatch, port):
+    monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")
+    monkeypatch.setenv("SYMPH_FRONT_PORT", str(port))
+    monkeypatch.setenv("SYMPH_FRONT_BIND", "127.0.0.1")
+    with pytest.raises(caraml.ServiceVariableError, match="SYMPH_BACK_PORT is not set"):
+        kind(in_service="front", out_service="back")
+    with pytest.raises(caraml.AddressError, match="service"):
+        kind(in_service="front")
+    proxy = kind(in_service="front", out_add="tcp://127.0.0.1:*", pattern="pull-push")
+    proxy.start()
+    proxy.wait_bound(5)
+    with ZmqPusher(service="front") as pusher, ZmqPuller(address=proxy.out_add, bind=False) as puller:
+        pusher.push(b"x")
+        assert puller.pull(timeout=5) == b"x"
+    proxy.stop()

@@ -1,0 +1,181 @@
+"""With keys only allowed peers deliver, and both sides see the refusal."""
+
+import socket
+import textwrap
+import time
+
+import pytest
+import zmq
+
+import caraml
+from caraml.keys import make_keys
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("peer", ["allowed", "no key", "unknown key", "wrong server key", "raw tcp"])
+def test_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, peer):
+    make_keys(tmp_path / "ours")
+    make_keys(tmp_path / "theirs")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("server.public", "server.secret", "client.public", "client.secret"):
+        source = "ours" if (peer == "unknown key") == name.startswith("server") else "theirs"
+        (other / name).write_bytes((tmp_path / source / name).read_bytes())
+        (other / name).chmod(0o600)
+    server = spawn(
+        """
+        import sys, time, caraml
+        puller = caraml.ZmqPuller(port=0, keys=sys.argv[1])
+        print(puller.address)
+        try:
+            print(puller.pull(timeout=2.0))
+        except caraml.ZmqTimeoutError as error:
+            print(type(error.__cause__).__name__, len(puller.denied) > 0)
+        """,
+        tmp_path / "ours",
+    )
+    address = server.line()
+    if peer == "raw tcp":
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as raw:
+            raw.sendall(b"\x01\x00\x05\x00junk" * 100)
+            assert server.line() == "AuthenticationError True"
+        return
+    keys = {"allowed": tmp_path / "ours", "no key": None}.get(peer, other)
+    with caraml.ZmqPusher(address=address, keys=keys) as pusher:
+        started = time.monotonic()
+        if peer == "allowed":
+            pusher.push(b"hello")
+            assert server.line() == "b'hello'"
+            return
+        with pytest.raises(caraml.AuthenticationError, match=address):  # noqa: PT012
+            while time.monotonic() - started < 2:
+                pusher.push(b"hello")
+                time.sleep(0.05)
+        pusher.socket.linger = 0
+    assert server.line() == "AuthenticationError True"
+
+
+def stranger(folder, ours):
+    """A key folder made with our server's public key and a client nobody allowed."""
+    make_keys(folder)
+    (folder / "server.public").write_bytes((ours / "server.public").read_bytes())
+    return folder
+
+
+PATTERNS = {
+    "request": """
+        server = caraml.ZmqServer(port=0, keys=keys)
+        print(server.address)
+        receive = server.recv
+    """,
+    "acknowledged": """
+        receiver = caraml.ZmqReceiver(port=0, keys=keys)
+        print(receiver.address)
+        receive = receiver.recv
+    """,
+    "publish": """
+        subscriber = caraml.ZmqSub(port=0, bind=True, topic="", keys=keys)
+        print(subscriber.address)
+        receive = subscriber.recv
+    """,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "unknown key"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_pattern_asks_for_the_key(spawn, tmp_path, pattern, allowed):
+    make_keys(tmp_path / "ours")
+    keys = tmp_path / "ours" if allowed else stranger(tmp_path / "theirs", tmp_path / "ours")
+    source = "import sys, caraml\nkeys = sys.argv[1]\n" + textwrap.dedent(PATTERNS[pattern])
+    server = spawn(
+        source
+        + textwrap.dedent("""
+            try:
+                print(receive(timeout=2.0))
+            except caraml.ZmqTimeoutError as error:
+                print(type(error.__cause__).__name__)
+        """),
+        tmp_path / "ours",
+    )
+    options = {"address": server.line(), "keys": keys}
+    made, give = {
+        "request": lambda: ((end := caraml.ZmqClient(**options)), lambda: end.request(b"hello", timeout=2)),
+        "acknowledged": lambda: (
+            (end := caraml.ZmqSender(timeout=2, **options)),
+            lambda: (end.send(b"hello"), end.flush(timeout=2)),
+        ),
+        "publish": lambda: ((end := caraml.ZmqPub(bind=False, **options)), lambda: end.pub("", b"hello")),
+    }[pattern]()
+    started = time.monotonic()
+    outcome = []
+    while time.monotonic() - started < 1.5 and not outcome:
+        try:
+            if pattern == "publish" and allowed:
+                made.wait_subscribers(1, timeout=5)
+            give()
+            outcome = ["given"] if allowed or pattern != "publish" else []
+        except caraml.AuthenticationError:
+            outcome = ["refused"]
+        except caraml.ZmqTimeoutError:  # of a request that nobody answers here
+            outcome = ["given"]
+        time.sleep(0.02)
+    assert server.line() == ("b'hello'" if allowed else "AuthenticationError")
+    assert outcome == ["given" if allowed else "refused"]
+    made.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
+    make_keys(tmp_path)
+    with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
+        with socket.create_connection(("127.0.0.1", puller.socket.port)):
+            with pytest.raises(caraml.ZmqTimeoutError) as told:
+                puller.pull(timeout=2.0)
+            assert isinstance(told.value.__cause__, caraml.AuthenticationError)
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            pusher.push(b"honest")
+            assert puller.pull(timeout=5) == b"honest"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("spoil", ["writable list", "writable folder", "not text"])
+def test_a_list_that_others_may_write_lets_nobody_in_and_a_mended_one_does(tmp_path, spoil):
+    make_keys(tmp_path)
+    allowed = tmp_path / "allowed"
+    content = allowed.read_bytes()
+
+    def break_it():
+        if spoil == "not text":
+            allowed.write_bytes(b"\xff\xfe\n")
+        else:
+            (allowed if spoil == "writable list" else tmp_path).chmod(0o777)
+
+    with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
+        break_it()
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            with pytest.raises(caraml.AuthenticationError):  # noqa: PT012
+                while True:
+                    pusher.push(b"before", timeout=2)
+                    time.sleep(0.02)
+            pusher.socket.linger = 0
+        if spoil != "not text":
+            with pytest.raises(caraml.KeyFileError, match="others"):
+                caraml.ZmqPuller(port=0, keys=tmp_path)
+        allowed.chmod(0o600)
+        tmp_path.chmod(0o700)
+        allowed.write_bytes(content)
+        with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
+            pusher.push(b"after")
+            assert puller.pull(timeout=5) == b"after"
+
+
+@pytest.mark.timeout(20)
+def test_a_context_with_an_authenticator_of_its_own_is_refused(tmp_path):
+    make_keys(tmp_path)
+    with zmq.Context() as context, context.socket(zmq.REP) as authenticator:
+        authenticator.bind("inproc://zeromq.zap.01")
+        for _ in range(2):
+            with pytest.raises(caraml.SocketError, match="authenticator"):
+                caraml.ZmqPuller(port=0, keys=tmp_path, context=context)

@@ -1,0 +1,94 @@
+"""Pickles of strangers are never loaded; with real processes and a time bound."""
+
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import pytest
+import zmq
+
+import caraml
+from caraml.zmq import endpoint
+
+
+class Canary:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (Path(self.path),))
+
+
+@pytest.mark.timeout(30)
+def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    canary = tmp_path / "canary"
+    server = spawn("""
+        import caraml
+        server = caraml.ZmqServer(host="127.0.0.1", port=0, serializer="pickle", deserializer="pickle")
+        print(server.address)
+        server.start_loop(lambda request: request, blocking=True)
+    """)
+    address = server.line()
+    stream = pickle.dumps(Canary(canary))
+    with zmq.Context() as context:
+        for message in (stream, b"\xca\x04\x00" + stream, b"\xca\x04\x20" + bytes(32) + stream):
+            with context.socket(zmq.REQ) as attacker:
+                attacker.linger, attacker.rcvtimeo = 0, 5000
+                attacker.connect(address)
+                attacker.send(message)
+                assert attacker.recv_multipart()[0] == b"\xca\x05"
+    assert not canary.exists()
+    with caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5) as own:
+        assert own.request({"a": {1, 2}}) == {"a": {1, 2}}  # signed with this user's key
+        own.request(Canary(canary))
+    assert canary.exists()  # the canary sings when it is let
+    assert (tmp_path / "state/caraml/pickle.key").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    with pytest.raises(caraml.PickleRefusedError, match="msgpack"):
+        caraml.ZmqPuller(port=0, deserializer="pickle")
+    with pytest.raises(caraml.PickleRefusedError, match="@r13"):
+        caraml.ZmqPuller(address=f"ipc://@r13-{os.getpid()}", deserializer="pickle")
+    address = f"ipc://{tmp_path}/r13"
+    with (
+        caraml.ZmqPuller(address=address, deserializer="pickle") as puller,
+        caraml.ZmqPusher(address=address, serializer="pickle") as pusher,
+    ):
+        pusher.push({2})
+        assert puller.pull(timeout=5) == {2}
+    with (
+        caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller,
+        caraml.ZmqPusher(address="inproc://r13", serializer="pickle") as pusher,
+    ):
+        pusher.push({1})
+        assert puller.pull(timeout=5) == {1}
+
+
+@pytest.mark.timeout(20)
+def test_who_took_an_ipc_path_first_runs_nothing_in_its_connectors(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(endpoint._Warned, "unsigned_pickle", False)
+    canary = tmp_path / "canary"
+    with zmq.Context() as context, context.socket(zmq.REP) as stranger:
+        stranger.linger, stranger.rcvtimeo = 0, 5000
+        stranger.bind(f"ipc://{tmp_path}/taken")
+        address = f"ipc://{tmp_path}/taken"
+        asking = caraml.ZmqClient(address=address, serializer="pickle", deserializer="pickle", timeout=5)
+
+        def answer():
+            stranger.recv()
+            stranger.send(b"\xca\x04\x00" + pickle.dumps(Canary(canary)))
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with (
+            pytest.warns(RuntimeWarning, match="CARAML_PICKLE_KEY"),
+            pytest.raises(caraml.MalformedMessageError, match="not signed"),
+        ):
+            asking.request(1)
+        answering.join(5)
+        asking.close(0)
+    assert not canary.exists()
