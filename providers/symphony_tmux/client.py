@@ -46,7 +46,7 @@ NOT_THERE = re.compile(
 )
 # Given to the server for good, so nothing but what a shell opened in it by hand needs.
 CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
-PREPARE = 'ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; ulimit -S -c 0 2>/dev/null; umask 077; exec "$0" "$@"'
+CLEAN_START = Path(__file__).with_name("clean_start.py")
 
 
 class TmuxError(SymphonyError):
@@ -107,11 +107,11 @@ class Listing:
         return next((one for one in self.sessions if one.name == name), None)
 
 
-def run(server: str, arguments: Sequence[str], *, prepare: bool = False) -> str:
-    """One client call, its commands separated by ";" items; prepare raises the limits of the server."""
+def run(server: str, arguments: Sequence[str], *, starts: bool = False) -> str:
+    """One client call, its commands separated by ";" items; starts: a server with nothing of its caller."""
     words = command(server, arguments)
-    if prepare:
-        words = ["/bin/sh", "-c", PREPARE, *words]
+    if starts:
+        words = [sys.executable, "-I", "-S", str(CLEAN_START), *words]
     try:
         # Its own session: the end of the engine must not take a client down in the middle.
         done = subprocess.run(

@@ -79,7 +79,7 @@ def _make_session(server: str, name: str, owner: str) -> None:
     files.replace(folder / "help", HELP.format(name=name, owner=names.stack(owner)).encode())
     for further in range(TRIES):
         try:
-            client.run(server, _commands(name, owner, folder), prepare=True)
+            client.run(server, _commands(name, owner, folder), starts=True)
             return
         except client.NoServer:
             # The server was ending with its last session just when we came.

@@ -13,7 +13,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import UserError
-from symphony_tmux import addresses, changes, client, files, launch, machine, names, record, server
+from symphony_tmux import addresses, changes, client, files, launch, limits, machine, names, record, server
 from symphony_tmux.client import Pane
 from symphony_tmux.inputs import WindowInputs
 from symphony_tmux.world import World
@@ -72,6 +72,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     marker = names.marker(inputs.owner, inputs.path, attempt)
     services = addresses.place(inputs.server, inputs.session)
     files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), services))
+    files.create(folder / limits.NAME, limits.content())
     files.touch(folder / "log")
     (folder / PIPE).unlink(missing_ok=True)
     os.mkfifo(folder / PIPE, 0o600)

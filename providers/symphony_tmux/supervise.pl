@@ -10,13 +10,16 @@ use Config;
 use Fcntl;
 
 my ($most_failures, $long, $longest_wait, $set_child_subreaper) = (5, 600, 2, 36);
+# Their numbers in Linux; other systems lack most of them.
+my ($prctl, $prlimit64, $sched_setaffinity) = $Config{archname} =~ /^x86_64-linux/ ? (157, 302, 203)
+    : $Config{archname} =~ /^aarch64-linux/ ? (167, 261, 122) : ();
 my ($folder, $attempt, $shell, $cap, $policy, $grace) = @ARGV;
-my $hires = eval { require Time::HiRes; 1 };
+my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
-$SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2);
+$SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
 umask 077;
 sysopen(my $pipe, "$folder/pipe", O_RDWR | O_NONBLOCK) or die "$folder/pipe: $!\n";
 open_log();
@@ -27,9 +30,8 @@ $SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
 # A closed window hangs up on us only: whoever runs in it in front is told, as it would be without us.
 $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', 0 };
 
-# Daemons cut their ties to who started them; this makes them children of ours then. Other systems lack it.
-my %prctl = (x86_64 => 157, aarch64 => 167);
-syscall($prctl{$1}, $set_child_subreaper, 1, 0, 0, 0) if $Config{archname} =~ /^(x86_64|aarch64)-linux/;
+# Daemons cut their ties to who started them; this makes them children of ours then.
+syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = (0, '', 0);
@@ -50,7 +52,7 @@ while (1) {
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
 kill 'TERM', $cat if $cat;
 if (my $signal = $status & 127) {
-    $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG;
+    default_signals();
     kill $signal, $$;
     sleep 1;
     exit 128 + $signal;
@@ -62,8 +64,9 @@ sub run_once {
     my ($end, $deadline, $over) = ('', 0, 0);
     $child = fork() // die "fork: $!\n";
     if (!$child) {
-        $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT TERM TSTP TTIN TTOU PIPE USR1 USR2 CHLD);
+        default_signals();
         kill 'TERM', $$ if $stopping;
+        limit_as_the_caller();
         exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
     }
     # Whoever stops the tree while the child was made did not see it.
@@ -89,6 +92,34 @@ sub run_once {
             $deadline = now() + (say_end($end) ? 2 : 0.1);
         }
         if ($end && now() > $deadline) { put($held); $held = ''; return }
+    }
+}
+
+sub default_signals { $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG }
+
+# The limits, niceness and processors of who ran `up` (see limits.py), or what of them may still be had.
+sub limit_as_the_caller {
+    open(my $file, '<', "$folder/limits") or return;
+    while (my ($what, @values) = split ' ', <$file> // '') {
+        @values = map { $_ + 0 } @values;
+        setpriority(0, 0, $values[0]) if $what eq 'nice';
+        if ($what eq 'cpus' && $sched_setaffinity) {
+            my $mask = '';
+            vec($mask, $_, 1) = 1 for @values;
+            syscall($sched_setaffinity, 0, length $mask, $mask);
+        }
+        set_limit(@values) if $what eq 'limit' && $prlimit64;
+    }
+}
+
+sub set_limit {
+    my ($number, $soft, $hard) = @_;
+    my $now = pack 'QQ', 0, 0;
+    syscall($prlimit64, 0, $number, 0, $now);
+    my (undef, $most) = unpack 'QQ', $now;
+    for my $highest ($hard, $most) {
+        my $wanted = pack 'QQ', $soft < $highest ? $soft : $highest, $highest;
+        last if syscall($prlimit64, 0, $number, $wanted, 0) == 0;
     }
 }
 
@@ -161,7 +192,11 @@ sub mark_end {
     mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
 }
 
-sub now { return $hires ? Time::HiRes::time() : time() }
+# Seconds that only ever grow, whatever is done to the clock; without the module those since the boot.
+sub now {
+    return Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) if $hires;
+    return (split ' ', read_line('/proc/uptime') // time())[0];
+}
 
 sub say_end {
     sysopen(my $terminal, '/dev/tty', O_WRONLY | O_NONBLOCK | O_NOCTTY) or return 0;
@@ -176,9 +211,9 @@ sub open_log {
 
 sub mark {
     my ($what) = @_;
-    my $now = now();
-    syswrite($index, sprintf("%.3f %d%s\n", $now, $size, $what ? " $what" : '')) if $index;
-    $noted = $now;
+    my $clock = $hires ? Time::HiRes::time() : time();
+    syswrite($index, sprintf("%.3f %d%s\n", $clock, $size, $what ? " $what" : '')) if $index;
+    $noted = now();
 }
 
 sub rotate {

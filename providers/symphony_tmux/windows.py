@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import SymphonyError
-from symphony_tmux import changes, client, inputs, names, observe, record, start, stop, trees, turn
+from symphony_tmux import changes, client, inputs, limits, names, observe, record, start, stop, trees, turn
 from symphony_tmux.client import Pane
 from symphony_tmux.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.machine import Identity, boot_id, host, start_of
@@ -95,7 +95,7 @@ def delete(props: Props, world: World) -> None:
         _kill_pane(server, pane)
     world.placed(server, owner, path, None)
     folder = names.process_folder(server, session, path)
-    for name in ("launch.sh", start.PIPE, record.NAME):
+    for name in ("launch.sh", limits.NAME, start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
 
 

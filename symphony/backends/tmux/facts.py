@@ -14,7 +14,7 @@ from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony_tmux import client, room, start
+from symphony_tmux import client, limits, room, start
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -81,9 +81,8 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
     if session is not None and session.owner != owner:
         what = f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}"
         return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
-    return tuple(
-        Problem(what, remedy, (spec.where,)) for what, remedy in room.shortages(owner, wanted, listing)
-    )
+    lacks = (*room.shortages(owner, wanted, listing), *limits.withheld(listing))
+    return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
 
 
 def resolved(said: str, folder: Path) -> Path:

@@ -112,3 +112,43 @@ def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
         recorder.stdin.flush()
         assert recorder.wait(10) == -signal.SIGPIPE, "it ends with its supervisor"
         recorder.stdin = None
+
+
+# Loaded into the interpreter of the supervisor: it is told a time of day that is put back by an hour with
+# every byte of a file; what counts the seconds since the boot goes on.
+STEP = """
+package Step;
+use Time::HiRes;
+my $clock = \\&Time::HiRes::time;
+my $steps = sub { 3600 * (-s "$ARGV[0]/steps" || 0) };
+no warnings qw(redefine prototype);
+*Time::HiRes::time = sub { $clock->() - $steps->() };
+*CORE::GLOBAL::time = sub { CORE::time() - $steps->() };
+1;
+"""
+
+
+def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path) -> None:
+    (tmp_path / "Step.pm").write_text(STEP)
+    # What it leaves running ignores TERM and puts the clock back within its grace.
+    left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
+    (tmp_path / "launch.sh").write_text(f"({left}) & exit 1\n")
+    os.mkfifo(tmp_path / "pipe")
+    words = [str(tmp_path), "1", "/bin/sh", "4096", "OnFailure", "0.5"]
+    command = [start.perl(), f"-I{tmp_path}", "-MStep", str(start.SUPERVISOR), *words]
+    supervisor = subprocess.Popen(command, start_new_session=True)
+    index, ends = tmp_path / "index", 0
+    try:
+        deadline = time.monotonic() + 20
+        while ends < 3:
+            assert time.monotonic() < deadline, f"{ends} ends"
+            time.sleep(0.05)
+            if index.exists() and (now := index.read_text().count("exit")) > ends:
+                ends = now
+                with (tmp_path / "steps").open("a") as steps:
+                    steps.write("x")
+    finally:
+        os.killpg(supervisor.pid, signal.SIGKILL)
+        supervisor.wait(10)
+    told = [float(line.split()[0]) for line in index.read_text().splitlines()]
+    assert told[-1] < told[0] - 3 * 3600, "its clock was not put back"
