@@ -38,7 +38,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         ("symphony/newroom/__init__.py", "", "Imports go downward only"),
         (
             "symphony/operations/doctor.py",
-            "import symphony.backends.kubernetes.kubeconfig",
+            "import symphony.backends.kubernetes.api.kubeconfig",
             "A world is asked through the interfaces of the backends, by its name",
         ),
         ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no world"),
@@ -78,7 +78,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     """Every committed file of the packages, those that are no Python too."""
     committed = git_files("symphony", "caraml", "providers/symphony_tmux")
-    assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/supervise.pl"} <= set(committed)
+    assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/processes/supervise.pl"} <= set(
+        committed
+    )
     missing = [file for file in committed if not (wheel / file.removeprefix("providers/")).is_file()]
     assert missing == []
     assert {each.name for each in wheel.iterdir() if not each.name.endswith(".dist-info")} == {
@@ -92,7 +94,7 @@ def test_what_the_engine_starts_can_be_started(wheel: Path) -> None:
     """pip gives a file of a wheel back its right to be run."""
     (file,) = wheel.parent.glob("symphony_launch-*.whl")
     with zipfile.ZipFile(file) as archive:
-        assert (archive.getinfo("symphony/engine/python.sh").external_attr >> 16) & 0o111 == 0o111
+        assert (archive.getinfo("symphony/engine/tuning/python.sh").external_attr >> 16) & 0o111 == 0o111
 
 
 def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:

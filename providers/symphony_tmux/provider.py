@@ -21,9 +21,9 @@ from pulumi.dynamic import (
 from pulumi.output import Unknown
 from pulumi.runtime import rpc
 
-from symphony_tmux import inputs, servicer, sessions, windows
-from symphony_tmux.inputs import Problem
-from symphony_tmux.world import World
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import host_patches, inputs, sessions, windows
+from symphony_tmux.resource.inputs import Problem
 
 # Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
 REASON = "repair"
@@ -39,7 +39,7 @@ class SessionProvider(ResourceProvider):
 
     def configure(self, req: ConfigureRequest) -> None:
         del req
-        servicer.adapt()
+        host_patches.adapt()
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         news = _without(news, REASON, STRAYS)
@@ -77,7 +77,7 @@ class WindowProvider(ResourceProvider):
 
     def configure(self, req: ConfigureRequest) -> None:
         del req
-        servicer.adapt()
+        host_patches.adapt()
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
         news = _without(news, REASON)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Self
 
+from symphony.backends.access import Copied
+from symphony.backends.atomic_copy import stays_inside
 from symphony.backends.files import CHUNK, create, mask, open_file
-from symphony.backends.inside import Copied
-from symphony.backends.landing import stays_inside
 from symphony.errors import SymphonyError
 from symphony.plan.names import printable
 

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from symphony.backends.inside import Streams
+from symphony.backends.access import Streams
 from symphony.backends.interface import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
 from symphony.cli import uncaught
 from symphony.components.experiment import Experiment
-from symphony.engine import inline, store, workspace
+from symphony.engine import workspace
+from symphony.engine.run import inline
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import delete as deletion
 from symphony.operations import logs as output
@@ -25,7 +27,7 @@ from symphony.operations.exec import execute
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
-from symphony.operations.targets import Target
+from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
 from symphony.paths import PLAN_FILE_VARIABLE
@@ -220,7 +222,7 @@ class Cluster:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _mistake(f"a {type(name).__name__} is no name of an experiment", "Give its name")
         prefixed = SymphonyConfig().prefixed(name)
-        known = {stack.stack for stack in store.names()}
+        known = {stack.stack for stack in file_store.names()}
         return stacks.one(prefixed if prefixed in known else name)
 
     def _target(self, name: str) -> Target:
@@ -228,7 +230,7 @@ class Cluster:
         return Target(workspace.stack_name(name, place), place, self._said())
 
     def _refuse_second(self, target: Target, force: bool) -> Any:
-        before = stacks.read(target.name) if store.exists(target.name) else None
+        before = stacks.read(target.name) if file_store.exists(target.name) else None
         if before is not None and before.recorded is not None and not force:
             raise UserError(
                 f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"

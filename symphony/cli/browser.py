@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from symphony.backends.inside import Forward
+from symphony.backends.access import Forward
 from symphony.cli import choose, screen
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks

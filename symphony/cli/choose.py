@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from symphony.backends.inside import Streams
+from symphony.backends.access import Streams
 from symphony.cli.screen import clean
 from symphony.errors import UserError
 from symphony.operations import stacks

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from symphony.backends.inside import Copied
+from symphony.backends.access import Copied
 from symphony.cli import choose, screen
 from symphony.operations.scp import copy, sides
 from symphony.plan.problems import count

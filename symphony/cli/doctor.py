@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.backends.needs import Finding
+from symphony.backends.prerequisites import Finding
 from symphony.cli import screen
 from symphony.operations.doctor import examine, is_ready
 

@@ -9,7 +9,7 @@ import typer
 from symphony.cli import choose, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board
-from symphony.operations import targets
+from symphony.operations import stack_target
 from symphony.operations.plan import Planned, plan
 from symphony.operations.process import state
 from symphony.operations.up import Ended, Progress, Remark, Watched, up
@@ -24,7 +24,7 @@ def command(
     if dry_run:
         show_plan(stack)
         return 0
-    target = targets.of(stack)
+    target = stack_target.of(stack)
     previewed = None
     if not yes and (previewed := _agreed(stack)) is None:
         return 1

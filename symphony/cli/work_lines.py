@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from symphony.cli import screen
-from symphony.engine.work import Progress
+from symphony.engine.subprocess_progress import Progress
 
 # Without a terminal a line that says nothing new is noise in a log.
 _PLAIN_EVERY = 15.0

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import pulumi
 
 from symphony.components import run
-from symphony.components.declared import Declared, listed, path, ports, variables
-from symphony.components.misuse import told_in_one_line
+from symphony.components.builder import Declared, listed, path, ports, variables
+from symphony.components.errors import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
 from symphony.spec import serialize

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.components.declared import DeclaredMember, copied, listed, path, variables, words
+from symphony.components.builder import DeclaredMember, copied, listed, path, variables, words
 from symphony.spec.location import caller
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.services import read_services

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.components.declared import DeclaredMember, copied, listed, path, variables
-from symphony.components.misuse import misuse
+from symphony.components.builder import DeclaredMember, copied, listed, path, variables
+from symphony.components.errors import misuse
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
 from symphony.spec.group import ProcessGroupSpec

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from symphony import paths
-from symphony.components import handover, output_wait, quiet
+from symphony.components import debug_log, handover, output_wait
 from symphony.components.expander import Expander, expander_of
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import launched_name
@@ -135,7 +135,7 @@ def _root() -> Any:
 
 def _begin(root: Any) -> Run:
     """Start noting for this program, and act once when it has come to its end without an error."""
-    quiet.drop_debug_messages()
+    debug_log.drop_debug_messages()
     output_wait.wait_linearly()
     try:
         context = _context()

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from symphony import paths
-from symphony.engine import passphrase
 from symphony.engine.binary import Engine
+from symphony.engine.state import passphrase
 
 # The caller's umask, for whoever starts the user's own programs: the engine itself runs with 077.
 UMASK_VARIABLE = "SYMPHONY_UMASK"
@@ -17,7 +17,7 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 # What the engine starts as Python, the script that may stand in front of it, and the interpreter behind that.
 PYTHON_VARIABLES = ("PULUMI_PYTHON_CMD", "SYMPHONY_PYTHON", "SYMPHONY_PYTHON_CMD")
 _NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
-_PYTHON = Path(__file__).with_name("python.sh")
+_PYTHON = Path(__file__).parent / "tuning" / "python.sh"
 
 # In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; one of 900
 # resources takes 274 MB so instead of 242.

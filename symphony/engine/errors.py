@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 from symphony import paths
-from symphony.engine import locks, store, tracebacks
-from symphony.engine.events import Diagnostic
-from symphony.engine.run import Outcome
+from symphony.engine import tracebacks
+from symphony.engine.run.events import Diagnostic
+from symphony.engine.run.run import Outcome
+from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError, UserError
 
 _PLUGIN = re.compile(
@@ -190,7 +191,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if "no space left on device" in text:
         return SymphonyError(
             "the disk is full",
-            where=str(store.root()) if store.is_files() else "",
+            where=str(file_store.root()) if file_store.is_files() else "",
             remedy="Make room there and run it again: what is recorded so far is whole",
         )
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
@@ -204,7 +205,7 @@ def _locked(text: str, stack: str) -> SymphonyError:
         return SymphonyError(f"{stack} is being changed by someone else", remedy="Wait for it to end")
     since = datetime.fromisoformat(match[4]).timestamp()
     return locks.held(
-        stack, locks.Lock(Path(), store.StackName("", stack), int(match[3]), match[1], match[2], since)
+        stack, locks.Lock(Path(), file_store.StackName("", stack), int(match[3]), match[1], match[2], since)
     )
 
 
@@ -218,9 +219,9 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
 
 def _damaged(stack: str, project: str) -> SymphonyError:
     """What our own reading says of the state, for it names the file and the copy."""
-    name = store.StackName(project, stack)
+    name = file_store.StackName(project, stack)
     try:
-        store.read(name)
+        file_store.read(name)
     except SymphonyError as error:
         return error
     except KeyError:
@@ -228,7 +229,7 @@ def _damaged(stack: str, project: str) -> SymphonyError:
     file = f"{name.project}/{name.stack}.json"
     return SymphonyError(
         f"the engine cannot load the state of {stack}",
-        where=str(store.root() / "stacks" / file) if store.is_files() else paths.store_url(),
+        where=str(file_store.root() / "stacks" / file) if file_store.is_files() else paths.store_url(),
         remedy=f"`pulumi stack export --stack={stack}` says why",
     )
 

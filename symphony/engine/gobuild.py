@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from symphony.engine import binary
-from symphony.engine.work import Report, Unavailable, Work
+from symphony.engine.subprocess_progress import Report, Unavailable, Work
 
 OLDEST = (1, 26)
 _CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"

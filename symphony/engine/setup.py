@@ -18,7 +18,7 @@ from typing import IO
 from symphony import paths
 from symphony.engine import binary, gobuild
 from symphony.engine.binary import Engine
-from symphony.engine.work import DEADLINE, Progress, Report, Unavailable, Work
+from symphony.engine.subprocess_progress import DEADLINE, Progress, Report, Unavailable, Work
 from symphony.errors import SymphonyError
 
 INSTALLER = "https://get.pulumi.com/install.sh"

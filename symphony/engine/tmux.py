@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 
-from symphony.engine.work import Report, Unavailable, Work
+from symphony.engine.subprocess_progress import Report, Unavailable, Work
 from symphony.errors import SymphonyError
-from symphony_tmux import program
+from symphony_tmux.tmux import program
 
 
 def ensure(report: Report) -> str:

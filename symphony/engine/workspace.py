@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from symphony import paths
-from symphony.engine import binary, environment, salt, store
+from symphony.engine import binary, environment
+from symphony.engine.state import encryption_salt, file_store
 from symphony.errors import SymphonyError, UserError
 
 DEADLINE = 60.0
@@ -122,13 +123,13 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
     return Workspace(folder=folder, project=project, config_folder=folder, hidden=True)
 
 
-def for_stack(name: store.StackName, start: Path | None = None) -> Workspace:
+def for_stack(name: file_store.StackName, start: Path | None = None) -> Workspace:
     """The project here when the stack is of it, else a hidden folder for it."""
     here = find_usable(start)
     return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
 
 
-def stack_name(text: str, workspace: Workspace | None) -> store.StackName:
+def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
     """`rl`, `project/rl` or `organization/project/rl` as a full name; without a project, the workspace's."""
     *above, stack = text.split("/")
     project = above[-1] if above else (workspace.project if workspace else DEFAULT_PROJECT)
@@ -137,7 +138,7 @@ def stack_name(text: str, workspace: Workspace | None) -> store.StackName:
             f"{text!r} is not a stack's name",
             remedy="Use letters, digits, `-`, `_` and `.`, not starting with `-`",
         )
-    return store.StackName(project, stack, above[0] if len(above) == 2 else "organization")
+    return file_store.StackName(project, stack, above[0] if len(above) == 2 else "organization")
 
 
 def config_file(workspace: Workspace, stack: str) -> Path:
@@ -175,16 +176,20 @@ def _is_secure(value: Any) -> bool:
 
 def create_stack(workspace: Workspace, stack: str) -> bool:
     """Make a stack that is missing; False when it was there."""
-    name = store.StackName(workspace.project, stack)
-    if store.is_files() and store.exists(name):
+    name = file_store.StackName(workspace.project, stack)
+    if file_store.is_files() and file_store.exists(name):
         return False
-    if not _keeps_secrets_elsewhere(workspace, stack) and (created := store.create(name)) is not None:
+    if not _keeps_secrets_elsewhere(workspace, stack) and (created := file_store.create(name)) is not None:
         return created
     words = ["stack", "init", f"--stack={stack}", "--no-select"]
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
         return False
-    settings = salt.without(config_file(workspace, stack)) if salt.is_refused(done.stderr) else None
+    settings = (
+        encryption_salt.without(config_file(workspace, stack))
+        if encryption_salt.is_refused(done.stderr)
+        else None
+    )
     if done.returncode and settings is not None:
         with _for_a_moment(config_file(workspace, stack), settings):
             done = pulumi(workspace, words)
@@ -217,7 +222,7 @@ def pulumi(
 ) -> subprocess.CompletedProcess[str]:
     """One short engine command; its exit code is the caller's to judge."""
     engine = binary.require()
-    store.prepare()
+    file_store.prepare()
     try:
         return subprocess.run(
             [engine.pulumi, *arguments, "--non-interactive", "--color=never"],

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from symphony.backends.interface import Recorded, observer_of
-from symphony.engine import errors, store, workspace
-from symphony.engine.events import Failed, Finished, Started
-from symphony.engine.run import Outcome, Run
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Failed, Finished, Started
+from symphony.engine.run.run import Outcome, Run
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stacks, switch, targets
+from symphony.operations import stack_target, stacks, switch
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name, shown
 from symphony.plan.problems import count
@@ -39,7 +40,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     if stack.recorded is not None:
         stack.observer().require_answer(stack.recorded)
     fetches = (
-        targets.fetches_plugins(targets.Target(stack.name, place))
+        stack_target.fetches_plugins(stack_target.Target(stack.name, place))
         if stack.world is None
         else stack.world in FETCHING
     )
@@ -69,7 +70,7 @@ def matching(said: Sequence[str]) -> list[stacks.Stack]:
     """The experiments of whole names and shell patterns, each once. UserError: one matches nothing."""
     every = {stack.name: stack for stack in stacks.every() if stack.recorded is not None or stack.trouble}
     labels = stacks.labels(every)
-    found: dict[store.StackName, stacks.Stack] = {}
+    found: dict[file_store.StackName, stacks.Stack] = {}
     for pattern in said:
         names = [name for name, label in labels.items() if fnmatchcase(label, pattern)]
         if not names:

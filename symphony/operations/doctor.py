@@ -7,8 +7,9 @@ import platform
 import shutil
 
 from symphony import paths
-from symphony.backends.needs import Finding, guarded, needs_of
-from symphony.engine import binary, passphrase, store
+from symphony.backends.prerequisites import Finding, guarded, needs_of
+from symphony.engine import binary
+from symphony.engine.state import file_store, passphrase
 from symphony.plan.worlds import WORLDS
 
 _SETUP = "symphony setup"
@@ -48,15 +49,15 @@ def _engine_at(engine: binary.Engine) -> Finding:
 
 def _state() -> Finding:
     url = paths.store_url()
-    if not store.is_files(url):
+    if not file_store.is_files(url):
         return Finding("state", True, place=url)
     return guarded("state", "export PULUMI_BACKEND_URL=file://FOLDER", lambda: _state_at(url))
 
 
 def _state_at(url: str) -> Finding:
-    store.prepare()
-    mode = store.root(url).parent.stat().st_mode & 0o077
-    kind = f"{len(store.names())} stacks" + (", others may read it" if mode else "")
+    file_store.prepare()
+    mode = file_store.root(url).parent.stat().st_mode & 0o077
+    kind = f"{len(file_store.names())} stacks" + (", others may read it" if mode else "")
     return Finding("state", True, kind, url)
 
 
@@ -65,7 +66,7 @@ def _secrets() -> Finding:
     if name:
         return Finding("passphrase", True, "yours", f"${name}")
     if paths.store_url() != passphrase.own_store():
-        needed = store.is_files()
+        needed = file_store.is_files()
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
     return guarded("passphrase", "", lambda: Finding("passphrase", True, "ours", str(passphrase.ensure())))

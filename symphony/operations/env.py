@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from symphony.engine import binary, environment, store, workspace
+from symphony.engine import binary, environment, workspace
+from symphony.engine.state import file_store
 
 
 def exports() -> dict[str, str]:
     """The variables and their values; what the user has set already keeps its value."""
     engine = binary.require()
-    store.prepare()
+    file_store.prepare()
     here = workspace.find_usable()
     env = environment.for_engine(engine, own_python=here is not None and here.virtualenv is not None)
     # A project that names no virtualenv runs under the Python that symphony is installed in.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symphony.backends.inside import Streams
+from symphony.backends.access import Streams
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.inside import running
+from symphony.operations.access import running
 
 
 def execute(stack: stacks.Stack, said: str, words: Sequence[str], streams: Streams) -> int:

@@ -15,8 +15,8 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import SymphonyError
+from symphony.plan.merge_env import whole
 from symphony.plan.problems import PlanError, Problem
-from symphony.plan.whole import whole
 from symphony.spec.location import Location
 
 _PREFIX = "plan-"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from symphony.backends.interface import ProcessStatus, observer_of
-from symphony.engine import locks, store
+from symphony.engine.state import file_store, locks
 from symphony.operations import stacks
 from symphony.operations.orphans import Orphan, orphans
 
@@ -57,7 +57,7 @@ def ls() -> list[Listed]:
     return [found[label] for label in sorted(found)]
 
 
-def _unrecorded(label: str, name: store.StackName, orphan: Orphan, busy: bool) -> Listed:
+def _unrecorded(label: str, name: file_store.StackName, orphan: Orphan, busy: bool) -> Listed:
     state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
     if busy:
         state, hint = "being started", ""

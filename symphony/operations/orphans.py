@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from symphony import paths
 from symphony.backends.interface import Living, observer_of
-from symphony.engine import store
+from symphony.engine.state import file_store
 from symphony.plan.worlds import LOCAL
 
 
@@ -22,15 +22,15 @@ class Orphan:
     living: Living
 
 
-def orphans(recorded: Collection[store.StackName]) -> dict[store.StackName, Orphan]:
+def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.StackName, Orphan]:
     """What lives of this store beside the stacks that record what they have started."""
     known = {(name.project, name.stack) for name in recorded}
-    found: dict[store.StackName, Orphan] = {}
+    found: dict[file_store.StackName, Orphan] = {}
     mark = paths.store_mark()
     for world in LOCAL:
         for living in observer_of(world).living():
             whose, _, of_store = living.owner.partition("#")
             project, _, stack = whose.partition("/")
             if of_store == mark and (project, stack) not in known:
-                found[store.StackName(project, stack)] = Orphan(world, living)
+                found[file_store.StackName(project, stack)] = Orphan(world, living)
     return found

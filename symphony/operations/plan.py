@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from symphony.backends.interface import observer_of
-from symphony.engine import checkpoints, errors, workspace
-from symphony.engine.events import Started, Step
-from symphony.engine.run import Run
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Started, Step
+from symphony.engine.run.run import Run
+from symphony.engine.tuning import checkpoints
 from symphony.errors import UserError
-from symphony.operations import stacks, targets
+from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Handed, Inbox, inbox
 from symphony.plan.changes import Change, changes
 
@@ -55,18 +56,20 @@ class Planned:
 
 def plan(said: str | None) -> Planned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return plan_of(targets.of(said))
+    return plan_of(stack_target.of(said))
 
 
-def plan_of(target: targets.Target) -> Planned:
+def plan_of(target: stack_target.Target) -> Planned:
     """The same for a stack that is already found."""
     return planned_from(target, _project_run)
 
 
-def planned_from(target: targets.Target, make_run: Callable[[targets.Target, Inbox], Run]) -> Planned:
+def planned_from(
+    target: stack_target.Target, make_run: Callable[[stack_target.Target, Inbox], Run]
+) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
-    before = targets.before(target)
-    with targets.existing(target), inbox() as box:
+    before = stack_target.before(target)
+    with stack_target.existing(target), inbox() as box:
         with make_run(target, box) as run:
             others = dict.fromkeys(step.urn for step in _steps(run) if not _is_ours(step))
         handed = box.take()
@@ -85,13 +88,13 @@ def _is_ours(step: Step) -> bool:
     return checkpoints.is_ours(step.type, state.inputs if state else {})
 
 
-def _project_run(target: targets.Target, box: Inbox) -> Run:
+def _project_run(target: stack_target.Target, box: Inbox) -> Run:
     return Run(
         "preview",
         target.workspace,
         target.name.stack,
         extra=box.environment,
-        fetch_plugins=targets.fetches_plugins(target),
+        fetch_plugins=stack_target.fetches_plugins(target),
     )
 
 

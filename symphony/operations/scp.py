@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from symphony.backends.inside import Copied
-from symphony.backends.landing import final_name
+from symphony.backends.access import Copied
+from symphony.backends.atomic_copy import final_name
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.inside import running
+from symphony.operations.access import running
 from symphony.plan.names import shown
 
 # `learner:/data`, `agents/agent-0:runs`. A path that begins with . or / is never taken for one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symphony.engine import binary, setup, tmux
-from symphony.engine.work import Report
+from symphony.engine.subprocess_progress import Report
 
 
 @dataclass(frozen=True, slots=True)

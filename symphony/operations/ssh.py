@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symphony.backends.inside import Streams
+from symphony.backends.access import Streams
 from symphony.operations import stacks
-from symphony.operations.inside import running
+from symphony.operations.access import running
 
 
 def login(stack: stacks.Stack, said: str, streams: Streams) -> int:

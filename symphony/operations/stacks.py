@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symphony import paths
 from symphony.backends.interface import Observer, Recorded, observer_of
-from symphony.engine import store
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.operations.orphans import orphans
@@ -25,8 +25,8 @@ _EXPERIMENT = "symphony:index:Experiment"
 class Stack:
     """One stack and what is recorded of its experiment; trouble is why its state cannot be read."""
 
-    name: store.StackName
-    state: store.StackState | None
+    name: file_store.StackName
+    state: file_store.StackState | None
     world: str | None
     recorded: Recorded | None
     trouble: str = ""
@@ -46,12 +46,12 @@ class Stack:
 
 def every() -> list[Stack]:
     """All stacks of the store, in order; a state that cannot be read is a stack with trouble."""
-    return [_read(name) for name in store.names()]
+    return [_read(name) for name in file_store.names()]
 
 
 def orphan(said: str | None) -> Stack | None:
     """What lives under exactly this name and is in no store any more; only a deletion can mean that."""
-    names = store.names()
+    names = file_store.names()
     if said is None or any(said in _spellings(name) for name in names):
         return None
     for name, found in orphans(names).items():
@@ -63,7 +63,7 @@ def orphan(said: str | None) -> Stack | None:
     return None
 
 
-def _spellings(name: store.StackName) -> tuple[str, ...]:
+def _spellings(name: file_store.StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
@@ -73,7 +73,7 @@ def one(said: str | None) -> Stack:
     Stacks on which nothing is started stand behind those that record something. Without a name, the one that
     was switched to, else the only experiment there is. UserError: none or several.
     """
-    names = store.names()
+    names = file_store.names()
     if said is None:
         return _only(names)
     exact = [name for name in names if said in _spellings(name)]
@@ -94,7 +94,7 @@ def one(said: str | None) -> Stack:
     return _checked(known[by_label[match(said, by_label, "experiment")]])
 
 
-def labels(names: Iterable[store.StackName]) -> dict[store.StackName, str]:
+def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, str]:
     """How each stack is shown: its name, with its project where two projects have one of that name."""
     known = list(names)
     stacks = [name.stack for name in known]
@@ -141,12 +141,12 @@ def is_here(stack: Stack) -> bool:
     return stack.recorded is None or stack.recorded.host in ("", paths.host())
 
 
-def read(name: store.StackName) -> Stack:
+def read(name: file_store.StackName) -> Stack:
     """One stack; a stack that does not exist yet records nothing. SymphonyError: its state is damaged."""
     return _checked(_read(name))
 
 
-def _only(names: list[store.StackName]) -> Stack:
+def _only(names: list[file_store.StackName]) -> Stack:
     chosen = current()
     for name in names:
         if str(name) == chosen and (stack := _checked(_read(name))).recorded is not None:
@@ -174,9 +174,9 @@ def _checked(stack: Stack) -> Stack:
     return stack
 
 
-def _read(name: store.StackName) -> Stack:
+def _read(name: file_store.StackName) -> Stack:
     try:
-        state = store.read(name)
+        state = file_store.read(name)
     except SymphonyError as error:
         return Stack(name, None, None, None, error.line)
     except KeyError:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from symphony import paths
-from symphony.engine.store import StackName
+from symphony.engine.state.file_store import StackName
 
 
 def remember(name: StackName) -> None:

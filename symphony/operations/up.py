@@ -11,14 +11,14 @@ from typing import Literal
 
 from symphony.backends.interface import LIMIT, PATIENCE, ProcessStatus, observer_of
 from symphony.engine import errors
-from symphony.engine.events import Diagnostic, Failed, Finished, Note, Started, Step
-from symphony.engine.run import Outcome, Run
+from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
+from symphony.engine.run.run import Outcome, Run
 from symphony.engine.workspace import stack_config
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stacks, targets
+from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Inbox, inbox
 from symphony.operations.plan import Planned, compared, no_experiment, plan_of
-from symphony.operations.targets import Target
+from symphony.operations.stack_target import Target
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
 _DONE = {
@@ -87,7 +87,7 @@ def _project_run(target: Target, box: Inbox) -> Run:
         target.workspace,
         target.name.stack,
         extra=box.environment,
-        fetch_plugins=targets.fetches_plugins(target),
+        fetch_plugins=stack_target.fetches_plugins(target),
     )
 
 
@@ -99,13 +99,13 @@ def up(
     previewed: what a preview said of it just before.
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = targets.before(target)
+    before = stack_target.before(target)
     patience = _patience(target)
     if make_run is _project_run and _could_empty(target, before):
         previewed = plan_of(target)
     planned: Planned | None = None
     done: set[str] = set()
-    with targets.existing(target, changes=True), inbox() as box:
+    with stack_target.existing(target, changes=True), inbox() as box:
         run = make_run(target, box)
         run.keep_checkpoints = previewed is not None and bool(previewed.others)
         with run:

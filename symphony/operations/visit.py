@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from symphony.backends.inside import Way
+from symphony.backends.access import Way
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.inside import running
+from symphony.operations.access import running
 from symphony.operations.matching import match
 
 

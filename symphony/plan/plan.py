@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from symphony.plan.merge_env import whole
 from symphony.plan.names import printable
 from symphony.plan.problems import count
-from symphony.plan.whole import whole
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import Resources

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from symphony.backends.access import Copied
 from symphony.backends.archive import Hostile, Packing, end_mark, unpack
-from symphony.backends.inside import Copied
-from symphony.backends.landing import beside
+from symphony.backends.atomic_copy import beside
 from symphony.errors import SymphonyError
 
 Entry = tuple[str, bytes, str]

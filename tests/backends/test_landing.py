@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.landing import beside, final_name, put, stays_inside
+from symphony.backends.atomic_copy import beside, final_name, put, stays_inside
 from symphony.errors import UserError
 
 

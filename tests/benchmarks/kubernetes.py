@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from symphony import Experiment
-from symphony.backends.kubernetes import render, target
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
 from tests.benchmarks.clusters import add_plugin, configure

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from symphony_tmux import machine, trees
+from symphony_tmux.processes import process_table, trees
 from tests.benchmarks.projects import FLOOR, OURS, project
 from tests.benchmarks.timing import Row, paired
 
@@ -132,9 +132,9 @@ def _until_all_run(command: list[str], folder: str, counts: Callable[[str], bool
 
 def _end_tree(pid: int) -> None:
     """Kill a child of ours, if it still lives, and all that comes from it."""
-    root = machine.process(pid)
+    root = process_table.process(pid)
     if root is None or root.parent != os.getpid():
         return
-    for one in trees.members(machine.scan(), [root.identity], lambda _: False).values():
+    for one in trees.members(process_table.scan(), [root.identity], lambda _: False).values():
         with suppress(ProcessLookupError):
             os.kill(one.pid, signal.SIGKILL)

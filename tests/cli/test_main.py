@@ -65,10 +65,11 @@ def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
     program = (
         "import importlib, sys; from symphony.cli import main\n"
         "quick = [row.quick.partition(':')[0] for row in main.COMMANDS if row.quick]\n"
-        "for module in (*quick, 'symphony.backends.tmux.observe', 'symphony.backends.tmux.inside'):\n"
+        "for module in (*quick, 'symphony.backends.tmux.observe', 'symphony.backends.tmux.access'):\n"
         "    importlib.import_module(module)\n"
         "heavy = {'typer', 'shutil', 'socket', 'tarfile', 'tempfile', 'textwrap', 'webbrowser'}\n"
-        "print(sorted({*heavy, 'symphony_tmux.logs', 'symphony_tmux.launch'} & set(sys.modules)))"
+        "heavy |= {'symphony_tmux.logs.reader', 'symphony_tmux.processes.launch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from symphony.engine import binary, workspace
-from symphony.engine.run import Run, Verb
+from symphony.engine.run.run import Run, Verb
 from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, Ran, Runner
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from symphony.engine.events import Event
-from symphony.engine.run import Outcome
+from symphony.engine.run.events import Event
+from symphony.engine.run.run import Outcome
 
 TINY = Path(__file__).parent / "tiny"
 Kind = TypeVar("Kind")

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from symphony.engine import checkpoints, store, workspace
-from symphony.engine.inline import InlineRun
-from symphony.engine.run import Run
-from symphony.engine.store import StackName
+from symphony.engine import workspace
+from symphony.engine.run.inline import InlineRun
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store
+from symphony.engine.state.file_store import StackName
+from symphony.engine.tuning import checkpoints
 
 STACK = ("pulumi:pulumi:Stack", {})
 WINDOW = ("pulumi-python:dynamic/symphony_tmux:Window", {"path": "a"})
@@ -49,7 +51,7 @@ def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
     begun = (
         [{"type": "creating", "resource": {"urn": f"urn:pulumi:rl::mine::{pending}::p"}}] if pending else []
     )
-    file = store.root() / "stacks" / "mine" / "rl.json"
+    file = file_store.root() / "stacks" / "mine" / "rl.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     latest = {"resources": resources, "pending_operations": begun}
     file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
@@ -66,7 +68,7 @@ def test_states() -> None:
     assert not checkpoints.holds_only_ours(name)
     recorded(*OURS, BUCKET)
     assert not checkpoints.holds_only_ours(name)
-    (store.root() / "stacks" / "mine" / "rl.json").write_text("{")
+    (file_store.root() / "stacks" / "mine" / "rl.json").write_text("{")
     assert not checkpoints.holds_only_ours(name)
 
 

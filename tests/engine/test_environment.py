@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine import environment, passphrase
+from symphony.engine import environment
 from symphony.engine.binary import Engine
+from symphony.engine.state import passphrase
 
 ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 

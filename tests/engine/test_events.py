@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symphony.engine.events import Diagnostic, Failed, Finished, PropertyChange, Reader, Started, Summary
+from symphony.engine.run.events import Diagnostic, Failed, Finished, PropertyChange, Reader, Started, Summary
 
 URN = "urn:pulumi:rl::symphony::symphony:index:Experiment$symphony:index:Process::agent-0"
 STATE = {"urn": URN, "type": "t", "id": "%4", "parent": "p", "inputs": {"a": 1}, "outputs": {"a": 1, "b": 2}}

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine import errors, store, workspace
-from symphony.engine.events import Finished
-from symphony.engine.inline import InlineRun, workspace_for
-from symphony.engine.run import Run
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Finished
+from symphony.engine.run.inline import InlineRun, workspace_for
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, processes_with, wait_for
 
@@ -53,9 +54,9 @@ def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert run.outcome.summary is not None
         assert run.outcome.summary.changes == expected
         assert any(isinstance(event, Finished) and event.step.name == "one" for event in events)
-    assert store.read(store.StackName("symphony", "pi")).outputs() == {"where": str(tmp_path)}
+    assert file_store.read(file_store.StackName("symphony", "pi")).outputs() == {"where": str(tmp_path)}
     with Run(
-        "destroy", workspace.for_stack(store.StackName("symphony", "pi")), "pi", extra=run.extra
+        "destroy", workspace.for_stack(file_store.StackName("symphony", "pi")), "pi", extra=run.extra
     ) as gone:
         list(gone)
     errors.check(gone.outcome)
@@ -105,7 +106,7 @@ def test_ctrl_c_in_a_script(tmp_path: Path) -> None:
 import sys
 sys.path[:0] = [{str(Path(__file__).parents[2])!r}]
 from symphony.engine import errors, workspace
-from symphony.engine.inline import InlineRun, workspace_for
+from symphony.engine.run.inline import InlineRun, workspace_for
 from tests.engine.test_inline import thing
 place = workspace_for("pi")
 workspace.create_stack(place, "pi")

@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from symphony.engine import locks, owners, store, workspace
-from symphony.engine.run import Run
-from symphony.engine.store import StackName
+from symphony.engine import workspace
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store, locks, run_registry
+from symphony.engine.state.file_store import StackName
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
 from tests.engine.support import wait_for
@@ -34,7 +35,7 @@ def lock(**changes: Any) -> Path:
 
 
 def written(text: str) -> Path:
-    folder = store.root() / "locks" / "organization" / "symphony" / "rl"
+    folder = file_store.root() / "locks" / "organization" / "symphony" / "rl"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{len(list(folder.iterdir()))}.json"
     file.write_text(text)
@@ -116,7 +117,7 @@ AN_HOUR_AGO = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat()
 def test_a_clock_put_forward_makes_no_owner_younger() -> None:
     """The lock was written before the clock was put forward, so its owner seems to have begun after it."""
     file = lock(timestamp=AN_HOUR_AGO)
-    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
         with pytest.raises(SymphonyError, match=f"pid {os.getpid()}"):
             locks.recover("symphony", "rl")
         assert file.exists()
@@ -126,7 +127,7 @@ def test_a_clock_put_forward_makes_no_owner_younger() -> None:
 def test_a_number_used_again_is_told_by_what_was_noted(own_home: Path) -> None:
     """Also by another engine, at the same time of the clock."""
     lock()
-    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
         (note,) = (each for each in (own_home / "runs").rglob("*") if each.is_file())
         note.write_text(json.dumps(["1", "another boot"]))
         assert len(locks.recover("symphony", "rl")) == 1
@@ -134,9 +135,9 @@ def test_a_number_used_again_is_told_by_what_was_noted(own_home: Path) -> None:
 
 def test_what_killed_runs_noted_is_swept(own_home: Path) -> None:
     left = gone()
-    noted = owners.noted(StackName("symphony", "rl"), left)
+    noted = run_registry.noted(StackName("symphony", "rl"), left)
     noted.__enter__()
-    with owners.noted(StackName("symphony", "rl"), os.getpid()):
+    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
         locks.recover("symphony", "rl")
         files = [each.name for each in (own_home / "runs").rglob("*") if each.is_file()]
         assert [name.rpartition("-")[2] for name in files] == [str(os.getpid())]
@@ -167,7 +168,7 @@ def test_a_second_run_takes_no_live_lock_after_a_clock_step(tiny: Workspace, tmp
     extra = {"TINY": f"Thing('x', sleep=3, mark={str(mark)!r})"}
     with Run("up", tiny, "dev", extra=extra) as first:
         wait_for(mark.exists, 30, "the first is in its middle")
-        (file,) = (store.root() / "locks").rglob("*.json")
+        (file,) = (file_store.root() / "locks").rglob("*.json")
         file.write_text(json.dumps({**json.loads(file.read_text()), "timestamp": AN_HOUR_AGO}))
         with pytest.raises(SymphonyError, match="is being changed by"), Run("up", tiny, "dev", extra=extra):
             pass
@@ -179,7 +180,7 @@ def test_a_second_run_takes_no_live_lock_after_a_clock_step(tiny: Workspace, tmp
 @pytest.mark.parametrize("age", [0.0, 60.0, -60.0])
 def test_drafts_of_locks_are_swept_however_young(age: float) -> None:
     """A full disk leaves an empty one, which the engine takes for a lock; -60 is a clock put back since."""
-    draft = written("").rename(store.root() / "locks/organization/symphony/rl/1.json.18ea.tmp")
+    draft = written("").rename(file_store.root() / "locks/organization/symphony/rl/1.json.18ea.tmp")
     then = time.time() - age
     os.utime(draft, (then, then))
     assert locks.recover("symphony", "rl") == []

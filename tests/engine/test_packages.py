@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from symphony.engine import environment, packages
+from symphony.engine import environment
+from symphony.engine.tuning import pip_list
 
 LIST = ["-m", "pip", "list", "-v", "--format", "json"]
 
@@ -54,7 +55,7 @@ def test_what_is_broken_or_gone_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "old-2.egg-info").write_text("Name: old\nVersion: 2\n")
     (tmp_path / "a.zip").touch()
     path = [str(tmp_path), str(tmp_path / "gone"), str(tmp_path / "a.zip")]
-    assert [each["name"] for each in packages.packages(path)] == ["old", "whole"]
+    assert [each["name"] for each in pip_list.packages(path)] == ["old", "whole"]
 
 
 def test_anything_else_is_for_the_interpreter(tmp_path: Path) -> None:

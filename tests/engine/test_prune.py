@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine import prune, store
+from symphony.engine.state import file_store, prune
 from tests.engine.support import Runner
 
 
 def fill(kind: str, runs: int) -> Path:
-    folder = store.root() / kind / "tiny" / "dev"
+    folder = file_store.root() / kind / "tiny" / "dev"
     folder.mkdir(parents=True, exist_ok=True)
     for run in range(runs):
         stamp = 1795252200000000000 + run

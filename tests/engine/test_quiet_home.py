@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.engine.quiet_home import quiet_home
+from symphony.engine.tuning.home_without_logs import quiet_home
 
 
 @pytest.fixture

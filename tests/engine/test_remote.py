@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from symphony.engine import remote, store
+from symphony.engine.state import cloud_store, file_store
 from symphony.errors import SymphonyError
 from tests.engine.support import Runner
 
-NAME = store.StackName("tiny", "dev")
+NAME = file_store.StackName("tiny", "dev")
 
 
 def test_same_as_the_files(run: Runner) -> None:
     run("up")
-    assert remote.names() == store.names() == [NAME]
-    seen, direct = remote.read(NAME), store.read(NAME)
+    assert cloud_store.names() == file_store.names() == [NAME]
+    seen, direct = cloud_store.read(NAME), file_store.read(NAME)
     assert seen.resources == direct.resources
     assert seen.outputs() == {"answer": 42}
     assert abs(seen.modified - direct.modified) < 5
     with pytest.raises(KeyError):
-        remote.read(store.StackName("tiny", "other"))
+        cloud_store.read(file_store.StackName("tiny", "other"))
 
 
 @pytest.mark.thorough
@@ -28,4 +28,4 @@ def test_store_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "https://127.0.0.1:9")
     monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "none")
     with pytest.raises(SymphonyError):
-        store.names()
+        file_store.names()

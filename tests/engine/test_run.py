@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine import errors, store, workspace
-from symphony.engine.events import Diagnostic, Failed, Finished, Started, Summary
-from symphony.engine.run import Run
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Diagnostic, Failed, Finished, Started, Summary
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
 from tests.engine.support import Runner, processes_with
 
-NAME = store.StackName("tiny", "dev")
+NAME = file_store.StackName("tiny", "dev")
 
 
 def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
@@ -29,8 +30,8 @@ def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
     assert made.outcome.summary.changes == {"create": 4}
     ops = {event.step.name: event.step.op for event in made.of(Finished)}
     assert ops == {"tiny-dev": "create", "box": "create", "one": "create", "two": "create"}
-    assert {r.name for r in store.read(NAME).resources if r.custom} >= {"one", "two"}
-    assert store.read(NAME).outputs() == {"answer": 42}
+    assert {r.name for r in file_store.read(NAME).resources if r.custom} >= {"one", "two"}
+    assert file_store.read(NAME).outputs() == {"answer": 42}
 
     same = run("up")
     assert same.outcome.summary is not None
@@ -47,13 +48,13 @@ def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
     assert old is not None
     assert new is not None
     assert (old.inputs["value"], new.inputs["value"]) == ("1", "2")
-    assert store.read(NAME).resources[-1].inputs["value"] == "1"
+    assert file_store.read(NAME).resources[-1].inputs["value"] == "1"
 
     assert run("up").outcome.summary.changes == {"same": 2, "update": 2}  # type: ignore[union-attr]
     assert run("refresh").outcome.result == "succeeded"
     gone = run("destroy")
     assert {e.step.op for e in gone.of(Finished)} == {"delete"}
-    assert store.read(NAME).resources == ()
+    assert file_store.read(NAME).resources == ()
 
 
 def test_seconds_are_those_of_the_resource(run: Runner) -> None:
@@ -65,9 +66,9 @@ def test_seconds_are_those_of_the_resource(run: Runner) -> None:
 def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
     assert [event.step.name for event in failed.of(Failed)] == ["bad"]
-    assert [r.name for r in store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")] == [
-        "good"
-    ]
+    assert [
+        r.name for r in file_store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")
+    ] == ["good"]
     error = errors.explain(failed.outcome)
     assert (error.what, error.where) == ("its provider failed: RuntimeError: no such thing", "bad")
     again = run("up", program="Thing('good'); Thing('bad')")
@@ -185,7 +186,7 @@ SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
 
 def test_damaged_state_is_refused_and_left_alone(run: Runner) -> None:
     run("up")
-    file = store.root() / "stacks" / "tiny" / "dev.json"
+    file = file_store.root() / "stacks" / "tiny" / "dev.json"
     whole = file.read_text()
     for name, (spoil, said) in SPOILT.items():
         file.write_text(spoil(whole))

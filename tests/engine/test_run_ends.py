@@ -13,17 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from symphony.engine import locks, store, workspace
-from symphony.engine.events import Note
+from symphony.engine import workspace
+from symphony.engine.run.events import Note
+from symphony.engine.state import file_store, locks
 from symphony.engine.workspace import Workspace
 from tests.engine.support import Runner, processes_with, wait_for
 
-NAME = store.StackName("tiny", "dev")
+NAME = file_store.StackName("tiny", "dev")
 DRIVER = """
 import sys
 from pathlib import Path
 from symphony.engine import workspace
-from symphony.engine.run import Run
+from symphony.engine.run.run import Run
 place = workspace.load(Path(sys.argv[1]) / "Pulumi.yaml")
 with Run("up", place, "dev", extra={"TINY": sys.argv[2], "MARK": sys.argv[3]}) as run:
     for event in run:
@@ -78,7 +79,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_engine_once(begun: subprocess.Popen[st
     begun.communicate(timeout=20)
     assert begun.returncode == 130
     assert processes_with(f"MARK={mark}") == []
-    assert {r.name for r in store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
+    assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
 
 
 def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
@@ -99,7 +100,7 @@ def test_killed_command_line_takes_the_engine_along(
     begun.communicate(timeout=20)
     wait_for(lambda: not processes_with(f"MARK={mark}"), 6, "the engine ends")
     assert time.monotonic() - began < 6
-    assert {r.name for r in store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
+    assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert again.outcome.result == "succeeded"
 
@@ -184,7 +185,7 @@ def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> Non
     assert len(won) <= 1
     assert processes_with(f"MARK={mark}") == []
     if won:
-        assert {r.name for r in store.read(NAME).resources} >= {"slow"}
+        assert {r.name for r in file_store.read(NAME).resources} >= {"slow"}
     assert locks.read("tiny", "dev") == []
 
 
@@ -192,7 +193,7 @@ def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> Non
 @pytest.mark.parametrize("torn", ["stacks/tiny/dev.json.attrs", "meta.yaml.attrs"])
 def test_a_note_that_a_killed_engine_left_half_written(run: Runner, torn: str) -> None:
     assert run("up").outcome.result == "succeeded"
-    (store.root() / torn).write_text('{"user.cache')
+    (file_store.root() / torn).write_text('{"user.cache')
     assert run("preview").outcome.result == "succeeded"
-    (store.root() / torn).write_text("")
+    (file_store.root() / torn).write_text("")
     assert run("up").outcome.result == "succeeded"

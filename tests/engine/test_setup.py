@@ -15,9 +15,9 @@ import pytest
 
 from symphony import paths
 from symphony.engine import binary, environment, gobuild, setup, tmux
-from symphony.engine.work import Progress, Unavailable, Work
+from symphony.engine.subprocess_progress import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
-from symphony_tmux import program
+from symphony_tmux.tmux import program
 from tests.engine.support import wait_for
 
 # Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
@@ -277,7 +277,7 @@ def test_where_symphony_is_about_the_host_is_spared_pip(tmp_path: Path, virtuale
     (tmp_path / "Pulumi.yaml").write_text(
         f"name: p\nruntime:\n  name: python\n  options: {{virtualenv: '{virtualenv}'}}\n"
     )
-    shim = Path(environment.__file__).with_name("python.sh")
+    shim = Path(environment.__file__).parent / "tuning" / "python.sh"
     told = host_of(tmp_path, SYMPHONY_PYTHON=str(shim), PYTHONHOME="/elsewhere")
     bin_ = tmp_path / virtualenv / "bin"
     assert told["words"] == "x", "the flag would bring the host to ask pip"
@@ -289,7 +289,7 @@ def test_where_symphony_is_about_the_host_is_spared_pip(tmp_path: Path, virtuale
 
 def test_a_virtualenv_that_is_not_there_is_the_hosts_to_tell(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("runtime: {name: python, options: {virtualenv: gone}}\n")
-    shim = Path(environment.__file__).with_name("python.sh")
+    shim = Path(environment.__file__).parent / "tuning" / "python.sh"
     assert host_of(tmp_path, SYMPHONY_PYTHON=str(shim))["words"] == f"-virtualenv gone -root {tmp_path} x"
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symphony.engine import store
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 
-NAME = store.StackName("symphony", "rl")
+NAME = file_store.StackName("symphony", "rl")
 ROOT = "urn:pulumi:rl::symphony::pulumi:pulumi:Stack::symphony-rl"
 CHECKPOINT = {
     "version": 3,
@@ -44,8 +44,8 @@ CHECKPOINT = {
 }
 
 
-def write(text: str | bytes, name: store.StackName = NAME, ending: str = ".json") -> Path:
-    file = store.root() / "stacks" / name.project / f"{name.stack}{ending}"
+def write(text: str | bytes, name: file_store.StackName = NAME, ending: str = ".json") -> Path:
+    file = file_store.root() / "stacks" / name.project / f"{name.stack}{ending}"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
@@ -55,7 +55,7 @@ def write(text: str | bytes, name: store.StackName = NAME, ending: str = ".json"
 def test_read(ending: str) -> None:
     data = json.dumps(CHECKPOINT).encode()
     file = write(gzip.compress(data) if ending == ".json.gz" else data, ending=ending)
-    state = store.read(NAME)
+    state = file_store.read(NAME)
     assert state.name == NAME
     assert state.modified == file.stat().st_mtime
     assert state.outputs() == {"answer": 42}
@@ -64,20 +64,20 @@ def test_read(ending: str) -> None:
     assert agent.created == pytest.approx(1795252200.123456)
     assert agent.modified is None
     assert len(state.resources) == 2, "what is on its way out is not there twice"
-    assert state.pending == (store.PendingOperation("creating", "urn:x::agent-1"),)
+    assert state.pending == (file_store.PendingOperation("creating", "urn:x::agent-1"),)
 
 
 def test_a_stack_without_a_run_is_empty() -> None:
     write('{"version": 3, "checkpoint": {"stack": "organization/symphony/rl"}}')
-    assert store.read(NAME).resources == ()
+    assert file_store.read(NAME).resources == ()
 
 
 def test_names() -> None:
     for project, stack in (("b", "z"), ("a", "rl.gke"), ("a", "rl")):
-        write("{}", store.StackName(project, stack))
+        write("{}", file_store.StackName(project, stack))
     for clutter in ("rl.json.bak", "rl.json.attrs", "rl.pulumi-tags", "noise.tmp"):
-        write("{}", store.StackName("a", clutter), ending="")
-    assert [str(name) for name in store.names()] == [
+        write("{}", file_store.StackName("a", clutter), ending="")
+    assert [str(name) for name in file_store.names()] == [
         "organization/a/rl",
         "organization/a/rl.gke",
         "organization/b/z",
@@ -85,10 +85,10 @@ def test_names() -> None:
 
 
 def test_nothing_there() -> None:
-    assert store.names() == []
-    assert not store.exists(NAME)
+    assert file_store.names() == []
+    assert not file_store.exists(NAME)
     with pytest.raises(KeyError):
-        store.read(NAME)
+        file_store.read(NAME)
 
 
 def test_every_truncation_is_refused_and_names_the_copy() -> None:
@@ -97,7 +97,7 @@ def test_every_truncation_is_refused_and_names_the_copy() -> None:
     for end in range(0, len(text), 13):
         write(text[:end])
         with pytest.raises(SymphonyError, match="the state of rl is damaged") as error:
-            store.read(NAME)
+            file_store.read(NAME)
         assert str(backup) in error.value.remedy
 
 
@@ -114,13 +114,13 @@ OTHER = st.recursive(
 def test_any_other_json_is_a_state_or_one_error(value: object) -> None:
     write(json.dumps(value))
     with contextlib.suppress(SymphonyError):
-        assert store.read(NAME).name == NAME
+        assert file_store.read(NAME).name == NAME
 
 
 def test_newer_version() -> None:
     write(json.dumps({**CHECKPOINT, "version": 9}))
     with pytest.raises(SymphonyError, match="the state of rl is of version 9"):
-        store.read(NAME)
+        file_store.read(NAME)
 
 
 def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,13 +130,13 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     file = write("{}")
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(SymphonyError, match="may not be read") as error:
-        store.read(NAME)
+        file_store.read(NAME)
     assert (error.value.where, error.value.remedy) == (str(file), "Make that file yours")
 
 
 def test_prepare_makes_a_private_folder(any_umask: int) -> None:
-    store.prepare()
-    assert stat.S_IMODE(store.root().parent.stat().st_mode) == 0o700
+    file_store.prepare()
+    assert stat.S_IMODE(file_store.root().parent.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_prepare_makes_a_private_folder(any_umask: int) -> None:
     ],
 )
 def test_root(url: str, place: str) -> None:
-    assert str(store.root(url)) == place
+    assert str(file_store.root(url)) == place

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symphony.engine import store, workspace
+from symphony.engine import workspace
+from symphony.engine.state import file_store
 from symphony.engine.workspace import Secret
 from symphony.errors import UserError
 
@@ -129,10 +130,10 @@ def test_hidden_project_is_private_and_kept(own_home: Path, tmp_path: Path, any_
 
 
 def test_for_stack_takes_the_project_here_or_hides_one(place: workspace.Workspace, tmp_path: Path) -> None:
-    name = store.StackName("symphony", "rl")
+    name = file_store.StackName("symphony", "rl")
     assert workspace.for_stack(name, place.folder) == place
     assert workspace.for_stack(name, tmp_path).hidden
-    assert workspace.for_stack(store.StackName("other", "rl"), place.folder).hidden
+    assert workspace.for_stack(file_store.StackName("other", "rl"), place.folder).hidden
 
 
 @pytest.mark.usefixtures("engine")
@@ -140,7 +141,7 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
     before = (tiny.folder / "Pulumi.yaml").read_text()
     assert workspace.create_stack(tiny, "dev")
     assert not workspace.create_stack(tiny, "dev")
-    assert store.names() == [store.StackName("tiny", "dev")]
+    assert file_store.names() == [file_store.StackName("tiny", "dev")]
     assert (tiny.folder / "Pulumi.yaml").read_text() == before
 
 
@@ -148,17 +149,17 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
 def test_a_stack_begins_as_the_engine_begins_one(tiny: workspace.Workspace, any_umask: int) -> None:
     """The engine's own beginning is the backup that it makes of it when it writes for the first time."""
     assert workspace.pulumi(tiny, ["stack", "init", "--stack=theirs", "--no-select"]).returncode == 0
-    folder = store.root() / "stacks" / "tiny"
+    folder = file_store.root() / "stacks" / "tiny"
     theirs = (folder / "theirs.json.bak").read_text()
-    meta = (store.root() / "meta.yaml").read_text()
-    shutil.rmtree(store.root())
+    meta = (file_store.root() / "meta.yaml").read_text()
+    shutil.rmtree(file_store.root())
     assert workspace.create_stack(tiny, "ours")
     # Only that the engine says of this one write that it is of version 0, which it reads as 3.
     expected = theirs.replace("theirs", "ours").replace('"version":0', '"version":3')
     assert (folder / "ours.json").read_text() == expected
-    assert (store.root() / "meta.yaml").read_text() == meta
+    assert (file_store.root() / "meta.yaml").read_text() == meta
     assert sorted(file.name for file in folder.iterdir()) == ["ours.json"], "no draft is left"
-    made = [store.root(), *store.root().rglob("*")]
+    made = [file_store.root(), *file_store.root().rglob("*")]
     assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700, 0o600}
     assert workspace.pulumi(tiny, ["stack", "ls", "--json"]).stdout.count("ours") == 1
     assert not (tiny.folder / "Pulumi.ours.yaml").exists(), "the engine writes its salt at the first `up`"
@@ -174,40 +175,40 @@ def test_a_stack_whose_secrets_a_service_keeps_is_begun_by_the_engine(tiny: work
 @pytest.mark.parametrize("form", ["GZIP", "ZSTD", "LEGACY_LAYOUT"])
 def test_a_stack_of_another_form_is_left_to_the_engine(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv(f"PULUMI_DIY_BACKEND_{form}", "true")
-    assert store.create(store.StackName("tiny", "dev")) is None
-    assert store.names() == []
+    assert file_store.create(file_store.StackName("tiny", "dev")) is None
+    assert file_store.names() == []
 
 
 def test_a_store_of_the_old_layout_is_left_to_the_engine() -> None:
-    store.prepare()
-    (store.root() / "stacks").mkdir(parents=True)
-    (store.root() / "stacks" / "old.json").touch()
-    meta = store.root() / "meta.yaml"
-    assert store.create(store.StackName("tiny", "dev")) is None
+    file_store.prepare()
+    (file_store.root() / "stacks").mkdir(parents=True)
+    (file_store.root() / "stacks" / "old.json").touch()
+    meta = file_store.root() / "meta.yaml"
+    assert file_store.create(file_store.StackName("tiny", "dev")) is None
     assert not meta.exists(), "it would hide the stacks of the old layout"
     meta.write_text("version: 0\n")
-    assert store.create(store.StackName("tiny", "dev")) is None
-    assert not (store.root() / "stacks" / "tiny").exists()
+    assert file_store.create(file_store.StackName("tiny", "dev")) is None
+    assert not (file_store.root() / "stacks" / "tiny").exists()
 
 
 @pytest.mark.usefixtures("engine")
 def test_of_many_at_once_one_makes_the_stack(tiny: workspace.Workspace) -> None:
-    store.prepare()
+    file_store.prepare()
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: workspace.create_stack(tiny, "dev"), range(32)))
     assert made.count(True) == 1
-    assert store.read(store.StackName("tiny", "dev")).resources == ()
+    assert file_store.read(file_store.StackName("tiny", "dev")).resources == ()
 
 
 def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:
     """The project's folder may be gone: the state says all that a destroy needs."""
-    from symphony.engine.run import Run
+    from symphony.engine.run.run import Run
 
     run("up")  # type: ignore[operator]
-    name = store.StackName("tiny", "dev")
+    name = file_store.StackName("tiny", "dev")
     elsewhere = workspace.for_stack(name, tmp_path)
     os.rename(tiny.folder, tmp_path / "moved")  # noqa: PTH104
     with Run("destroy", elsewhere, "dev", extra={"PYTHONPATH": str(tmp_path / "moved")}) as destroy:
         list(destroy)
     assert destroy.outcome.result == "succeeded", destroy.outcome
-    assert store.read(name).resources == ()
+    assert file_store.read(name).resources == ()

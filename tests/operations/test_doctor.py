@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symphony.backends.kubernetes import plugin
-from symphony.backends.needs import Finding
+from symphony.backends.prerequisites import Finding
 from symphony.operations.doctor import examine, is_ready
 from toolchain.plugin_kubernetes import install
 

@@ -13,11 +13,11 @@ import pytest
 
 from symphony.backends.interface import ProcessStatus
 from symphony.engine import workspace
-from symphony.engine.events import Diagnostic, ResourceState, Started, Step
-from symphony.engine.run import Outcome
-from symphony.engine.store import StackName
+from symphony.engine.run.events import Diagnostic, ResourceState, Started, Step
+from symphony.engine.run.run import Outcome
+from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stacks, targets
+from symphony.operations import stack_target, stacks
 from symphony.operations import up as up_module
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
@@ -97,7 +97,7 @@ def test_plugins_are_fetched_only_for_worlds_that_need_them(tmp_path: Path, said
     (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    assert targets.fetches_plugins(targets.Target(StackName("desk", "rl"), place)) is fetched
+    assert stack_target.fetches_plugins(stack_target.Target(StackName("desk", "rl"), place)) is fetched
 
 
 def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ class PreviewedRun:
 def test_a_preview_tells_what_is_not_ours_and_the_run_keeps_its_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], others: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(targets, "existing", lambda target, **_: nullcontext())
+    monkeypatch.setattr(stack_target, "existing", lambda target, **_: nullcontext())
     (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
-    target = targets.Target(StackName("desk", "rl"), workspace.load(tmp_path / "Pulumi.yaml"))
+    target = stack_target.Target(StackName("desk", "rl"), workspace.load(tmp_path / "Pulumi.yaml"))
     previewed = planned_from(target, lambda _, box: PreviewedRun(steps, box))  # type: ignore[arg-type,return-value]
     assert previewed.others == others
     made: list[PreviewedRun] = []
@@ -169,7 +169,7 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     stack = SimpleNamespace(recorded=object(), world="kubernetes", shown="rl")
     monkeypatch.setattr(stacks, "read", lambda name: stack)
     monkeypatch.setattr(up_module, "observer_of", lambda world: SimpleNamespace(watch=watch))
-    target = targets.Target(StackName("desk", "rl"), workspace.Workspace(Path(), "desk", Path()))
+    target = stack_target.Target(StackName("desk", "rl"), workspace.Workspace(Path(), "desk", Path()))
     seen = _watched(target, 1)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.kubernetes.client import Client, client_of, path_of
+from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from tests.desk import SYMPHONY, Desk, desk_in
 from toolchain.kubernetes import cluster, daemons, images
 from toolchain.kubernetes.layout import Layout

@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.kubernetes import (
-    anew,
-    cluster,
-    controllers,
-    facts,
-    kubeconfig,
-    processes,
-    render,
-    settings,
-)
-from symphony.backends.kubernetes.client import Client, client_of
-from symphony.backends.kubernetes.cluster import Living
-from symphony.backends.kubernetes.refusals import refusals
-from symphony.backends.kubernetes.render import Manifest, Manifests
+from symphony.backends.kubernetes import local_files, settings
+from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.client import Client, client_of
+from symphony.backends.kubernetes.cluster import inventory, replacement
+from symphony.backends.kubernetes.cluster.inventory import Living
+from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
+from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.target import target as target_of
+from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.errors import UserError
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
@@ -55,7 +49,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
     chosen = settings.read(context.setting)
     clean, _ = checked(spec)
-    sizes, unreadable = facts.sizes(clean)
+    sizes, unreadable = local_files.sizes(clean)
     client = _reach(context).client
     if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
         raise UserError(
@@ -63,7 +57,9 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
             where="symphony:controller",
             remedy="Install it, or set symphony:controller to Job",
         )
-    refusal = cluster.why_not_ours(client, context.launched_as, context.owner, create=chosen.create_namespace)
+    refusal = inventory.why_not_ours(
+        client, context.launched_as, context.owner, create=chosen.create_namespace
+    )
     return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
 
 
@@ -72,27 +68,27 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
     chosen = settings.read(context.setting)
     reach = _reach(context)
     client, owner = reach.client, context.owner
-    live = cluster.living(client, plan.launched_as)
+    live = inventory.living(client, plan.launched_as)
     manifests = render.render(
         plan,
         chosen,
         owner,
-        attempt=lambda name: cluster.attempt(live, owner, name, chosen.controller),
-        files=facts.contents((*plan.secrets, *plan.configs)),
+        attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
+        files=local_files.contents((*plan.secrets, *plan.configs)),
     )
     if found := refusals(manifests, experiment.spec):
         raise PlanError(plan.launched_as, found)
     planned = _planned(manifests)
-    cluster.refuse_others(client, live, plan.launched_as, owner, planned)
-    cluster.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
+    inventory.refuse_others(client, live, plan.launched_as, owner, planned)
+    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
     if not context.dry_run:
-        cluster.end_strays(client, live, plan.launched_as, owner, planned)
+        inventory.end_strays(client, live, plan.launched_as, owner, planned)
     provider = _provider(experiment, reach)
     deadline = _SECONDS + _grace(manifests, chosen.grace)
     _Maker(experiment, client, live, owner, provider, deadline, context.dry_run).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
-        rendered.update(processes.processes_of(manifest, group))
+        rendered.update(process_inputs.processes_of(manifest, group))
     return {process.path: rendered[process.path] for process in plan.processes}
 
 
@@ -137,17 +133,23 @@ class _Maker:
         namespace: pulumi.Resource | None,
     ) -> None:
         hooks = None
-        if in_the_way := cluster.stale(self.live, self.owner, manifest):
+        if in_the_way := inventory.stale(self.live, self.owner, manifest):
             self.stale.update(in_the_way)
             name = manifest["metadata"]["name"]
             hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(name, in_the_way)])
             if self.dry_run:
-                manifest = anew.unknown(manifest)
+                manifest = replacement.unknown(manifest)
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
         # compares with what lives: whether it is another one the digest of ours says.
         ignored = [] if in_the_way else ["spec"]
         self._object(
-            manifest, parent, after, namespace, replaced_for=[anew.DIGEST], ignored=ignored, hooks=hooks
+            manifest,
+            parent,
+            after,
+            namespace,
+            replaced_for=[replacement.DIGEST],
+            ignored=ignored,
+            hooks=hooks,
         )
 
     def _make_way(self, name: str, in_the_way: Mapping[str, str]) -> pulumi.ResourceHook:
@@ -161,7 +163,7 @@ class _Maker:
             while self.stale:
                 self.client.delete(*self.stale.popitem())
             for path, uid in in_the_way.items():
-                cluster.await_gone(self.client, path, uid)
+                inventory.await_gone(self.client, path, uid)
 
         return pulumi.ResourceHook(f"make-way-{name}", make_way)
 
@@ -183,12 +185,12 @@ class _Maker:
             depends_on=after,
             deleted_with=namespace,
             delete_before_replace=True,
-            replace_on_changes=[anew.MARK, *replaced_for],
+            replace_on_changes=[replacement.MARK, *replaced_for],
             ignore_changes=[*ignored],
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
             hooks=hooks,
         )
-        manifest = anew.marked(self.client, self.live.services, manifest)
+        manifest = replacement.marked(self.client, self.live.services, manifest)
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], manifest, options)
@@ -224,7 +226,7 @@ def _provider(experiment: Experiment, reach: _Reach) -> pulumi.ProviderResource:
     is_secret = kubeconfig.is_text(reach.kubeconfig)
     said: dict[str, Any] = {
         "context": reach.client.access.context or None,
-        "clusterIdentifier": cluster.identifier(reach.client),
+        "clusterIdentifier": inventory.identifier(reach.client),
         "kubeconfig": pulumi.Output.secret(reach.kubeconfig) if is_secret else reach.kubeconfig or None,
         # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
         "enableConfigMapMutable": "true",

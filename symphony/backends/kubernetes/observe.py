@@ -19,22 +19,15 @@ from symphony.backends.interface import (
     Resource,
     State,
 )
-from symphony.backends.kubernetes import (
-    cluster,
-    complaints,
-    conditions,
-    controllers,
-    exposed,
-    kept,
-    kubeconfig,
-    labels,
-    processes,
-    whereabouts,
-)
-from symphony.backends.kubernetes import watch as watching
-from symphony.backends.kubernetes.client import Body, Client, Refused, client_of, path_of
-from symphony.backends.kubernetes.shapes import Values, mapping, text
-from symphony.backends.kubernetes.whereabouts import client_for
+from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of
+from symphony.backends.kubernetes.api.fields import Values, mapping, text
+from symphony.backends.kubernetes.cluster import identity, inventory
+from symphony.backends.kubernetes.cluster.identity import client_for
+from symphony.backends.kubernetes.logs import kept
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.backends.kubernetes.status import pod_events, pod_status, service_address
+from symphony.backends.kubernetes.status import watch as watching
 from symphony.errors import SymphonyError
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
@@ -66,11 +59,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             reach |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
-        elif resource.type == SERVICE_TYPE and (found_one := exposed.balanced(resource.inputs)):
+        elif resource.type == SERVICE_TYPE and (found_one := service_address.balanced(resource.inputs)):
             balanced.setdefault(found_one[0], []).append(found_one[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
-            reach[whereabouts.NAMESPACE] = text(resource.outputs, "metadata", "uid")
+            reach[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             found.update(_processes(resource))
@@ -97,15 +90,15 @@ def broken(recorded: Recorded) -> dict[str, str]:
             continue
         if pod is None:
             found[path] = "its pod is gone"
-        elif not conditions.is_good(pod):
-            own = conditions.status(path, facts["container_name"], pod)
+        elif not pod_status.is_good(pod):
+            own = pod_status.status(path, facts["container_name"], pod)
             found[path] = f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
     return found
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings for which the pod of a running process is replaced."""
-    return processes.differing(old, new)
+    return process_inputs.differing(old, new)
 
 
 def logs(
@@ -118,7 +111,7 @@ def logs(
 ) -> Iterator[LogLine]:
     """The output of some processes, merged by time; with follow also that of their next starts."""
     # Only this command needs it.
-    from symphony.backends.kubernetes import logs as log_lines
+    from symphony.backends.kubernetes.logs import reader as log_lines
 
     places = [
         log_lines.Place(path, facts["pod_name"], facts["container_name"])
@@ -145,7 +138,7 @@ def watch(
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         kept_ones = _kept(client, recorded, pods)
         if thorough:
-            heard.complaints = complaints.of_pods(client, recorded.launched_as, pods.values())
+            heard.complaints = pod_events.of_pods(client, recorded.launched_as, pods.values())
             heard.pending = _pending(client, recorded)
         heard.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
         statuses = _status_of(recorded, pods, heard.complaints, kept_ones)
@@ -157,7 +150,7 @@ def watch(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """The way of one process up to where it is, or did not come further."""
     # Only this command needs it.
-    from symphony.backends.kubernetes.explain import explain
+    from symphony.backends.kubernetes.diagnosis.collect import explain
 
     return explain(client_for(recorded), recorded, path, name)
 
@@ -171,24 +164,24 @@ def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
-    return whereabouts.refuse_elsewhere(recorded, name, reach)
+    return identity.refuse_elsewhere(recorded, name, reach)
 
 
 def hasten(recorded: Recorded) -> None:
     """The cluster begins with the contents of a namespace late, and then again after a pause."""
     with contextlib.suppress(SymphonyError):
-        cluster.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
+        inventory.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
 
 
 def require_answer(recorded: Recorded) -> None:
     """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
-    whereabouts.refuse_their_things(whereabouts.require_answer(recorded), recorded)
+    identity.refuse_their_things(identity.require_answer(recorded), recorded)
 
 
 def stuck(recorded: Recorded) -> str:
     """What a deletion that did not come to its end waits for; nothing when the cluster does not say."""
     with contextlib.suppress(SymphonyError):
-        return cluster.stuck(client_for(recorded), recorded.launched_as)
+        return inventory.stuck(client_for(recorded), recorded.launched_as)
     return ""
 
 
@@ -209,9 +202,9 @@ def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
-    cluster.end_all(client, launched_as, owner)
+    inventory.end_all(client, launched_as, owner)
     kept.forget(owner, launched_as)
-    return sum(len(processes.names_of(pod)) for pod in ours)
+    return sum(len(process_inputs.names_of(pod)) for pod in ours)
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
@@ -228,7 +221,7 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
         pods = labels.by_pod(every)
         replaced = _kept(client, recorded, pods)
-        events = complaints.of_pods(client, recorded.launched_as, pods.values())
+        events = pod_events.of_pods(client, recorded.launched_as, pods.values())
         found = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
         return _with_balancers(recorded, found, _pending(client, recorded))
     except SymphonyError as error:
@@ -248,7 +241,7 @@ def _status_of(
             found.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
             pod = pods.get(facts["pod_name"])
-            found.append(conditions.status(path, facts["container_name"], pod, events))
+            found.append(pod_status.status(path, facts["container_name"], pod, events))
     return found
 
 
@@ -260,7 +253,7 @@ def _with_tries(
     for status in statuses:
         facts = recorded.processes[status.path]
         if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
-            last = conditions.status(status.path, facts["container_name"], tries[-1])
+            last = pod_status.status(status.path, facts["container_name"], tries[-1])
             told = last.why if status.state in ("running", "waiting") else status.last
             status = replace(status, restarts=status.restarts + len(tries), last=told)
         found.append(status)
@@ -271,7 +264,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
     """The load balancers that have no address yet; asked only where there are any."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
-    return exposed.pending(client.items(path_of("services", recorded.launched_as)))
+    return service_address.pending(client.items(path_of("services", recorded.launched_as)))
 
 
 def _with_balancers(
@@ -281,7 +274,7 @@ def _with_balancers(
     found: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
-        words = ", ".join(f"{name}: {exposed.PENDING}" for name in names)
+        words = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
         told = bool(words) and status.state == "running" and not status.why
         found.append(replace(status, why=words) if told else status)
     return found
@@ -292,7 +285,7 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
 
     It has come to its end, or makes another pod.
     """
-    now = cluster.server_time(client)
+    now = inventory.server_time(client)
     missing = {
         str(facts["pod_name"]): str(facts["controller"]["kind"])
         for facts in recorded.processes.values()
@@ -301,19 +294,19 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
     if not missing:
         return {}
     # For a pod that was asked to end and does not, as on a machine that is off, none is made.
-    stuck = {name for name in missing if name in pods and cluster.is_overdue(pods[name], now)}
-    every = cluster.unfailed(client, recorded.launched_as)
+    stuck = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
+    every = inventory.unfailed(client, recorded.launched_as)
     ends = {name: controllers.completion(every[name]) for name in missing if name in every}
     making = {
         name: controllers.maker(missing[name], name)[1]
         for name, end in ends.items()
         if not end and name not in stuck
     }
-    refusals = complaints.of_jobs(client, recorded.launched_as) if making else {}
+    refusals = pod_events.of_jobs(client, recorded.launched_as) if making else {}
     return {
         name: ("waiting", refusals.get(making[name], _BETWEEN), None)
         if name in making
-        else ("completed", "", conditions.epoch(end.get("lastTransitionTime")))
+        else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
         for name, end in ends.items()
         if end or name in making
     }
@@ -321,7 +314,7 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
 
 def _is_replaced(pod: Values | None) -> bool:
     """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
-    return pod is None or not conditions.is_good(pod)
+    return pod is None or not pod_status.is_good(pod)
 
 
 def _pod_names(recorded: Recorded) -> set[str]:
@@ -329,8 +322,8 @@ def _pod_names(recorded: Recorded) -> set[str]:
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
-    group = processes.group_of(resource.inputs)
-    found = processes.processes_of(resource.inputs, group)
+    group = process_inputs.group_of(resource.inputs)
+    found = process_inputs.processes_of(resource.inputs, group)
     pod = {
         "pod_name": text(resource.inputs, "metadata", "name"),
         "uid": text(resource.outputs, "metadata", "uid"),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symphony.backends.kubernetes import ports
-from symphony.backends.kubernetes.objections import objections
+from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.validation.declaration import objections
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.plan.types import checked

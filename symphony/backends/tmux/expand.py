@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from symphony.backends.tmux import facts, render, secrets
+from symphony.backends.tmux import local_files, render, validation
 from symphony.errors import UserError
 from symphony.paths import DEFAULT_SERVER
 from symphony.plan.build import build_plan
@@ -15,9 +15,10 @@ from symphony.plan.plan import Plan
 from symphony.plan.services import port_range, wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import launch, ports
-from symphony_tmux.environment import RESERVED, search_path
-from symphony_tmux.resources import Session, Window
+from symphony_tmux.ports import leases
+from symphony_tmux.processes import launch
+from symphony_tmux.processes.environment import RESERVED, search_path
+from symphony_tmux.resource.resources import Session, Window
 
 if TYPE_CHECKING:
     from symphony.components.experiment import Experiment
@@ -37,27 +38,27 @@ DEFAULT_GRACE = 5.0
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
     server = context.setting("server") or DEFAULT_SERVER
-    objections = facts.objections(spec, context.owner, context.launched_as, server)
+    objections = validation.objections(spec, context.owner, context.launched_as, server)
     return replace(_target(spec, context, record=False), objections=objections)
 
 
 def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
     """Make the session and a window for each process; return the inputs of each window by its path."""
     server = context.setting("server") or DEFAULT_SERVER
-    kinds = (secrets.SECRETS, secrets.CONFIGS)
-    folders = [secrets.folder(server, plan.launched_as, kind) for kind in kinds]
+    kinds = (local_files.SECRETS, local_files.CONFIGS)
+    folders = [local_files.folder(server, plan.launched_as, kind) for kind in kinds]
     if not context.dry_run:
         # Now the ports are really ours: one that was lost since the plan was made is another port.
         final = _target(experiment.spec, context, record=True)
         plan = build_plan(experiment.spec, final)
-        secrets.copy(plan.secrets, folders[0])
-        secrets.copy(plan.configs, folders[1])
+        local_files.copy(plan.secrets, folders[0])
+        local_files.copy(plan.configs, folders[1])
     session = render.session(plan, context.owner, server, _grace(context))
     owner = Session(plan.launched_as, **session, opts=_options(experiment))
     rendered: dict[str, dict[str, Any]] = {}
     components = experiment.components()
     for process in plan.processes:
-        start = facts.resolved(process.start_dir or "", context.folder)
+        start = validation.resolved(process.start_dir or "", context.folder)
         inputs = render.window(plan, process, session, str(start), *map(str, folders))
         options = _options(components[process.path])
         options.depends_on = [owner]
@@ -68,7 +69,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
 
 
 def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
-    leases = ports.lease(context.owner, wanted_ports(spec), record, port_range(spec))
+    leased = leases.lease(context.owner, wanted_ports(spec), record, port_range(spec))
     return Target(
         world="tmux",
         launched_as=context.launched_as,
@@ -77,10 +78,10 @@ def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         one_host=True,
         host_of=HOST,
         bind_host=HOST,
-        ports=leases.ports,
-        taken=leases.taken,
-        unreadable=facts.unusable(spec, context.folder),
-        unstartable=facts.unstartable(spec, context.folder, search_path(launch.caller())),
+        ports=leased.ports,
+        taken=leased.taken,
+        unreadable=validation.unusable(spec, context.folder),
+        unstartable=validation.unstartable(spec, context.folder, search_path(launch.caller())),
         reserved=RESERVED,
         start_dir=str(context.folder),
     )

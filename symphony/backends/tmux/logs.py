@@ -13,9 +13,9 @@ from typing import Any
 
 from symphony.backends.interface import LogLine
 from symphony.plan.problems import count
-from symphony_tmux import logs as files
-from symphony_tmux.logs import Mark, Part
-from symphony_tmux.observe import signal_name
+from symphony_tmux.logs import reader as files
+from symphony_tmux.logs.reader import Mark, Part
+from symphony_tmux.processes.observe import signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")

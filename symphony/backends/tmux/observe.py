@@ -19,10 +19,11 @@ from symphony.backends.interface import (
 )
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
-from symphony_tmux import client, observe
-from symphony_tmux.changes import changes
-from symphony_tmux.client import Listing
-from symphony_tmux.observe import Condition
+from symphony_tmux.processes import observe
+from symphony_tmux.processes.observe import Condition
+from symphony_tmux.resource.changes import changes
+from symphony_tmux.tmux import client
+from symphony_tmux.tmux.client import Listing
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
@@ -106,7 +107,7 @@ def logs(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """The way of one process up to where it is, or did not come further."""
     # Only this command needs it.
-    from symphony.backends.tmux.why import chain
+    from symphony.backends.tmux.chain import chain
 
     facts = recorded.processes.get(path)
     if facts is None:
@@ -144,7 +145,7 @@ def stuck(recorded: Recorded) -> str:
 
 def living() -> Sequence[Living]:
     """Every session of ours with its processes that live; a server that does not answer has none to show."""
-    from symphony_tmux import owners
+    from symphony_tmux.resource import owners
 
     found: list[Living] = []
     for server in sorted({DEFAULT_SERVER}.union(*map(owners.servers, owners.known()))):
@@ -162,8 +163,8 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
 
     The provider leaves to the engine what was declared before: it cannot know that the state lost it.
     """
-    from symphony_tmux import owners, windows
-    from symphony_tmux.world import World
+    from symphony_tmux.processes.snapshot import World
+    from symphony_tmux.resource import owners, windows
 
     ended = 0
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
@@ -177,8 +178,8 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the world, and that is most of the provider.
-    from symphony_tmux import owners, sessions
-    from symphony_tmux.world import World
+    from symphony_tmux.processes.snapshot import World
+    from symphony_tmux.resource import owners, sessions
 
     reaped: set[str] = set()
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
@@ -202,9 +203,9 @@ def _status(
     status = _status_of(path, facts, condition)
     if not facts.get("restart_policy"):
         return status
-    from symphony.backends.tmux import ends
+    from symphony.backends.tmux import endings
 
-    return ends.starting_again(status, str(facts["log"]))
+    return endings.starting_again(status, str(facts["log"]))
 
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
@@ -221,9 +222,9 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
     if condition.state not in ("completed", "failed"):
         return status
     # What runs has no need of the logs, nor of the modules that read them.
-    from symphony.backends.tmux import ends
+    from symphony.backends.tmux import endings
 
-    return ends.ended(status, condition.pane, facts)
+    return endings.ended(status, condition.pane, facts)
 
 
 def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:

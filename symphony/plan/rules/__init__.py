@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from symphony.plan.problems import Problem
-from symphony.plan.rules import commands, environment, names, services, settings, world
+from symphony.plan.rules import backend, commands, environment, names, services, settings
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     settings.quantities_are_legal,
     settings.mounts_are_legal,
     settings.mounts_do_not_clash,
-    world.world_does_not_object,
+    backend.world_does_not_object,
 )
 
 

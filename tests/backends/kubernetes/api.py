@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from symphony.backends.kubernetes.client import Client
-from symphony.backends.kubernetes.kubeconfig import Access
+from symphony.backends.kubernetes.api.client import Client
+from symphony.backends.kubernetes.api.kubeconfig import Access
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from symphony.backends.kubernetes import controllers, render, target
-from symphony.backends.kubernetes.client import Client, Refused, client_of, path_of
-from symphony.backends.kubernetes.refusals import refusals
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.api.client import Client, Refused, client_of, path_of
+from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec

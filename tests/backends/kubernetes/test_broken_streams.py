@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes.client import client_of, path_of
+from symphony.backends.kubernetes.api.client import client_of, path_of
 from tests.backends.kubernetes.relay import relayed
 from tests.backends.kubernetes.test_runs import up
 from tests.backends.kubernetes.test_troubles import SLEEPER

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from symphony.backends.interface import Link, Recorded
-from symphony.backends.kubernetes import conditions, explain, why
+from symphony.backends.kubernetes.diagnosis import chain, collect
+from symphony.backends.kubernetes.status import pod_status
 from tests.backends.kubernetes.api import Answer, Asked, serving
 from tests.backends.kubernetes.test_conditions import RUNS, ended, pod, waits
 from tests.backends.kubernetes.test_watch import event
@@ -29,10 +30,10 @@ def beside(
     return thing
 
 
-def chain(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
+def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     recorded = {"container_name": "a", "image": "rl:9"}
-    facts = why.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
-    return list(why.chain(facts, "rl"))
+    facts = chain.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
+    return list(chain.chain(facts, "rl"))
 
 
 def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
@@ -47,13 +48,13 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
     facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
     with serving(answer) as api:
         recorded = Recorded("o", "rl", {"a": facts}, reach={})
-        found = explain.explain(api.client(), recorded, "a", "rl")
+        found = collect.explain(api.client(), recorded, "a", "rl")
     assert [(each.step, each.broken) for each in found] == [("planned", False), ("exit", False)]
     assert "Job is complete" in found[-1].what
 
 
 def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
-    found = chain(thing, events)
+    found = links(thing, events)
     assert not any(each.broken for each in found[:-1])
     return found[-1].step, found[-1].what, found[-1].broken
 
@@ -91,12 +92,12 @@ def test_an_init_container_that_failed_is_blamed_beside_a_sidecar() -> None:
     failed = beside(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT)
     failed = beside(failed, ended(128), name="clone-x", policy="Never")
     assert end(failed)[:2] == ("prepared", "no: clone-x: exit 128")
-    assert conditions.status("a", "a", failed).why == "clone-x: exit 128"
+    assert pod_status.status("a", "a", failed).why == "clone-x: exit 128"
 
 
 def test_a_process_that_crashes_is_blamed_for_it_beside_a_sidecar_that_does() -> None:
     both = beside(pod(waits("CrashLoopBackOff"), ended(1)), waits("CrashLoopBackOff"))
-    assert conditions.status("a", "a", both).why == "CrashLoopBackOff: exit 1"
+    assert pod_status.status("a", "a", both).why == "CrashLoopBackOff: exit 1"
 
 
 def test_a_mount_that_came_late_is_no_link_while_the_image_is_pulled() -> None:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from symphony.backends.kubernetes import channels
-from symphony.backends.kubernetes import client as client_module
-from symphony.backends.kubernetes.client import Client, Unreachable
-from symphony.backends.kubernetes.kubeconfig import Access
+from symphony.backends.kubernetes.api import channels
+from symphony.backends.kubernetes.api import client as client_module
+from symphony.backends.kubernetes.api.client import Client, Unreachable
+from symphony.backends.kubernetes.api.kubeconfig import Access
 
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 SIZE = 8 * 1024 * 1024

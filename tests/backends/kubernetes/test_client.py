@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes import client as client_module
-from symphony.backends.kubernetes import kubeconfig, proxies
-from symphony.backends.kubernetes.client import Forbidden, Refused, Unreachable
+from symphony.backends.kubernetes.api import client as client_module
+from symphony.backends.kubernetes.api import kubeconfig, proxies
+from symphony.backends.kubernetes.api.client import Forbidden, Refused, Unreachable
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import Answer, Asked, chunked, serving
 from tests.backends.kubernetes.test_kubeconfig import access
@@ -30,7 +30,7 @@ def test_a_server_under_a_path_of_its_own_is_asked_there() -> None:
 
 
 def test_an_exec_goes_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from symphony.backends.kubernetes.channels import Channels
+    from symphony.backends.kubernetes.api.channels import Channels
 
     with serving(lambda _: (404, {"message": "nothing"})) as api:
         with pytest.raises(Refused):
@@ -162,7 +162,7 @@ class TestProxy:
             port = api.url.rpartition(":")[2]
             found = access(**{"proxy-url": f"http://u:very-secret@127.0.0.1:{port}"})
             assert "very-secret" not in repr(found)
-            from symphony.backends.kubernetes.client import Client
+            from symphony.backends.kubernetes.api.client import Client
 
             with pytest.raises(OSError, match="403"):
                 Client(found).connected(5)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from symphony.backends.interface import Recorded
-from symphony.backends.kubernetes import cluster, labels, observe, whereabouts
-from symphony.backends.kubernetes.client import Refused
-from symphony.engine.events import ResourceState
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.api.client import Refused
+from symphony.backends.kubernetes.cluster import identity, inventory
+from symphony.backends.kubernetes.manifests import labels
+from symphony.engine.run.events import ResourceState
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, namespace, serving, thing
 
@@ -56,10 +58,10 @@ def recorded(api: Api, **more: Any) -> Recorded:
 def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     with serving(Cluster(status=status)) as api:
         with pytest.raises(Refused):
-            cluster.identifier(api.client())
+            inventory.identifier(api.client())
         with pytest.raises(Refused) as error:
             observe.reap(OWNER, "rl", recorded(api))
         assert "another cluster" not in str(error.value)
@@ -70,7 +72,7 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
 
 def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
     with serving(Cluster(status=403)) as api:
-        assert cluster.identifier(api.client()) == api.url
+        assert inventory.identifier(api.client()) == api.url
 
 
 def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
@@ -82,7 +84,7 @@ def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
 
 
 def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     with serving(Cluster(status=503)) as api:
         observe.refuse_elsewhere(recorded(api), "rl")
         with pytest.raises(Refused):
@@ -118,7 +120,7 @@ def test_f75_settings_that_name_another_cluster_move_nothing() -> None:
 
 
 def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0)
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     forget = "gone for good, `pulumi stack rm rl --force` forgets the experiment"
     with serving(Cluster()) as api:
         before = recorded(api, clusterIdentifier="")
@@ -139,13 +141,13 @@ def test_the_clock_of_the_server_is_asked_and_not_ours() -> None:
         api.ahead = -300
         client.get("/version")
         assert -303 < client.ahead < -297
-        assert cluster.server_time(client) == pytest.approx(time.time() - 300, abs=3)
+        assert inventory.server_time(client) == pytest.approx(time.time() - 300, abs=3)
 
 
 def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
     theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
     with serving(theirs) as api:
-        ours = recorded(api, **{whereabouts.NAMESPACE: "ours-that-was"})
+        ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
         with pytest.raises(UserError, match="the namespace rl is not the one that rl made") as error:
             observe.refuse_elsewhere(ours, "rl")
         assert "`pulumi stack rm rl --force`" in error.value.remedy
@@ -165,7 +167,7 @@ def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -
 )
 def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
     with serving(Cluster({SPACE: live})) as api:
-        observe.refuse_elsewhere(recorded(api, **{whereabouts.NAMESPACE: "ours-that-was"}), "rl")
+        observe.refuse_elsewhere(recorded(api, **{identity.NAMESPACE: "ours-that-was"}), "rl")
 
 
 def test_s29_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
@@ -194,7 +196,7 @@ def test_s29_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: s
             observe.require_answer(state)
         assert "`pulumi stack rm rl --force`" in error.value.remedy
         # A namespace of its own goes as a whole, and was looked at before.
-        observe.require_answer(replace(state, reach={**state.reach, whereabouts.NAMESPACE: "ours"}))
+        observe.require_answer(replace(state, reach={**state.reach, identity.NAMESPACE: "ours"}))
     for there in (ours, again, {}):
         with serving(Cluster({**version, **there})) as api:
             observe.require_answer(replace(recorded(api), things=places))
@@ -229,13 +231,13 @@ def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
     }
     there = Cluster({**mine, **theirs})
     with serving(there) as api:
-        cluster.end_all(api.client(), "rl", OWNER)
+        inventory.end_all(api.client(), "rl", OWNER)
         assert there.things == theirs
     there = Cluster({**mine, **theirs})
     planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
     with serving(there) as api:
         client = api.client()
-        cluster.end_strays(client, cluster.living(client, "rl"), "rl", OWNER, planned)
+        inventory.end_strays(client, inventory.living(client, "rl"), "rl", OWNER, planned)
     assert set(mine) & set(there.things) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
@@ -246,7 +248,7 @@ def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
         return (403, {}) if "/secrets/" in asked.path or asked.path == SPACE else there(asked)
 
     with serving(answer) as api:
-        cluster.end_all(api.client(), "rl", OWNER)
+        inventory.end_all(api.client(), "rl", OWNER)
     assert there.things == {}
 
 
@@ -268,9 +270,9 @@ def test_all_that_others_have_is_refused_at_once() -> None:
     }
     with serving(there) as api:
         client = api.client()
-        live = cluster.living(client, "rl")
+        live = inventory.living(client, "rl")
         with pytest.raises(UserError) as error:
-            cluster.refuse_others(client, live, "rl", OWNER, planned)
+            inventory.refuse_others(client, live, "rl", OWNER, planned)
     pods, rest = error.value.what.split("; ")
     assert pods.startswith("the pod p0, the pod p1, ")
     assert pods.endswith("the pod p9 and 2 more in namespace rl belong to somebody else")
@@ -289,10 +291,10 @@ HELD = {
 def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     going = thing("Namespace", "rl", "1", OWNER, status=HELD)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    monkeypatch.setattr(cluster, "GONE_DEADLINE", 0.0)
+    monkeypatch.setattr(inventory, "GONE_DEADLINE", 0.0)
     with serving(lambda asked: Cluster({SPACE: dict(going)})(asked)) as api:
         with pytest.raises(SymphonyError, match="rl is not gone after 0 s: configmaps") as error:
-            cluster.end_all(api.client(), "rl", OWNER)
+            inventory.end_all(api.client(), "rl", OWNER)
         assert error.value.remedy
         assert observe.stuck(recorded(api)) == "configmaps. has 1 resource"
     with serving(Cluster({SPACE: namespace("rl", "1", OWNER)})) as api:
@@ -306,9 +308,9 @@ class TestTextOfAKubeconfig:
     def own(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         file = tmp_path / "own"
         monkeypatch.setenv("KUBECONFIG", str(file))
-        whereabouts.client_of.cache_clear()
+        identity.client_of.cache_clear()
         yield file
-        whereabouts.client_of.cache_clear()
+        identity.client_of.cache_clear()
 
     def test_the_cause_is_told_when_the_users_own_has_no_such_context(self, own: Any) -> None:
         with serving(Cluster()) as api:
@@ -333,14 +335,14 @@ class TestTextOfAKubeconfig:
 
         with serving(Cluster()) as api:
             said = json.dumps(yaml.safe_load(api.kubeconfig()))
-            assert whereabouts.client_for(recorded(api, kubeconfig=said)).access.server == api.url
+            assert identity.client_for(recorded(api, kubeconfig=said)).access.server == api.url
 
 
 def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may have minutes to save what it has; only what is late beyond them is an error."""
     clock = [0.0]
-    monkeypatch.setattr(cluster.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(cluster.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
+    monkeypatch.setattr(inventory.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(inventory.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
     pod = thing("Pod", "a", "1", OWNER)
     pod["metadata"]["deletionGracePeriodSeconds"] = 90
     place, gone_after = f"{SPACE}/pods/a", 140.0
@@ -349,10 +351,10 @@ def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatc
         return (200, pod) if asked.path == place and clock[0] < gone_after else MISSING
 
     with serving(answer) as api:
-        cluster.await_gone(api.client(), place, "1")
+        inventory.await_gone(api.client(), place, "1")
         clock[0], gone_after = 0.0, 1000.0
         with pytest.raises(SymphonyError, match="a is not gone after 150 s"):
-            cluster.await_gone(api.client(), place, "1")
+            inventory.await_gone(api.client(), place, "1")
 
 
 def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> None:
@@ -371,20 +373,20 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
         dying("undeclared", "n1", now - 300),
         thing("Pod", "well", "2", OWNER),
     ]
-    live = cluster.Living({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
+    live = inventory.Living({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
     declared = ["late", "soon", "held", "other", "well", "new"]
     with pytest.raises(UserError) as error:
-        cluster.refuse_unending(live, OWNER, declared)
+        inventory.refuse_unending(live, OWNER, declared)
     assert error.value.line == (
         "asked to end, and has not: late on n1, which does not answer. "
         "If that machine is off for good: `kubectl delete node n1`, and try again."
     )
-    cluster.refuse_unending(live, OWNER, declared[1:])
+    inventory.refuse_unending(live, OWNER, declared[1:])
     # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.
-    behind = cluster.Living(live.pods, {}, {}, now=now - 250)
-    cluster.refuse_unending(behind, OWNER, declared)
+    behind = inventory.Living(live.pods, {}, {}, now=now - 250)
+    inventory.refuse_unending(behind, OWNER, declared)
     # Of a Job; what counts its pods is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
-    of_job = cluster.Living({}, {}, {}, {"trial": made})
+    of_job = inventory.Living({}, {}, {}, {"trial": made})
     with pytest.raises(UserError, match="trial on n2, which does not answer"):
-        cluster.refuse_unending(of_job, OWNER, ["trial"])
+        inventory.refuse_unending(of_job, OWNER, ["trial"])

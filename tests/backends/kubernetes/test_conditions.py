@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import conditions
+from symphony.backends.kubernetes.status import pod_status
 
 NO_NODE = "0/5 nodes are available: 5 Insufficient cpu."
 
@@ -101,13 +101,13 @@ CASES = [
     ("thing", "state", "why"), CASES, ids=[f"{state}-{why[:20]}" for _, state, why in CASES]
 )
 def test_it_is_called_what_it_is(thing: dict[str, Any] | None, state: str, why: str) -> None:
-    found = conditions.status("a", "a", thing, {"a": "FailedMount: no server"})
+    found = pod_status.status("a", "a", thing, {"a": "FailedMount: no server"})
     assert (found.state, found.why) == (state, why)
     assert found.ready is (state == "running")
 
 
 def test_restarts_are_told_with_how_the_last_one_ended() -> None:
-    found = conditions.status("a", "a", pod(RUNS, ended(139)))
+    found = pod_status.status("a", "a", pod(RUNS, ended(139)))
     assert (found.restarts, found.last) == (3, "exit 139 (SIGSEGV)")
 
 
@@ -115,10 +115,10 @@ def test_restarts_are_told_with_how_the_last_one_ended() -> None:
     ("thing", "good"), [(pod(RUNS), True), (pod(ended(0)), True), (pod(ended(1)), False)]
 )
 def test_the_next_up_restarts_only_what_failed(thing: dict[str, Any], good: bool) -> None:
-    assert conditions.is_good(thing) is good
+    assert pod_status.is_good(thing) is good
 
 
 def test_what_a_program_says_cannot_act_on_a_terminal() -> None:
-    found = conditions.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
+    found = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
     assert found.why.isprintable()
-    assert len(found.why) <= conditions.LONGEST
+    assert len(found.why) <= pod_status.LONGEST

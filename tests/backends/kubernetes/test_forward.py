@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.inside import Way
-from symphony.backends.kubernetes import forward
+from symphony.backends.access import Way
+from symphony.backends.kubernetes.remote import port_forward
 from symphony.cli import browser
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.api import MISSING, Answer, Asked, serving
@@ -50,11 +50,11 @@ class Pod:
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]:
     """The client's end of a forwarded connection, and the pod's."""
     pod = Pod()
-    monkeypatch.setattr("symphony.backends.kubernetes.forward._Forwarding._opened", lambda _: pod)
+    monkeypatch.setattr("symphony.backends.kubernetes.remote.port_forward._Forwarding._opened", lambda _: pod)
     ours, theirs = socket.socketpair()
     nothing: Any = None
     with socket.create_server(("127.0.0.1", 0)) as server:
-        forwarding = forward._Forwarding(nothing, "n", "s", server)
+        forwarding = port_forward._Forwarding(nothing, "n", "s", server)
         carrying = threading.Thread(target=forwarding._carry, args=(theirs,))
         carrying.start()
         ours.settimeout(10)
@@ -82,7 +82,7 @@ def test_one_that_has_gone_is_let_go_of_in_time(
     ends: tuple[socket.socket, Pod], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, pod = ends
-    monkeypatch.setattr(forward, "_LINGER", 0.2)
+    monkeypatch.setattr(port_forward, "_LINGER", 0.2)
     client.close()
     assert pod.closed.wait(5)
 
@@ -119,7 +119,7 @@ def reached(service: dict[str, Any] | None, node: Answer = MISSING) -> Way:
         return node
 
     with serving(answer) as api:
-        return forward.way(api.client(), "rl", "board")
+        return port_forward.way(api.client(), "rl", "board")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
         return (200, {"items": [gone, POD]}) if "/pods?" in asked.path else MISSING
 
     with serving(answer) as api:
-        way = forward.way(api.client(), "rl", "board")
+        way = port_forward.way(api.client(), "rl", "board")
         assert way.forward is not None
         with way.forward() as opened:
             host, _, port = opened.address.rpartition(":")

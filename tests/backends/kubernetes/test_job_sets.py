@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from symphony.backends.kubernetes import controllers, render, target
-from symphony.backends.kubernetes.client import Refused, client_of
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.api.client import Refused, client_of
+from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec

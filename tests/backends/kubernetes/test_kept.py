@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes import kept
-from symphony.backends.kubernetes.kept import Kept, Shelf
+from symphony.backends.kubernetes.logs import kept
+from symphony.backends.kubernetes.logs.kept import Kept, Shelf
 
 LINES = [Kept("u", f"2026-01-01T00:{n // 60:02d}:{n % 60:02d}.{n:09d}Z", f"n {n}") for n in range(400)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import kubeconfig
+from symphony.backends.kubernetes.api import kubeconfig
 from symphony.errors import SymphonyError, UserError
 
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symphony import Experiment
-from symphony.backends.kubernetes import objections, target
-from symphony.backends.kubernetes.client import Client, client_of, path_of
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.validation import declaration
 from symphony.plan.build import build_plan, problems
 from tests.backends.kubernetes.test_troubles import place
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -38,7 +39,7 @@ def test_f79_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, secon
 
 
 def test_f80_more_than_a_pod_can_hold_is_refused_before_anything_starts() -> None:
-    (problem,) = _judged(objections.MAX_POD + 1)
+    (problem,) = _judged(declaration.MAX_POD + 1)
     assert "more than the" in problem
 
 
@@ -46,9 +47,9 @@ def test_f80_more_than_a_pod_can_hold_is_refused_before_anything_starts() -> Non
 @pytest.mark.timeout(300)
 def test_f80_the_most_that_is_planned_the_server_takes(stack: str, cluster: Cluster, place: str) -> None:
     """With one letter less than is refused, twice escaped on its way."""
-    from symphony.backends.kubernetes import render
+    from symphony.backends.kubernetes.manifests import render
 
-    experiment = _wordy(objections.MAX_POD - 100)
+    experiment = _wordy(declaration.MAX_POD - 100)
     plan = build_plan(experiment.spec, target.target(experiment.spec, Settings(image="x"), place))
     client: Client = client_of(cluster.kubeconfig, "")
     (pod,) = [

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from symphony.backends.kubernetes import kept, logs
-from symphony.backends.kubernetes.client import Refused, Unreachable
-from symphony.backends.kubernetes.logs import Place
+from symphony.backends.kubernetes.api.client import Refused, Unreachable
+from symphony.backends.kubernetes.logs import kept, reader
+from symphony.backends.kubernetes.logs.reader import Place
 from tests.backends.kubernetes.api import Answer, Api, Asked, chunked, serving, thing
 from tests.backends.kubernetes.test_logs import ENDED, PLACE, RUNNING, Node, lines, stamped
 
@@ -22,21 +22,21 @@ AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": 
 NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
 # Two in a microsecond, and without the zeros at their end.
 STAMPS = (b"1Z", b"123456100Z", b"123456789Z", b"2Z")
-TOLD_WITHIN: float = vars(logs)["_TOLD_WITHIN"]
+TOLD_WITHIN: float = vars(reader)["_TOLD_WITHIN"]
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
-    monkeypatch.setattr(logs, "_ROUND", 0.01)
-    monkeypatch.setattr(logs, "_TOLD_WITHIN", 0.1)
+    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
 
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
     """An answer that never comes, to a client that does not wait for it long."""
-    monkeypatch.setattr(logs, "_SILENCE", 0.2)
-    monkeypatch.setattr(logs, "_WORDS_DEADLINE", 0.2)
+    monkeypatch.setattr(reader, "_SILENCE", 0.2)
+    monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
     over = threading.Event()
 
     def nothing() -> bytes:
@@ -89,7 +89,7 @@ def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expecte
 
     for node in (Tailing(), Again()):
         with serving(node) as api:
-            found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=tail)
+            found = reader.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=tail)
             said_now = [line.text for line in found if not line.ended and line.text != "n 0"]
             assert said_now == expected
         kept.forget("o", "n")
@@ -116,7 +116,7 @@ class Pair:
 
 def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
     places = [Place(name, name, name) for name in names or ["a"]]
-    found = logs.merged(api.client(), "n", places, "o", follow=follow, since=None, tail=tail)
+    found = reader.merged(api.client(), "n", places, "o", follow=follow, since=None, tail=tail)
     return [line.text for line in found]
 
 
@@ -175,7 +175,7 @@ def test_a_log_that_does_not_come_takes_only_itself(mute: Callable[[], bytes]) -
 
 
 def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symphony.backends.kubernetes.client.PATIENCE", 0.1)
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0.1)
     pair = Pair(a=lambda: b"")
 
     def answer(asked: Asked) -> Answer:
@@ -227,7 +227,7 @@ def test_a_silent_node_does_not_end_what_follows_it(mute: Callable[[], bytes]) -
 
 def test_a_server_that_says_nothing_has_no_last_lines(mute: Callable[[], bytes]) -> None:
     with serving(Pair(a=mute)) as api:
-        assert logs.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
+        assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
 
 
 def test_the_end_of_an_earlier_start_is_before_the_lines_of_the_present_one() -> None:
@@ -262,10 +262,10 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
             return super().pod() if told else Node.pod(self)
 
     late: list[float] = []
-    monkeypatch.setattr(logs, "_TOLD_WITHIN", TOLD_WITHIN)
-    monkeypatch.setattr(logs, "_ROUND", 0.5)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", TOLD_WITHIN)
+    monkeypatch.setattr(reader, "_ROUND", 0.5)
     fake = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
-    monkeypatch.setattr(logs, "time", fake)
+    monkeypatch.setattr(reader, "time", fake)
     node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(4)), chunked(stamped(4)))
     with serving(node) as api:
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 5", "n 4", "ended: exit 0"]
@@ -273,7 +273,7 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a start that had ended comes to its end at once, and by then the next start runs."""
-    monkeypatch.setattr(logs, "_TOLD_WITHIN", 30.0)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 30.0)
 
     class Between(Restarted):
         def pod(self) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from symphony.backends.interface import LogLine
-from symphony.backends.kubernetes import logs
-from symphony.backends.kubernetes.client import Refused
-from symphony.backends.kubernetes.logs import Place
+from symphony.backends.kubernetes.api.client import Refused
+from symphony.backends.kubernetes.logs import reader
+from symphony.backends.kubernetes.logs.reader import Place
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.api import Answer, Api, Asked, chunked, serving, thing
 
@@ -25,8 +25,8 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
-    monkeypatch.setattr(logs, "_ROUND", 0.01)
-    monkeypatch.setattr(logs, "_TOLD_WITHIN", 0.1)
+    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
 
 
 class Node:
@@ -60,7 +60,7 @@ class Node:
 
 
 def lines(api: Api, *, follow: bool = False, since: float | None = None) -> list[str]:
-    found = logs.merged(api.client(), "n", [PLACE], "o", follow=follow, since=since, tail=None)
+    found = reader.merged(api.client(), "n", [PLACE], "o", follow=follow, since=since, tail=None)
     return [line.text for line in found if not line.ended]
 
 
@@ -73,7 +73,7 @@ def test_since_is_also_for_the_lines_that_were_read_before() -> None:
         assert lines(api) == ["n 1", "n 2"]
     with serving(Node(chunked(stamped(2, 3)))) as api:
         assert lines(api) == ["n 1", "n 2", "n 3"]
-        from symphony.backends.kubernetes.conditions import epoch
+        from symphony.backends.kubernetes.status.pod_status import epoch
 
         assert lines(api, since=epoch("2026-01-01T00:00:02Z")) == ["n 2", "n 3"]
         assert lines(api, since=epoch("2026-01-01T00:00:04Z")) == []
@@ -93,7 +93,7 @@ def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> 
 def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logs, "_TOLD_WITHIN", 10)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 10)
 
     class Late(Node):
         """It tells of the first end only when it was asked twice more."""
@@ -111,7 +111,7 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
 
     node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
     with serving(node) as api:
-        found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
+        found = reader.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
         assert [line.text for line in found] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
@@ -139,7 +139,7 @@ def test_a_process_that_up_starts_again_is_followed_on() -> None:
 
     node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
     with serving(node) as api:
-        found = logs.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
+        found = reader.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=None)
         expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
         assert [line.text for line in found] == expected
 
@@ -190,6 +190,6 @@ def test_whatever_goes_wrong_while_following_is_raised(monkeypatch: pytest.Monke
     def news(self: Any, ended: threading.Event) -> Iterator[LogLine]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("symphony.backends.kubernetes.logs._Reader.news", news)
+    monkeypatch.setattr("symphony.backends.kubernetes.logs.reader._Reader.news", news)
     with serving(Node(chunked())) as api, pytest.raises(ZeroDivisionError):
         lines(api, follow=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes.render import render
+from symphony.backends.kubernetes.manifests.render import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.target import target
 from symphony.plan.build import build_plan

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes import ports, settings, target
+from symphony.backends.kubernetes import settings, target
+from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.errors import UserError
 from symphony.plan.build import problems

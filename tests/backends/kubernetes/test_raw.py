@@ -9,9 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from symphony import Experiment
-from symphony.backends.kubernetes import labels, processes, raw, render, target
-from symphony.backends.kubernetes.merge import merged
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.manifests import labels, process_inputs, render
+from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.validation import overrides
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import Problem
 
@@ -231,7 +233,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
         assert all(problem.remedy for problem in found)
         return
     manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
-    assert "a" in processes.processes_of(manifest, None)
+    assert "a" in process_inputs.processes_of(manifest, None)
     assert labels.belongs_to(manifest, "x/rl#1")
     spec: Any = manifest["spec"]
     while "containers" not in spec:
@@ -246,7 +248,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
 def test_every_field_that_kubernetes_has_is_known() -> None:
     """Else a right one could be taken for a misspelling of another."""
     models = pytest.importorskip("kubernetes.client.models")
-    for model, known in ((models.V1Container, raw._CONTAINER), (models.V1PodSpec, raw._SPEC)):
+    for model, known in ((models.V1Container, overrides._CONTAINER), (models.V1PodSpec, overrides._SPEC)):
         kinds = {name: model.openapi_types[own] for own, name in model.attribute_map.items()}
         assert set(kinds) == set(known)
         for name, kind in kinds.items():

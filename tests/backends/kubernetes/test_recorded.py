@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes import controllers, labels, observe, processes
-from symphony.engine.events import ResourceState
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.engine.run.events import ResourceState
 from symphony.plan.changes import Change, changes
 from tests.backends.kubernetes.test_render import OWNER, manifests
 
@@ -73,7 +74,7 @@ def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
     every = {
         path: each
         for group, manifest in rendered
-        for path, each in processes.processes_of(manifest, group).items()
+        for path, each in process_inputs.processes_of(manifest, group).items()
     }
     handed = {path: every[path] for path in ("a", "g/x", "g/y")}
     assert changes(found.processes, handed, observe.differing, {}) == tuple(
@@ -92,8 +93,10 @@ def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: 
 
 def test_a_state_of_before_the_note_is_read_as_it_was() -> None:
     group, manifest = manifests(experiment()).pods["g"]
-    before = processes.processes_of(manifest, group)
+    before = process_inputs.processes_of(manifest, group)
     del manifest["metadata"]["annotations"][labels.PROCESSES]
-    after = processes.processes_of(manifest, group)
+    after = process_inputs.processes_of(manifest, group)
     assert list(after) == ["g/x", "g/y", "g/proxy"]
-    assert not any(processes.differing(before[path], after[path]) for path in before), "nothing is replaced"
+    assert not any(process_inputs.differing(before[path], after[path]) for path in before), (
+        "nothing is replaced"
+    )

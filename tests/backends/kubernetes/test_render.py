@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from symphony import Experiment, ProcessGroup
-from symphony.backends.kubernetes import controllers, processes, render, target
-from symphony.backends.kubernetes.merge import merged
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
+from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
 from symphony.plan.problems import PlanError
@@ -94,9 +95,9 @@ def test_what_is_read_off_a_manifest_is_what_was_rendered(controller: str) -> No
     kinds = {}
     for each in ("Pod", controller):
         group, manifest = manifests(whole(), controller=each).pods["agents"]
-        kinds[each] = processes.processes_of(manifest, group)
+        kinds[each] = process_inputs.processes_of(manifest, group)
     plain, kept = kinds["Pod"]["agents/agent-0"], kinds[controller]["agents/agent-0"]
-    assert processes.differing(plain, kept) == (["controller"] if controller != "Pod" else [])
+    assert process_inputs.differing(plain, kept) == (["controller"] if controller != "Pod" else [])
     assert kept["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
 
 
@@ -172,12 +173,12 @@ def test_the_settings_of_a_group_name_the_sibling_that_changed() -> None:
         group.new_process("x", env={"SEED": seed})
         group.new_process("y")
         _, manifest = manifests(experiment).pods["g"]
-        return processes.processes_of(manifest, "g")
+        return process_inputs.processes_of(manifest, "g")
 
     before, after = settings_of(1), settings_of(2)
     assert list(before) == ["g/x", "g/y"]
-    assert processes.differing(before["g/x"], after["g/x"]) == ["env"]
-    assert processes.differing(before["g/y"], after["g/y"]) == ["group"]
+    assert process_inputs.differing(before["g/x"], after["g/x"]) == ["env"]
+    assert process_inputs.differing(before["g/y"], after["g/y"]) == ["group"]
     assert json.loads(json.dumps(before)) == before
 
 

@@ -14,8 +14,8 @@ import yaml
 
 from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.client import Client, Unreachable, client_of, path_of
-from symphony.backends.kubernetes.kubeconfig import Access
+from symphony.backends.kubernetes.api.client import Client, Unreachable, client_of, path_of
+from symphony.backends.kubernetes.api.kubeconfig import Access
 from symphony.errors import SymphonyError
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster

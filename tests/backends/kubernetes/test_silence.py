@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from symphony.backends.kubernetes.client import client_of, path_of
+from symphony.backends.kubernetes.api.client import client_of, path_of
 from tests.backends.kubernetes.relay import silenced
 from tests.backends.kubernetes.test_runs import Live, up
 from tests.desk import SYMPHONY, Desk, wait_for

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symphony.backends.kubernetes import told
-from symphony.backends.kubernetes.told import Told
+from symphony.backends.kubernetes.logs import deduplicate
+from symphony.backends.kubernetes.logs.deduplicate import Told
 
 
 def stamp(second: int, nano: int = 0) -> str:
@@ -31,8 +31,8 @@ def test_what_is_remembered_of_a_long_log_is_its_last_second() -> None:
 
 def test_one_long_second_is_remembered_in_part() -> None:
     lines = Told()
-    for nano in range(3 * told.MOST):
+    for nano in range(3 * deduplicate.MOST):
         lines.add(stamp(1, nano), "x")
         lines.tidy()
-    assert len(lines) <= 2 * told.MOST
-    assert not lines.add(stamp(1, 2 * told.MOST), "x")
+    assert len(lines) <= 2 * deduplicate.MOST
+    assert not lines.add(stamp(1, 2 * deduplicate.MOST), "x")

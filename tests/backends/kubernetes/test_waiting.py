@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from symphony.backends.kubernetes.waiting import take
+from symphony.backends.kubernetes.logs.interruptible import take
 
 WAITS = """
 import queue, signal, threading, time

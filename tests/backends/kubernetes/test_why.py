@@ -145,13 +145,13 @@ def test_f68_a_server_that_does_not_answer_is_the_broken_link(
     desk: Desk, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from symphony.backends.interface import Recorded
-    from symphony.backends.kubernetes import explain
-    from symphony.backends.kubernetes.client import Client
-    from symphony.backends.kubernetes.kubeconfig import Access
+    from symphony.backends.kubernetes.api.client import Client
+    from symphony.backends.kubernetes.api.kubeconfig import Access
+    from symphony.backends.kubernetes.diagnosis import collect
 
     began = time.monotonic()
     facts = {"pod_name": "a", "container_name": "a", "image": "x"}
-    links = explain.explain(Client(Access("http://127.0.0.1:1")), Recorded("", "n", {"a": facts}), "a", "n")
+    links = collect.explain(Client(Access("http://127.0.0.1:1")), Recorded("", "n", {"a": facts}), "a", "n")
     assert [link.step for link in links if link.broken] == ["seen"]
     assert "does not answer" in links[-1].what
     assert time.monotonic() - began < 30

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.inside import Streams
-from symphony.backends.tmux import execute
+from symphony.backends.access import Streams
+from symphony.backends.tmux import exec
 
 
 @pytest.fixture
@@ -35,6 +35,6 @@ def test_a_signal_before_the_child_is_known_reaches_it(
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     began = time.monotonic()
-    code = execute._run(["sleep", "20"], tmp_path, os.environ, Streams(stdin=stdin))
+    code = exec._run(["sleep", "20"], tmp_path, os.environ, Streams(stdin=stdin))
     assert code == 128 + number
     assert time.monotonic() - began < 10

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from symphony.backends.interface import LogLine, ProcessStatus
-from symphony.backends.tmux import ends, logs
-from symphony_tmux import logs as files
-from symphony_tmux.client import Pane
-from symphony_tmux.logs import Part
+from symphony.backends.tmux import endings, logs
+from symphony_tmux.logs import reader as files
+from symphony_tmux.logs.reader import Part
+from symphony_tmux.tmux.client import Pane
 
 OLD = 350_000
 
@@ -110,16 +110,16 @@ def test_the_end_is_told_after_two_rotations(log: Path) -> None:
 def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
     index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
-    assert ends.starting_again(status, str(log)).since == 7.0
+    assert endings.starting_again(status, str(log)).since == 7.0
     index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
-    found = ends.starting_again(status, str(log))
+    found = endings.starting_again(status, str(log))
     assert (found.state, found.why, found.restarts) == ("waiting", "starts again after exit 3: two", 2)
 
 
 def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
     size = old.with_name("index").stat().st_size
     before = bytes_read()
-    found = ends.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    found = endings.starting_again(ProcessStatus("a", "running", ready=True), str(old))
     assert (found.state, found.since, found.restarts) == ("running", 1e9, 0)
     assert len(made) < 10
     assert bytes_read() - before < size * 1.1
@@ -252,5 +252,5 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
-    found = ends.ended(status, pane, {"log": str(log)})
+    found = endings.ended(status, pane, {"log": str(log)})
     assert (found.state, found.why) == expected

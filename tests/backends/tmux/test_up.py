@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.environment import SHELLS_OWN
+from symphony_tmux.processes.environment import SHELLS_OWN
 from tests.desk import SYMPHONY, Desk, desk_in, wait_for
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import client, machine, observe, sessions, turn, windows
-from symphony_tmux.world import World
+from symphony_tmux.processes import observe, process_table
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import experiment_lock, sessions, windows
+from symphony_tmux.tmux import client
 
 # Marks of tests that run beside each other must differ, as those of two state stores do.
 STORE = f"{os.getpid():08x}"
@@ -61,8 +63,8 @@ class Rig:
             assert time.monotonic() < deadline, "waited too long"
             time.sleep(0.02)
 
-    def living(self) -> list[machine.Process]:
-        return [one for one in machine.scan() if one.marker.startswith(self.owner + "/")]
+    def living(self) -> list[process_table.Process]:
+        return [one for one in process_table.scan() if one.marker.startswith(self.owner + "/")]
 
     def tmux(self, *arguments: str) -> str:
         return client.run("default", list(arguments))
@@ -76,12 +78,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SYMPHONY_HOME", str(folder))
     for name in ("TMUX", "SYMPHONY_ID"):
         monkeypatch.delenv(name, raising=False)
-    before = {one.identity for one in machine.scan()}
+    before = {one.identity for one in process_table.scan()}
     yield folder
     left = _end_servers(folder)
-    for key in list(turn._held):
-        os.close(turn._held.pop(key))
-    survivors = [one for one in machine.scan() if one.identity not in before and _is_of(one.pid, folder)]
+    for key in list(experiment_lock._held):
+        os.close(experiment_lock._held.pop(key))
+    survivors = [
+        one for one in process_table.scan() if one.identity not in before and _is_of(one.pid, folder)
+    ]
     described = [
         Path(f"/proc/{one.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for one in survivors
     ]
@@ -107,9 +111,9 @@ def _end_servers(folder: Path) -> list[str]:
         if server_pid:
             client.run(socket.stem, ["kill-server"])
     deadline = time.monotonic() + 3
-    while (left := [one.marker for one in machine.scan() if one.marker and _is_of(one.pid, folder)]) and (
-        time.monotonic() < deadline
-    ):
+    while (
+        left := [one.marker for one in process_table.scan() if one.marker and _is_of(one.pid, folder)]
+    ) and (time.monotonic() < deadline):
         time.sleep(0.05)
     return left
 

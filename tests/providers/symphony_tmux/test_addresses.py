@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symphony_tmux import addresses, sessions, windows
-from symphony_tmux.world import World
+from symphony_tmux.ports import addresses
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import sessions, windows
 
 ALL = {"SYMPH_PS_ADDR": "127.0.0.1:7", "SYMPH_X_ADDR": "127.0.0.1:8"}
 VALUE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.changes import changes, digest, replaces
+from symphony_tmux.resource.changes import changes, digest, replaces
 
 BASE: dict[str, Any] = {
     "session": "rl",

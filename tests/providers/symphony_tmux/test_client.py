@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from symphony import paths
 from symphony.errors import SymphonyError
-from symphony_tmux import client, machine, sessions, windows
-from symphony_tmux.client import TmuxError
-from symphony_tmux.world import World
+from symphony_tmux.processes import process_table
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import sessions, windows
+from symphony_tmux.tmux import client
+from symphony_tmux.tmux.client import TmuxError
 
 HOSTILE = [
     r"\033]2;evil|x\n|$1|y\007",
@@ -221,7 +223,7 @@ def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
     rig.until(lambda: {one.marker for one in rig.living()} == {f"{rig.owner}/a/2"})
     assert new["server_pid"] != old["server_pid"]
     assert rig.condition(again).state == "running"
-    if machine.start_of(old["server_pid"]):
+    if process_table.start_of(old["server_pid"]):
         os.kill(old["server_pid"], signal.SIGKILL)
 
 

@@ -21,7 +21,8 @@ from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import proto
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from symphony_tmux import provider, resources
+from symphony_tmux import provider
+from symphony_tmux.resource import resources
 from tests.providers.symphony_tmux.conftest import OWNER
 
 
@@ -189,9 +190,9 @@ def test_own_errors_are_one_line_and_bugs_are_not(servicers: tuple[Servicer, Ser
 
 
 def _host() -> str:
-    from symphony_tmux import machine
+    from symphony_tmux.processes import process_table
 
-    return machine.host()
+    return process_table.host()
 
 
 def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from symphony.engine import binary, environment
-from symphony_tmux import client, machine
+from symphony_tmux.processes import process_table
+from symphony_tmux.tmux import client
 from tests.providers.symphony_tmux.conftest import STORE
 
 PROGRAM = """
 import json, pulumi
-from symphony_tmux.resources import Session, Window
+from symphony_tmux.resource.resources import Session, Window
 declared = json.load(open("declared.json"))
 owner = f"proj/{pulumi.get_stack()}#%(store)s"
 session = Session("session", name="rl", owner=owner, processes=sorted(declared), grace=1)
@@ -93,7 +94,7 @@ class Engine:
         """One for each living process that was started as a root."""
         panes = {pane.pid for pane in client.list_panes("default").panes}
         return sorted(
-            one.marker for one in machine.scan() if one.marker.startswith(OWNER) and one.pid in panes
+            one.marker for one in process_table.scan() if one.marker.startswith(OWNER) and one.pid in panes
         )
 
 
@@ -216,14 +217,14 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
         if started.poll() is not None:
             break
         time.sleep(0.01)
-    scan = machine.scan()
+    scan = process_table.scan()
     hosts = [one for one in scan if one.parent == started.pid and _is_language_host(one.pid)]
     programs = [one for one in scan if one.parent in {host.pid for host in hosts}]
     started.kill()
     started.wait()
     # Pulumi's own language host outlives its engine for a minute, and so does the program of a killed host;
     # they are not what this is about.
-    for one in machine.alive(each.identity for each in [*hosts, *programs]):
+    for one in process_table.alive(each.identity for each in [*hosts, *programs]):
         os.kill(one.pid, signal.SIGKILL)
     engine.run("cancel", "-y", "-s", "s")
 
@@ -256,7 +257,7 @@ def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Pat
     engine.declare(**dict.fromkeys(more, LONGER))
     _kill_in_the_middle(engine, 11)
     engine.destroy()
-    assert [one.marker for one in machine.scan() if one.marker.startswith(OWNER)] == []
+    assert [one.marker for one in process_table.scan() if one.marker.startswith(OWNER)] == []
     assert list((home / "experiments").iterdir()) == []
 
 
@@ -287,7 +288,7 @@ def test_provider_ends_when_the_engine_is_killed(engine: Engine) -> None:
 
 def _providers(engine: Engine) -> list[int]:
     found: list[int] = []
-    for one in machine.scan():
+    for one in process_table.scan():
         try:
             words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
             here = str(Path(f"/proc/{one.pid}/cwd").readlink()) == str(engine.folder)

@@ -16,9 +16,11 @@ import pytest
 
 from symphony.backends.interface import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony_tmux import logs, ports, windows
-from symphony_tmux.client import TmuxError
-from symphony_tmux.world import World
+from symphony_tmux.logs import reader
+from symphony_tmux.ports import leases
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import windows
+from symphony_tmux.tmux.client import TmuxError
 
 # Of the first and of the second kind of control groups.
 LIMITS = (("memory", "memory.limit_in_bytes"), ("", "memory.max"))
@@ -61,8 +63,8 @@ def test_f10_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, join
     }
     link = tmux_observe.why(recorded, "killed", "rl")[-1]
     assert link.remedy.startswith("Somebody killed it, or the machine ran out of memory; ")
-    rig.until(lambda: len(logs.attempts(again["log"])) > 1)
-    (_, first, _), (_, second, _) = logs.attempts(again["log"])
+    rig.until(lambda: len(reader.attempts(again["log"])) > 1)
+    (_, first, _), (_, second, _) = reader.attempts(again["log"])
     assert second - first > 0.9, "after 1, 2, 4 and more seconds, not as fast as it dies"
 
 
@@ -79,14 +81,14 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 @pytest.mark.thorough
 def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
     """A hundred connections in TIME_WAIT; then the process itself, ended in the middle of a connection."""
-    port = ports.lease(rig.owner, {"web": None}, record=True).ports["web"]
+    port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
     try:
         for _ in range(100):
             with socket.create_server(("127.0.0.1", port)) as server:
                 caller = socket.create_connection(("127.0.0.1", port))
                 server.accept()[0].close()
                 caller.close()
-            assert ports.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
+            assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
         rig.session("web")
         for number in range(5):
             env = {"PORT": str(port), "AGAIN": str(number)}
@@ -96,10 +98,10 @@ def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -
             first = socket.create_connection(("127.0.0.1", port))
             assert first.recv(1) == b""
             first.close()
-            assert ports.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
+            assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
             windows.delete(outputs, World())
     finally:
-        ports.release(rig.owner)
+        leases.release(rig.owner)
 
 
 def test_f20_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> None:

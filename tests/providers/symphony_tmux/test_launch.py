@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symphony_tmux import launch
-from symphony_tmux.environment import SHELLS_OWN, Caller, environment
-from symphony_tmux.inputs import window_inputs, window_problems
+from symphony_tmux.processes import launch
+from symphony_tmux.processes.environment import SHELLS_OWN, Caller, environment
+from symphony_tmux.resource.inputs import window_inputs, window_problems
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 ODD = st.text(alphabet="'\"\\$`!;&|<>(){}[]*?~# \t\n\r\x01\x7f\x81\x88é%=-", max_size=12)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import limits, machine
-from symphony_tmux.client import Listing
+from symphony_tmux import limits
+from symphony_tmux.processes import process_table
+from symphony_tmux.tmux.client import Listing
 
 CREATE = "from symphony_tmux import {0} as it, world; it.create({1}, world.World())"
 LARGE = 1 << 33
@@ -50,8 +51,8 @@ def _process(rig: Any, path: str) -> int:
     return next(one.pid for one in rig.living() if f"/{path}/" in one.marker and _name(one) == "sleep")
 
 
-def _name(process: machine.Process) -> str:
-    return machine.command_name(process.pid)
+def _name(process: process_table.Process) -> str:
+    return process_table.command_name(process.pid)
 
 
 def test_first_caller_decides_nothing_for_the_next(rig: Any) -> None:
@@ -94,7 +95,7 @@ def test_what_cannot_be_had_back_is_told_before_anything_starts(
         listing = Listing(other.pid)
         (tmp_path / "self").mkdir()
         (tmp_path / "self/status").write_text("CapEff:\t0000000000000000\n")
-        monkeypatch.setattr(machine, "PROC", tmp_path)
+        monkeypatch.setattr(process_table, "PROC", tmp_path)
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + 4
         assert [what for what, _ in limits.withheld(listing)] == [
             "the tmux server was started under a limit of 102400 bytes a file (ulimit -f)",

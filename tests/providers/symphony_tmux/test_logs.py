@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from symphony.backends.tmux import logs as followed
-from symphony_tmux import logs, names
+from symphony_tmux import names
+from symphony_tmux.logs import reader
 
 
-def _text(parts: Iterable[logs.Part]) -> bytes:
+def _text(parts: Iterable[reader.Part]) -> bytes:
     return b"".join(part.data for part in parts)
 
 
@@ -24,37 +25,44 @@ def test_since_and_tail(rig: Any) -> None:
     outputs = rig.start("a", "sh", "-c", "echo one; sleep 0.8; echo two; echo three")
     rig.ended(outputs)
     log = outputs["log"]
-    assert _text(logs.read(log)) == b"one\r\ntwo\r\nthree\r\n"
-    began = logs.attempts(log)[0][1]
-    assert _text(logs.read(log, since=began + 0.6)) == b"two\r\nthree\r\n"
-    assert _text(logs.read(log, since=time.time() + 60)) == b""
+    assert _text(reader.read(log)) == b"one\r\ntwo\r\nthree\r\n"
+    began = reader.attempts(log)[0][1]
+    assert _text(reader.read(log, since=began + 0.6)) == b"two\r\nthree\r\n"
+    assert _text(reader.read(log, since=time.time() + 60)) == b""
     for count, expected in (
         (0, b""),
         (1, b"three\r\n"),
         (2, b"two\r\nthree\r\n"),
         (9, b"one\r\ntwo\r\nthree\r\n"),
     ):
-        assert _text(logs.read(log, tail=count)) == expected
-    first, second = logs.read(log)
+        assert _text(reader.read(log, tail=count)) == expected
+    first, second = reader.read(log)
     assert 0.7 < second.time - first.time < 5
 
 
 def test_tail_over_parts_of_lines(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"a\nbb\ncc")
     (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.000 3\n3.000 6\n")
-    assert [_text(logs.read(tmp_path / "log", tail=n)) for n in (1, 2, 3)] == [b"cc", b"bb\ncc", b"a\nbb\ncc"]
+    assert [_text(reader.read(tmp_path / "log", tail=n)) for n in (1, 2, 3)] == [
+        b"cc",
+        b"bb\ncc",
+        b"a\nbb\ncc",
+    ]
 
 
 def test_cut_off_index_lines_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abcdef")
     (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.0003.000 3\nx\n4.000 4\n5.0")
-    assert [(part.time, part.data) for part in logs.read(tmp_path / "log")] == [(1.0, b"abcd"), (4.0, b"ef")]
+    assert [(part.time, part.data) for part in reader.read(tmp_path / "log")] == [
+        (1.0, b"abcd"),
+        (4.0, b"ef"),
+    ]
 
 
 def test_log_without_index_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abc")
-    assert [*logs.read(tmp_path / "log")] == [logs.Part(0, 0, b"abc")]
-    assert [*logs.read(tmp_path / "none")] == []
+    assert [*reader.read(tmp_path / "log")] == [reader.Part(0, 0, b"abc")]
+    assert [*reader.read(tmp_path / "none")] == []
 
 
 def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +75,11 @@ def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytes
     folder = Path(outputs["log"]).parent
     sizes = [(folder / name).stat().st_size for name in ("log", "log.1")]
     assert all(0 < size <= 200_000 for size in sizes)
-    lines = _text(logs.read(outputs["log"])).splitlines()
+    lines = _text(reader.read(outputs["log"])).splitlines()
     assert lines[-1] == b"this is line 59999"
     numbers = [int(line.split()[-1]) for line in lines[1:]]
     assert numbers == list(range(numbers[0], 60000))
-    assert {part.attempt for part in logs.read(outputs["log"])} == {1}
+    assert {part.attempt for part in reader.read(outputs["log"])} == {1}
 
 
 def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
@@ -130,7 +138,7 @@ def test_follow_crosses_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) ->
     outputs = rig.script("a", script)
     seen = b""
     deadline = time.monotonic() + 30
-    for part in logs.follow(outputs["log"], pause=0.005):
+    for part in reader.follow(outputs["log"], pause=0.005):
         seen += part.data if part else b""
         if b"line 2499\r\n" in seen:
             break
@@ -142,11 +150,11 @@ def test_follow_crosses_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_follow_from_the_end_shows_only_what_is_new(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"old\n")
-    reader = logs.follow(log, logs.end(log), pause=0)
-    assert next(reader) is None
+    parts = reader.follow(log, reader.end(log), pause=0)
+    assert next(parts) is None
     with log.open("ab") as file:
         file.write(b"new\n")
-    part = next(reader)
+    part = next(parts)
     assert part is not None
     assert part.data == b"new\n"
 
@@ -163,11 +171,11 @@ def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
             file.seek(0, 2)
             file.write(b"\none\r\ntwo\r\nthree")
     before = _bytes_read()
-    assert logs.last(log, 2) == b"two\r\nthree"
+    assert reader.last(log, 2) == b"two\r\nthree"
     assert followed.last_lines(str(log), 3) == ("one", "two", "three")
-    assert _text(logs.read(log, tail=2)) == b"two\r\nthree"
+    assert _text(reader.read(log, tail=2)) == b"two\r\nthree"
     # One line of a hundred megabytes: its end will do.
-    assert len(logs.last(log, 5)) == 1 << 16
+    assert len(reader.last(log, 5)) == 1 << 16
     assert _bytes_read() - before < 2_000_000
 
 
@@ -177,7 +185,7 @@ def test_tail_whatever_the_cuts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, text: bytes
 ) -> None:
     """Wherever blocks and the two files are cut, the last lines are those of the whole."""
-    monkeypatch.setattr(logs, "BLOCK", block)
+    monkeypatch.setattr(reader, "BLOCK", block)
     lines = [line + b"\n" for line in text.split(b"\n")[:-1]] + [text.split(b"\n")[-1]] * bool(
         text.split(b"\n")[-1]
     )
@@ -186,19 +194,19 @@ def test_tail_whatever_the_cuts(
         (tmp_path / "log").write_bytes(text[cut:])
         for count in range(5):
             wanted = b"".join(lines[len(lines) - count :] if count < len(lines) else lines)
-            assert _text(logs.read(tmp_path / "log", tail=count)) == wanted
-            assert logs.last(tmp_path / "log", count) == wanted
+            assert _text(reader.read(tmp_path / "log", tail=count)) == wanted
+            assert reader.last(tmp_path / "log", count) == wanted
 
 
 def test_a_log_that_moves_while_it_is_read_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"old\n")
-    position = logs.end(log)
+    position = reader.end(log)
     log.rename(tmp_path / "log.1")
     log.write_bytes(b"new\n")
-    assert _text(logs.read(log, until=position)) == b"old\n"
-    reader = logs.follow(log, position, pause=0)
-    seen = [part.data for part in (next(reader), next(reader)) if part]
+    assert _text(reader.read(log, until=position)) == b"old\n"
+    parts = reader.follow(log, position, pause=0)
+    seen = [part.data for part in (next(parts), next(parts)) if part]
     assert seen == [b"new\n"]
 
 
@@ -206,17 +214,20 @@ def test_the_begin_of_an_attempt_may_be_gone(tmp_path: Path) -> None:
     log = tmp_path / "log"
     (tmp_path / "index.1").write_text("1.000 0 more 1 4\n2.000 5\n")
     (tmp_path / "index").write_text("3.000 0 more 1 4\n")
-    assert logs.attempts(log) == [(1, 0, None)]
-    assert logs.restarts(log) == 4
+    assert reader.attempts(log) == [(1, 0, None)]
+    assert reader.restarts(log) == 4
     with (tmp_path / "index").open("a") as file:
         file.write("4.000 9 exit 3\n5.000 9 start 2 0\n6.000 12\n")
-    assert [(n, began, end and end.number) for n, began, end in logs.attempts(log)] == [
+    assert [(n, began, end and end.number) for n, began, end in reader.attempts(log)] == [
         (1, 0, 3),
         (2, 5, None),
     ]
     (tmp_path / "index").rename(tmp_path / "index.1")
     (tmp_path / "index").write_text("7.000 0 more 2 0\n8.000 3 signal 9\n")
-    assert [(n, began, end and end.number) for n, began, end in logs.attempts(log)] == [(1, 0, 3), (2, 5, 9)]
+    assert [(n, began, end and end.number) for n, began, end in reader.attempts(log)] == [
+        (1, 0, 3),
+        (2, 5, 9),
+    ]
 
 
 def test_events_are_read_on(tmp_path: Path) -> None:
@@ -225,8 +236,8 @@ def test_events_are_read_on(tmp_path: Path) -> None:
             file.write(text)
 
     index = tmp_path / "index"
-    steps = logs.new_events(tmp_path / "log")
-    events = (mark.event for found in steps for mark in [*found, logs.Mark(0, 0)])
+    steps = reader.new_events(tmp_path / "log")
+    events = (mark.event for found in steps for mark in [*found, reader.Mark(0, 0)])
     assert next(events) == ""
     add("1.000 0 start 1\n2.000 3\n3.000 7 ex")
     assert [next(events), next(events)] == ["start", ""]
@@ -261,10 +272,10 @@ def test_parts_whatever_the_pieces(
     (tmp_path / "index").write_text("1.000 0 start 1\n2.000 3\n3.000 6 exit 3\n3.500 6 start 2\n4.000 9\n")
     first = {0: 0, 1.1: 0, 2.4: 6, 3.3: 6, 9: 15}[since]
     wanted = [(1, 1), (1, 1), (1, 1), (2, 1), (2, 1), (2, 1), *[(3.5, 2)] * 3, *[(4, 2)] * 6]
-    monkeypatch.setattr(logs, "PIECE", piece)
+    monkeypatch.setattr(reader, "PIECE", piece)
     for tail in (None, 4, 1):
         skipped = max(first, 0 if tail is None else 15 - 3 * tail)
-        parts = list(logs.read(log, since=since, tail=tail))
+        parts = list(reader.read(log, since=since, tail=tail))
         assert _text(parts) == log.read_bytes()[skipped:]
         assert [(part.time, part.attempt) for part in parts for _ in part.data] == wanted[skipped:]
 
@@ -276,7 +287,7 @@ def test_follow_after_two_rotations_waits_for_the_end(rig: Any, monkeypatch: pyt
     # Each pause makes a part of its own, which is more than half of what a log may hold.
     lines = "for i in 1 2 3 4 5; do printf %3000s; echo line $i; sleep 0.2; done"
     outputs = rig.script("a", f"{lines}; sleep 1.5; echo late; exit 3")
-    rig.until(lambda: b"line 5\r\n" in _text(logs.read(outputs["log"])))
+    rig.until(lambda: b"line 5\r\n" in _text(reader.read(outputs["log"])))
     for name in ("index", "index.1"):
         assert b" 0 more 1 0\n" in Path(outputs["log"]).with_name(name).read_bytes()
     found = followed.merged(

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import client, room
+from symphony_tmux.tmux import capacity, client
 
 
 def _said(owner: str, wanted: int) -> list[tuple[str, str]]:
-    return list(room.shortages(owner, wanted, client.list_panes("default")))
+    return list(capacity.shortages(owner, wanted, client.list_panes("default")))
 
 
 def test_descriptors_of_the_running_server(rig: Any) -> None:
     outputs = rig.session("a", "b")
     rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
     _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
-    limit = room.SPARE + 20
+    limit = capacity.SPARE + 20
     resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (limit, hard))
     try:
         assert _said(rig.owner, 10) == []
@@ -37,11 +37,11 @@ def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
     for name in names:
         rig.start(name, "sleep", "100")
     used = len(list(Path(f"/proc/{outputs['server_pid']}/fd").iterdir()))
-    assert used <= room.SPARE + room.DESCRIPTORS * 10
+    assert used <= capacity.SPARE + capacity.DESCRIPTORS * 10
 
 
 def test_terminals_of_the_machine(rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "TERMINALS", tmp_path)
+    monkeypatch.setattr(capacity, "TERMINALS", tmp_path)
     assert _said(rig.owner, 3) == []
     (tmp_path / "max").write_text("16\n")
     (tmp_path / "nr").write_text("13\n")

@@ -15,8 +15,11 @@ import pytest
 
 from symphony.backends.tmux import observe as tmux_observe
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux import client, machine, ports, server, sessions, windows
-from symphony_tmux.world import World
+from symphony_tmux.ports import leases
+from symphony_tmux.processes import process_table
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import sessions, windows
+from symphony_tmux.tmux import client, server
 
 
 def test_create_twice_adopts(rig: Any) -> None:
@@ -43,7 +46,7 @@ def test_session_of_another_stack_is_refused(rig: Any) -> None:
 def test_many_at_once_start_one_server(home: Path) -> None:
     """Twelve processes of different experiments come to a machine without a server."""
     code = (
-        "import sys; from symphony_tmux import sessions; from symphony_tmux.world import World\n"
+        "import sys; from symphony_tmux import sessions; from symphony_tmux.processes.snapshot import World\n"
         "n=sys.argv[1]; i=dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1)\n"
         "o=sessions.create(i,World())\n"
         "print(o[1]['server_pid'])"
@@ -109,7 +112,7 @@ def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
     rig.start("b", "setsid", "sh", "-c", "trap '' HUP; sleep 100")
     time.sleep(0.2)
     os.kill(old["server_pid"], signal.SIGKILL)
-    rig.until(lambda: machine.start_of(old["server_pid"]) == 0)
+    rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.living()
     assert sessions.strays(rig.session_inputs("a"), old, World()) == ["b"]
     new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, World())
@@ -123,7 +126,7 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
     rig.start("b", "sleep", "100")
     time.sleep(0.2)
     os.kill(old["server_pid"], signal.SIGKILL)
-    rig.until(lambda: machine.start_of(old["server_pid"]) == 0)
+    rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.condition(survivor).reason == "the tmux server is gone"
     assert sessions.reason(rig.session_inputs("a", "b"), World()) == "the tmux server is gone"
     assert windows.reason(survivor, World()) == "the tmux server is gone"
@@ -155,13 +158,13 @@ def test_delete_takes_all_in_one_grace(rig: Any) -> None:
         rig.start(
             f"p{number}", "sh", "-c", "trap '' TERM HUP; setsid sleep 100 & while :; do sleep 100; done"
         )
-    ports.lease(rig.owner, {"ps": None}, record=True)
+    leases.lease(rig.owner, {"ps": None}, record=True)
     began = time.monotonic()
     sessions.delete(outputs, World())
     assert time.monotonic() - began < 4
     assert not rig.living()
     assert not (rig.home / "experiments" / "rl").exists()
-    assert ports.leased() == {}
+    assert leases.leased() == {}
     assert client.list_panes("default").sessions == ()
     sessions.delete(outputs, World())
 
@@ -254,9 +257,9 @@ def test_folder_of_somebody_else_is_refused(rig: Any, monkeypatch: pytest.Monkey
 
 
 def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from symphony_tmux import turn
+    from symphony_tmux.resource import experiment_lock
 
-    monkeypatch.setattr(turn, "SECONDS", 0.3)
+    monkeypatch.setattr(experiment_lock, "SECONDS", 0.3)
     code = "import time; from symphony_tmux import turn; turn.take('default', 'rl')"
     code += "; print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:

@@ -14,7 +14,8 @@ import pytest
 
 from symphony.backends.interface import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony_tmux import logs, start
+from symphony_tmux.logs import reader
+from symphony_tmux.processes import start
 
 
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +34,8 @@ def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyP
     outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
     found = rig.ended(outputs)
     assert (found.state, found.pane.exit_code) == ("failed", 7)
-    assert len(logs.attempts(outputs["log"])) == 6
-    assert logs.restarts(outputs["log"]) == 5
+    assert len(reader.attempts(outputs["log"])) == 6
+    assert reader.restarts(outputs["log"]) == 5
     recorded = Recorded(rig.owner, "rl", {"a": outputs})
     [[status]] = tmux_observe.statuses([recorded])
     assert (status.state, status.restarts) == ("failed", 5)
@@ -48,7 +49,7 @@ def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch)
     file = rig.home / "count"
     body = 'echo x >>"$0"; [ $(($(wc -l <"$0") % 5)) = 0 ] && exit 0; exit 1'
     outputs = rig.start("a", "sh", "-c", body, str(file), restart_policy="Always")
-    rig.until(lambda: logs.restarts(outputs["log"]) > 12)
+    rig.until(lambda: reader.restarts(outputs["log"]) > 12)
     assert rig.condition(outputs).state == "running"
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import machine, stop, trees, windows
-from symphony_tmux.machine import Identity, Process
-from symphony_tmux.world import World
+from symphony_tmux.processes import process_table, stop, trees
+from symphony_tmux.processes.process_table import Identity, Process
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import windows
 
 DAEMON = """
 import os, signal, sys, time
@@ -85,10 +86,10 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
     file = rig.home / "pid"
     outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
     pid = _written(rig, file)
-    rig.until(lambda: machine.process(pid).marker == "" or not clear)
-    rig.until(lambda: machine.process(pid).parent == outputs["pid"])
+    rig.until(lambda: process_table.process(pid).marker == "" or not clear)
+    rig.until(lambda: process_table.process(pid).parent == outputs["pid"])
     windows.delete(outputs, World())
-    assert machine.start_of(pid) == 0
+    assert process_table.start_of(pid) == 0
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
@@ -99,7 +100,7 @@ def test_what_a_process_leaves_running_ends_with_it(rig: Any, clear: str) -> Non
     outputs = rig.start("a", sys.executable, "-c", code, str(file), grace=0.3)
     pid = _written(rig, file)
     assert rig.ended(outputs).pane.exit_code == 3
-    assert machine.start_of(pid) == 0
+    assert process_table.start_of(pid) == 0
 
 
 def test_leftovers_have_their_grace_and_the_log_their_last_words(rig: Any) -> None:
@@ -142,11 +143,11 @@ def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
     rig.until(lambda: len(_below(outputs["pid"])) == 2)
     below = _below(outputs["pid"])
     windows.delete(outputs, World())
-    assert not machine.alive(below)
+    assert not process_table.alive(below)
 
 
 def _below(pid: int) -> list[Identity]:
-    scan = machine.scan()
+    scan = process_table.scan()
     root = next(one.identity for one in scan if one.pid == pid)
     return [one for one in trees.members(scan, [root], lambda marker: False) if one != root]
 
@@ -195,7 +196,7 @@ def test_strangers_are_never_signalled(rig: Any) -> None:
 def test_reused_pid_is_not_signalled() -> None:
     stranger = subprocess.Popen(["sleep", "100"])
     try:
-        found = machine.process(stranger.pid)
+        found = process_table.process(stranger.pid)
         before = Process(found.pid, found.start - 1, 1, found.pid, False, "o/s#1/a/1")
         stop._send([before], signal.SIGKILL)
         stop.take_down([before.identity], trees.marked("o/s#1"), 0.1)
@@ -211,8 +212,8 @@ def test_zombie_is_dead() -> None:
     deadline = time.monotonic() + 5
     while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
-    assert machine.start_of(child.pid) == 0
-    assert machine.process(child.pid) is None
+    assert process_table.start_of(child.pid) == 0
+    assert process_table.process(child.pid) is None
     child.wait()
 
 
@@ -228,7 +229,7 @@ def test_members_is_by_session_only_while_the_leader_is_ours() -> None:
 
 
 def test_deleting_from_inside_does_not_kill_the_deleter() -> None:
-    me = machine.process(os.getpid())
+    me = process_table.process(os.getpid())
     assert me is not None
     stop.take_down([me.identity], trees.marked("o/s#1"), 0.0)
 

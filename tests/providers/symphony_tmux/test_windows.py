@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.tmux import secrets
+from symphony.backends.tmux import local_files
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux import client, logs, names, sessions, windows
-from symphony_tmux.world import World
+from symphony_tmux import names
+from symphony_tmux.logs import reader
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import sessions, windows
+from symphony_tmux.tmux import client
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 126, 127, 137, 255])
@@ -27,8 +30,8 @@ def test_exit_code(rig: Any, code: int) -> None:
     assert found.pane.exit_code == code
     assert found.pane.signal is None
     assert found.state == ("failed" if code else "completed")
-    assert logs.attempts(outputs["log"])[0][2].event == "exit"
-    assert logs.attempts(outputs["log"])[0][2].number == code
+    assert reader.attempts(outputs["log"])[0][2].event == "exit"
+    assert reader.attempts(outputs["log"])[0][2].number == code
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
@@ -172,11 +175,11 @@ def test_attempts_share_one_log(rig: Any) -> None:
     rig.ended(outputs)
     outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), World())
     rig.ended(outputs)
-    assert [(part.attempt, part.data) for part in logs.read(outputs["log"])] == [
+    assert [(part.attempt, part.data) for part in reader.read(outputs["log"])] == [
         (1, b"one\r\n"),
         (2, b"two\r\n"),
     ]
-    assert [(n, mark.event, mark.number) for n, _, mark in logs.attempts(outputs["log"])] == [
+    assert [(n, mark.event, mark.number) for n, _, mark in reader.attempts(outputs["log"])] == [
         (1, "exit", 3),
         (2, "exit", 0),
     ]
@@ -325,9 +328,9 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     assert {rig.ended(one).state for one in outputs} == {"completed"}
     key = rig.home / "key"
     key.write_text("x")
-    for kind in (secrets.SECRETS, secrets.CONFIGS):
-        secrets.copy([str(key)], secrets.folder("default", "rl", kind))
-        copied = secrets.folder("default", "rl", kind) / "key"
+    for kind in (local_files.SECRETS, local_files.CONFIGS):
+        local_files.copy([str(key)], local_files.folder("default", "rl", kind))
+        copied = local_files.folder("default", "rl", kind) / "key"
         assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
     assert [rig.printed(one).decode().strip() for one in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
@@ -376,6 +379,6 @@ def test_times_are_exact(rig: Any) -> None:
     before = time.time()
     outputs = rig.start("a", "sleep", "0.3")
     rig.ended(outputs)
-    _, began, mark = logs.attempts(outputs["log"])[0]
+    _, began, mark = reader.attempts(outputs["log"])[0]
     assert before <= outputs["launched"] <= began + 0.001
     assert 0.3 <= mark.time - began < 3

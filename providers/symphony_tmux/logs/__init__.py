@@ -1,0 +1,1 @@
+"""What processes printed, as it lies on disk."""

@@ -1,0 +1,215 @@
+"""Which TCP port each service has, leased for the whole user so that no two experiments share one.
+
+The program asks `lease` for all its services; a lease lasts until the experiment is deleted (`release`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypedDict, cast
+
+from symphony import paths
+from symphony.errors import SymphonyError
+from symphony_tmux import files, names
+from symphony_tmux.ports import listeners
+from symphony_tmux.processes import process_table, record, trees
+from symphony_tmux.resource import owners
+
+# Chosen among these unless the experiment names its own.
+RANGE = (20000, 29999)
+# Leases are written before the experiment has files; older ones without files are of an `up` that failed.
+ABANDONED = 600.0
+
+
+class Held(TypedDict):
+    """The leases of one owner as they lie in the file."""
+
+    ports: dict[str, int]
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """ports: what each service has; taken: for the services that cannot have their port, who has it."""
+
+    ports: dict[str, int] = field(default_factory=dict[str, int])
+    taken: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def lease(
+    owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
+) -> Leases:
+    """Ports for these services (None: choose one); with record, the owner has exactly these from now on.
+
+    within: the first and the last of the ports to choose from.
+    """
+    with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
+        table = _read()
+        leases = _Choice(owner, wanted, table, within or RANGE).choose()
+        if record and not leases.taken:
+            table[owner] = {"ports": leases.ports, "time": time.time()}
+            if not leases.ports:
+                del table[owner]
+            _write(table)
+    return leases
+
+
+def release(owner: str) -> None:
+    """The owner's ports are free for others."""
+    with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
+        table = _read()
+        if table.pop(owner, None) is not None:
+            _write(table)
+
+
+def leased() -> dict[str, dict[str, int]]:
+    """Every lease of the user: owner to service to port."""
+    return {owner: held["ports"] for owner, held in _read().items()}
+
+
+def strangers(owner: str, wanted: set[int]) -> dict[int, str]:
+    """Who listens on these ports without being of this owner."""
+    found = _Listeners(owner, range(0))
+    found.look_at(wanted)
+    return found.strangers
+
+
+class _Choice:
+    """One call of `lease`: the table as it was and what is known about the listeners."""
+
+    def __init__(
+        self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held], within: tuple[int, int]
+    ) -> None:
+        self.owner = owner
+        self.choices = range(within[0], within[1] + 1)
+        self.wanted = wanted
+        self.table = table
+        mine = table.get(owner)
+        self.mine = mine["ports"] if mine else {}
+        self.others = {
+            port: other for other, held in table.items() if other != owner for port in held["ports"].values()
+        }
+        self.listeners = _Listeners(owner, self.choices)
+
+    def choose(self) -> Leases:
+        result = Leases()
+        fixed = {service: port for service, port in self.wanted.items() if port is not None}
+        kept = {
+            service: self.mine[service]
+            for service, port in self.wanted.items()
+            if port is None and self.mine.get(service) in self.choices
+        }
+        self.listeners.look_at({*fixed.values(), *kept.values()})
+        for service, port in sorted(fixed.items()):
+            if reason := self._refusal(port, result):
+                result.taken[service] = reason
+            else:
+                result.ports[service] = port
+        for service in sorted(service for service, port in self.wanted.items() if port is None):
+            used = {*fixed.values(), *result.ports.values(), *kept.values()}
+            if (port := self._free(service, kept.get(service), used)) is not None:
+                result.ports[service] = port
+            else:
+                first, last = self.choices[0], self.choices[-1]
+                result.taken[service] = f"no port between {first} and {last} is free"
+        return result
+
+    def _refusal(self, port: int, result: Leases) -> str:
+        if port in self.others:
+            if not _is_abandoned(self.others[port], self.table):
+                return f"port {port} is leased to experiment {names.experiment(self.others[port])}"
+            self._take_over(self.others[port])
+        if twin := next((service for service, other in result.ports.items() if other == port), ""):
+            return f"port {port} is wanted by service {twin} too"
+        stranger = self.listeners.stranger(port)
+        return f"port {port} is in use by {stranger}" if stranger else ""
+
+    def _take_over(self, abandoned: str) -> None:
+        """None of the ports of this owner is held any more."""
+        del self.table[abandoned]
+        self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
+
+    def _free(self, service: str, kept: int | None, used: set[int]) -> int | None:
+        if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
+            return kept
+        for port in _candidates(self.owner, service, self.choices):
+            if port not in self.others and port not in used and not self.listeners.anybody(port):
+                return port
+        return None
+
+
+class _Listeners:
+    """Who listens, looked up at most once for the wanted ports and only when somebody does."""
+
+    def __init__(self, owner: str, choices: range) -> None:
+        self.owner = owner
+        self.choices = choices
+        self.strangers: dict[int, str] = {}
+        self.busy: dict[int, set[int]] | None = None
+
+    def look_at(self, ports: set[int]) -> None:
+        heard = listeners.listening(ports) if ports else {}
+        holders = listeners.holders({inode for inodes in heard.values() for inode in inodes})
+        ours = trees.Ours(self.owner, list(record.of_owner(self.owner))) if heard else None
+        for port, inodes in heard.items():
+            pids = {pid for inode in inodes for pid in holders.get(inode, ())}
+            if ours is None or not pids or not all(ours.includes(pid) for pid in pids):
+                self.strangers[port] = _description(
+                    {pid for pid in pids if ours is None or not ours.includes(pid)}
+                )
+
+    def stranger(self, port: int) -> str:
+        return self.strangers.get(port, "")
+
+    def anybody(self, port: int) -> bool:
+        if self.busy is None:
+            self.busy = listeners.listening(self.choices) if process_table.HAS_PROC else {}
+        return port in self.busy if process_table.HAS_PROC else bool(listeners.listening({port}))
+
+
+def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
+    """All the choices, from a start that is the same for this service every time."""
+    start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
+    order = [choices[(start + step) % len(choices)] for step in range(len(choices))]
+    kernel = listeners.ephemeral()
+    yield from (port for port in order if port not in kernel)
+    yield from (port for port in order if port in kernel)
+
+
+def _description(pids: set[int]) -> str:
+    if not pids:
+        return "a process of another user"
+    pid = min(pids)
+    return f"{process_table.command_name(pid)}, pid {pid}"
+
+
+def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
+    return time.time() - table[owner]["time"] > ABANDONED and owner not in owners.known()
+
+
+def _folder() -> Path:
+    return paths.home() / "tmux"
+
+
+def _read() -> dict[str, Held]:
+    try:
+        found: object = json.loads((_folder() / "ports.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SymphonyError(
+            f"the table of leased ports is not readable: {error}",
+            where=str(_folder() / "ports.json"),
+            remedy="Remove the file when no experiment runs",
+        ) from error
+    return cast("dict[str, Held]", found) if isinstance(found, dict) else {}
+
+
+def _write(table: Mapping[str, Held]) -> None:
+    content = json.dumps(table, indent=1, sort_keys=True).encode()
+    files.replace(_folder() / "ports.json", content, durable=True)

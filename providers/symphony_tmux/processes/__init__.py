@@ -1,0 +1,1 @@
+"""Starts, finds, reads and ends the process trees of an experiment."""

@@ -1,0 +1,76 @@
+"""What the machine looked like when this run began, listed once; the CRUD modules ask it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+
+from symphony_tmux import names
+from symphony_tmux.processes import process_table
+from symphony_tmux.processes.process_table import Process
+from symphony_tmux.tmux import client
+from symphony_tmux.tmux.client import Listing, Pane
+
+
+@dataclass
+class World:
+    """One run of the provider; its four threads share it."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
+    _indexes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    _marked: dict[str, list[Process]] | None = None
+
+    def listing(self, server: str) -> Listing:
+        with self.lock:
+            if server not in self._listings:
+                self._listings[server] = client.list_panes(server)
+            return self._listings[server]
+
+    def forget(self, server: str) -> None:
+        """What was listed is known to be wrong."""
+        with self.lock:
+            self._listings.pop(server, None)
+            for key in [key for key in self._indexes if key[0] == server]:
+                del self._indexes[key]
+
+    def placed(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
+        """From now on this pane, or none, is that of the process."""
+        with self.lock:
+            known = self._listings.get(server)
+            if known is not None:
+                others = [one for one in known.panes if (one.owner, one.path) != (owner, path)]
+                self._listings[server] = replace(known, panes=(*others, pane) if pane else tuple(others))
+
+    def panes(self, server: str, owner: str, path: str) -> list[Pane]:
+        """The panes marked as this process; more than one only after something went wrong."""
+        return [one for one in self.listing(server).panes if (one.owner, one.path) == (owner, path)]
+
+    def paths(self, server: str, owner: str) -> set[str]:
+        """Every process of the owner that has a window, or a living tree without one."""
+        windows = {one.path for one in self.listing(server).panes if one.owner == owner}
+        return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
+
+    def trees(self, owner: str) -> dict[str, list[Process]]:
+        """The living processes with a marker of the owner, by process path, when the run began."""
+        with self.lock:
+            if self._marked is None:
+                self._marked = {}
+                for one in process_table.scan():
+                    if one.marker:
+                        self._marked.setdefault(one.marker, []).append(one)
+            found: dict[str, list[Process]] = {}
+            for marker, processes in self._marked.items():
+                if (path := names.marked_path(owner, marker)) is not None:
+                    found.setdefault(path, []).extend(processes)
+            return found
+
+    def next_index(self, server: str, session_id: str) -> int:
+        """A window index nobody has: tmux targets the new window by it within the same call."""
+        with self.lock:
+            key = (server, session_id)
+            if key not in self._indexes:
+                used = [one.index for one in self.listing(server).panes if one.session_id == session_id]
+                self._indexes[key] = max(used, default=0)
+            self._indexes[key] += 1
+            return self._indexes[key]

@@ -1,0 +1,163 @@
+"""Starts one process in a window of its own and says what was started; windows asks here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from symphony import paths
+from symphony.errors import UserError
+from symphony_tmux import files, names
+from symphony_tmux.ports import addresses
+from symphony_tmux.processes import launch, limits, process_table, record
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import changes
+from symphony_tmux.resource.inputs import WindowInputs
+from symphony_tmux.tmux import client, server
+from symphony_tmux.tmux.client import Pane
+
+SUPERVISOR = Path(__file__).with_name("supervise.pl")
+LOG_CAP = 100 * 1024 * 1024
+STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
+PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+PIPE = "pipe"
+TRIES = 5
+
+
+def start(
+    inputs: WindowInputs, props: dict[str, Any], attempt: int, index: int, world: World
+) -> dict[str, Any]:
+    """Run the process in a new window, at this index if it is free (0: at any); the outputs of the Window."""
+    folder = _prepare(inputs, attempt)
+    digest, launched = changes.digest(props), time.time()
+    mark = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
+    # Not respawn-pane: tmux 3.3a then closes the pane of the new process as soon as its output was piped.
+    window_id, pane_id, pid, session_id, at = _new_window(inputs, attempt, mark, folder, index, world).split()
+    pane = Pane(session_id, window_id, pane_id, int(at), int(pid), False, None, None, 0)
+    pane = replace(
+        pane, owner=inputs.owner, path=inputs.path, attempt=attempt, launched=launched, digest=digest
+    )
+    world.placed(inputs.server, inputs.owner, inputs.path, pane)
+    outputs = {
+        "window_id": window_id,
+        "pane_id": pane_id,
+        "pid": int(pid),
+        "start_time": process_table.start_of(int(pid)),
+        "attempt": attempt,
+        "launched": launched,
+        "digest": digest,
+        **place(inputs),
+    }
+    record.write({**props, **outputs})
+    return outputs
+
+
+def place(inputs: WindowInputs) -> dict[str, Any]:
+    """The outputs that follow from where the process runs."""
+    return {
+        "boot_id": process_table.boot_id(),
+        "host": process_table.host(),
+        "log": str(names.process_folder(inputs.server, inputs.session, inputs.path) / "log"),
+        "socket": str(paths.tmux_socket(inputs.server)),
+        "status": "running",
+    }
+
+
+def _prepare(inputs: WindowInputs, attempt: int) -> Path:
+    if inputs.cwd and not Path(inputs.cwd).is_dir():
+        raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
+    folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
+    marker = names.marker(inputs.owner, inputs.path, attempt)
+    services = addresses.place(inputs.server, inputs.session)
+    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), services))
+    files.create(folder / limits.NAME, limits.content())
+    files.touch(folder / "log")
+    (folder / PIPE).unlink(missing_ok=True)
+    os.mkfifo(folder / PIPE, 0o600)
+    return folder.relative_to(paths.home())
+
+
+def _new_window(inputs: WindowInputs, attempt: int, mark: str, folder: Path, index: int, world: World) -> str:
+    for further in range(TRIES):
+        session = server.ensure_session(inputs.server, inputs.session, inputs.owner, world)
+        if further or not index:
+            index = world.next_index(inputs.server, session.session_id)
+        try:
+            return _new_window_at(f"{session.session_id}:{index}", inputs, attempt, mark, folder)
+        except client.TmuxError as error:
+            lost = isinstance(error, client.NoServer) or "can't find" in error.what
+            if further == TRIES - 1 or not (lost or "in use" in error.what):
+                raise
+            if lost:
+                world.forget(inputs.server)
+    raise AssertionError
+
+
+def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, folder: Path) -> str:
+    marker = names.marker(inputs.owner, inputs.path, attempt)
+    commands = ["new-window", "-d", "-t", target, "-n", names.window_name(inputs.path), "-P", "-F", STARTED]
+    commands += ["-e", f"{names.MARKER}={marker}", *_pane_command(inputs, attempt, folder), ";"]
+    return client.run(inputs.server, commands + _after(target, mark, folder))
+
+
+def _after(target: str, mark: str, folder: Path) -> list[str]:
+    """Within the call that starts the process, so that tmux reads nothing of it before."""
+    marked = ["set-option", "-p", "-t", target, "@symphony_process", mark]
+    return [*marked, ";", "pipe-pane", "-t", target, _recorder(folder)]
+
+
+def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
+    """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
+    found = perl()
+    if not found:
+        return [launch.shell(inputs), str(folder / "launch.sh")]
+    return [
+        found,
+        _installed_supervisor(paths.home()),
+        str(folder),
+        str(attempt),
+        launch.shell(inputs),
+        str(_cap()),
+        inputs.restart_policy,
+        str(inputs.grace),
+    ]
+
+
+def _recorder(folder: Path) -> str:
+    """Run by a shell and expanded by tmux before: made of nothing but allow-listed names.
+
+    It holds the pipe open for reading, too, until it has said its pid: otherwise it would wait in opening it,
+    without an end where the supervisor was killed a moment ago.
+    """
+    if not perl():
+        return f"exec cat >>{folder}/log"
+    return f"exec 2>/dev/null 3<>{folder}/{PIPE} >{folder}/{PIPE}; echo $$; exec cat 3<&-"
+
+
+@lru_cache(maxsize=1)
+def perl() -> str:
+    """What runs the supervisor; without one a process runs, is logged, and nothing starts it again."""
+    found = shutil.which("perl") or ""
+    return found if PLAIN.fullmatch(found) else ""
+
+
+@lru_cache(maxsize=8)
+def _installed_supervisor(home: Path) -> str:
+    """A copy under a name that is safe in every command; a newer version of symphony has another name."""
+    content = SUPERVISOR.read_bytes()
+    name = f"supervise-{process_table.short_hash(content)}.pl"
+    target = home / "tmux" / name
+    if not target.exists() or target.read_bytes() != content:
+        files.replace(target, content)
+    return f"tmux/{name}"
+
+
+def _cap() -> int:
+    chosen = os.environ.get("SYMPHONY_LOG_CAP", "")
+    return int(chosen) if chosen.isdigit() and int(chosen) >= 4096 else LOG_CAP

@@ -1,0 +1,110 @@
+"""Ends whole process trees, and nothing else: TERM to all, grace, KILL until none is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from symphony.errors import SymphonyError
+from symphony_tmux.processes import process_table, trees
+from symphony_tmux.processes.process_table import Identity, Process
+from symphony_tmux.processes.trees import Wanted
+
+KILL_DEADLINE = 10.0
+# Roots are supervisors: they end by themselves when their process has, after the last line of its log.
+SUPERVISOR_DEADLINE = 0.5
+
+
+def take_down(roots: Collection[Identity], wanted: Wanted, grace: float) -> None:
+    """No process of these trees lives when this returns."""
+    known = _members(roots, wanted)
+    if not known:
+        return
+    _send(known.values(), signal.SIGTERM)
+    _send([one for one in known.values() if one.stopped], signal.SIGCONT)
+    known = _wait(known, wanted, grace)
+    _kill({*roots, *known}, set(roots), wanted)
+
+
+def _wait(known: dict[Identity, Process], wanted: Wanted, grace: float) -> dict[Identity, Process]:
+    """Until all are gone or the grace is over; keeps what they start meanwhile in sight."""
+    deadline = time.monotonic() + grace
+    pause, looked = 0.01, time.monotonic()
+    while time.monotonic() < deadline and process_table.alive(known):
+        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+        pause = min(pause * 1.5, 0.1)
+        if time.monotonic() - looked > 0.5:
+            known |= _members(known, wanted)
+            looked = time.monotonic()
+    return known
+
+
+def _kill(known: set[Identity], spared: set[Identity], wanted: Wanted) -> None:
+    start = time.monotonic()
+    while found := _members(known, wanted):
+        known |= set(found)
+        late = time.monotonic() - start
+        if late > KILL_DEADLINE:
+            pids = ", ".join(str(one.pid) for one in list(found)[:5])
+            raise SymphonyError(
+                f"{len(found)} processes cannot be killed",
+                where=f"pids {pids}",
+                remedy="`ps -o pid,user,stat,args` shows them; try again once they are gone",
+            )
+        only_spared = set(found) <= spared
+        if not (only_spared and late < SUPERVISOR_DEADLINE):
+            _send([one for key, one in found.items() if only_spared or key not in spared], signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _members(roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
+    scan = process_table.scan()
+    found = trees.members(scan, roots, wanted)
+    # Who deletes an experiment from inside it lives until the work is done.
+    for above in _self_and_above(scan):
+        found.pop(above, None)
+    return found
+
+
+def _self_and_above(scan: Collection[Process]) -> list[Identity]:
+    by_pid = {one.pid: one for one in scan}
+    found: list[Identity] = []
+    pid = os.getpid()
+    while (one := by_pid.get(pid)) is not None and one.identity not in found:
+        found.append(one.identity)
+        pid = one.parent
+    return found
+
+
+def _send(processes: Iterable[Process], number: signal.Signals) -> None:
+    for one in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            _send_one(one.identity, number)
+
+
+def _send_one(identity: Identity, number: signal.Signals) -> None:
+    """The descriptor is taken before the look at the start time, so the signal cannot reach a successor."""
+    if (descriptor := _descriptor(identity.pid)) is None:
+        if process_table.start_of(identity.pid) == identity.start:
+            os.kill(identity.pid, number)
+        return
+    try:
+        if process_table.start_of(identity.pid) == identity.start:
+            signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
+
+
+def _descriptor(pid: int) -> int | None:
+    """None where an older kernel, or a filter in front of it, gives none."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None

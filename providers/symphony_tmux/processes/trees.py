@@ -1,0 +1,76 @@
+"""Which processes belong to an experiment or to one process of it; stop, world and ports ask here.
+
+Evidence is the marker in the environment, descent, and the session of a root that still lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from symphony_tmux import names
+from symphony_tmux.processes import process_table
+from symphony_tmux.processes.process_table import Identity, Process
+
+Wanted = Callable[[str], bool]
+
+
+def marked(owner: str, path: str | None = None) -> Wanted:
+    """The test for a marker of the owner, or of one process of it."""
+
+    def test(marker: str) -> bool:
+        found = names.marked_path(owner, marker)
+        return found is not None and path in (None, found)
+
+    return test
+
+
+def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
+    """All of the trees: living roots, what carries a wanted marker, their sessions and descendants."""
+    by_identity = {one.identity: one for one in scan}
+    children: dict[int, list[Process]] = {}
+    for one in scan:
+        children.setdefault(one.parent, []).append(one)
+    living = [by_identity[root] for root in roots if root in by_identity]
+    # A session is named by the pid of its leader, which only means ours while our leader has that pid.
+    sessions = {root.pid for root in living if root.session == root.pid}
+    found: dict[Identity, Process] = {}
+    ahead = [
+        *living,
+        *(one for one in scan if one.session in sessions or (one.marker and wanted(one.marker))),
+    ]
+    while ahead:
+        one = ahead.pop()
+        if one.identity not in found:
+            found[one.identity] = one
+            ahead.extend(child for child in children.get(one.pid, ()) if not _is_a_server(child))
+    return found
+
+
+def _is_a_server(child: Process) -> bool:
+    """A tmux server of ours that was started in a process holds experiments of its own, and has no marker."""
+    return not child.marker and process_table.command_name(child.pid) == "tmux: server"
+
+
+class Ours:
+    """Tells whether a process, or one above it, carries the owner's marker or is one recorded for it."""
+
+    def __init__(self, owner: str, records: Iterable[Mapping[str, Any]]) -> None:
+        self.wanted = marked(owner)
+        self.roots = {
+            Identity(int(one["pid"]), int(one["start_time"]))
+            for one in records
+            if one["boot_id"] == process_table.boot_id()
+        }
+
+    def includes(self, pid: int) -> bool:
+        seen: set[int] = set()
+        while pid > 1 and pid not in seen:
+            seen.add(pid)
+            one = process_table.process(pid)
+            if one is None:
+                return False
+            if one.identity in self.roots or (one.marker and self.wanted(one.marker)):
+                return True
+            pid = one.parent
+        return False

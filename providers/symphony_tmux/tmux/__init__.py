@@ -1,0 +1,1 @@
+"""Everything that is said to and known of a tmux server."""

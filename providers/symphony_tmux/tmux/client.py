@@ -1,0 +1,278 @@
+"""Everything that is said to a tmux server, with a deadline and one line of error."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from symphony import paths
+from symphony.errors import SymphonyError
+from symphony_tmux.processes import process_table
+from symphony_tmux.tmux import program
+
+DEADLINE = 8.0
+AGAIN = "`tmux -V` must work; install tmux again if it does not"
+LOOKS = 40
+# Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
+FIELDS = (
+    "session_id",
+    "window_id",
+    "pane_id",
+    "window_index",
+    "pane_pid",
+    "pane_dead",
+    "pane_dead_status",
+    "pane_dead_signal",
+    "pane_dead_time",
+    "session_created",
+    "pid",
+    "@symphony_session",
+    "@symphony_owner",
+    "@symphony_process",
+)
+FORMAT = "|".join(f"#{{{field}}}" for field in FIELDS)
+# The last two: the server has no session left and is about to end.
+NOT_THERE = re.compile(
+    r"no server running|error connecting to .*(No such file|refused)|lost server|server exited|no sessions"
+    r"|no current target"
+)
+# Given to the server for good, so nothing but what a shell opened in it by hand needs.
+CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
+CLEAN_START = Path(__file__).with_name("clean_start.py")
+
+
+class TmuxError(SymphonyError):
+    """tmux refused, is missing, or does not answer."""
+
+
+class Silent(TmuxError):
+    """The server does not answer in time."""
+
+
+class NoServer(TmuxError):
+    """No tmux server listens on the socket."""
+
+
+# When a listing was last waited for in vain: whoever looks next need not wait as long again.
+_silent: dict[Path, tuple[float, Silent]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane as tmux knows it; owner and what follows are empty when it is no process of ours."""
+
+    session_id: str
+    window_id: str
+    pane_id: str
+    index: int
+    pid: int
+    dead: bool
+    exit_code: int | None
+    signal: int | None
+    ended: int
+    owner: str = ""
+    path: str = ""
+    attempt: int = 0
+    launched: float = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session of ours."""
+
+    session_id: str
+    name: str
+    owner: str
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that runs in one server; server_pid is 0 when there is none."""
+
+    server_pid: int = 0
+    panes: tuple[Pane, ...] = ()
+    sessions: tuple[Session, ...] = ()
+
+    def session(self, name: str) -> Session | None:
+        return next((one for one in self.sessions if one.name == name), None)
+
+
+def run(server: str, arguments: Sequence[str], *, starts: bool = False) -> str:
+    """One client call, its commands separated by ";" items; starts: a server with nothing of its caller."""
+    words = command(server, arguments)
+    if starts:
+        words = [sys.executable, "-I", "-S", str(CLEAN_START), *words]
+    try:
+        # Its own session: the end of the engine must not take a client down in the middle.
+        done = subprocess.run(
+            words,
+            cwd=paths.home(),
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Silent(
+            f"the tmux server {server!r} does not answer within {DEADLINE:.0f} s",
+            where=str(paths.tmux_socket(server)),
+            remedy="It may be stopped or out of file descriptors; look at it, or end it",
+        ) from None
+    except OSError as error:
+        # The folder it would run in may be what is missing, too.
+        if isinstance(error, FileNotFoundError) and error.filename == "tmux":
+            raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
+        raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
+    if done.returncode:
+        raise _failure(server, done.stderr or done.stdout)
+    return done.stdout.decode(errors="replace")
+
+
+def command(server: str, arguments: Sequence[str]) -> list[str]:
+    """The words that say something to the server."""
+    socket = paths.tmux_socket(server)
+    _refuse_foreign(socket.parent)
+    return ["tmux", "-u", "-S", str(socket), "-f", "/dev/null", *arguments]
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A client does what its server tells it to; in /tmp anybody may have made the folder first."""
+    if folder.parent == paths.home() or not folder.exists():
+        return
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        raise TmuxError(f"{folder} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
+
+
+def list_panes(server: str) -> Listing:
+    """What runs in the server now; an empty listing when there is no server."""
+    socket = paths.tmux_socket(server)
+    if not socket.exists():
+        return Listing()
+    if socket in _silent and time.monotonic() - _silent[socket][0] < DEADLINE:
+        raise _silent[socket][1]
+    found = Listing()
+    for _ in range(LOOKS):
+        try:
+            found = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
+        except NoServer:
+            return Listing()
+        except Silent as error:
+            _silent[socket] = time.monotonic(), error
+            raise
+        if not any(map(_is_ending, found.panes)):
+            break
+        # tmux 3.3a at times overlooks the end of a child until the next one ends, or it is told to look.
+        with suppress(ProcessLookupError):
+            os.kill(found.server_pid, signal.SIGCHLD)
+        time.sleep(0.02)
+    return found
+
+
+def _is_ending(pane: Pane) -> bool:
+    """tmux sees the end of the terminal a moment before it learns how the process ended."""
+    untold = pane.path and pane.dead and pane.exit_code is None and not pane.signal
+    return bool(untold) and process_table.exists(pane.pid)
+
+
+def parse(text: str) -> Listing:
+    """The listing in an answer of tmux; what does not look like one of its lines is left out."""
+    rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
+    sessions = {
+        row["session_id"]: Session(
+            row["session_id"], row["@symphony_session"], row["@symphony_owner"], _int(row["session_created"])
+        )
+        for row in rows
+        if row["@symphony_session"]
+    }
+    server_pid = _int(rows[0]["pid"]) if rows else 0
+    return Listing(server_pid, tuple(map(_pane, rows)), tuple(sessions.values()))
+
+
+def clean_environment() -> dict[str, str]:
+    found = {name: os.environ[name] for name in CLEAN if name in os.environ}
+    return {"PATH": os.defpath, "HOME": str(Path("/")), **found}
+
+
+def _failure(server: str, said: bytes) -> TmuxError:
+    text = " ".join(said.decode(errors="replace").split())
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
+    kind = NoServer if NOT_THERE.search(clean) else TmuxError
+    remedy = "The same command again goes on from here"
+    if "protocol version mismatch" in clean:
+        remedy = f"tmux was updated under its server: {_end_of(server)}, then `symphony up` starts it again"
+    return kind(
+        f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)), remedy=remedy
+    )
+
+
+def _end_of(server: str) -> str:
+    """How to end a server that this tmux cannot talk to: the kernel knows who listens on its socket."""
+    # Every look at an experiment loads this file, and none needs it.
+    import socket
+
+    with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(DEADLINE)
+        connection.connect(str(paths.tmux_socket(server)))
+        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return f"end that with `kill {int.from_bytes(told[:4], sys.byteorder)}`"
+    return "end that"
+
+
+def _row(parts: list[str]) -> dict[str, str]:
+    return dict(zip(FIELDS, parts, strict=True))
+
+
+def _pane(row: dict[str, str]) -> Pane:
+    dead = row["pane_dead"] == "1"
+    pane = Pane(
+        session_id=row["session_id"],
+        window_id=row["window_id"],
+        pane_id=row["pane_id"],
+        index=_int(row["window_index"]),
+        pid=_int(row["pane_pid"]),
+        dead=dead,
+        exit_code=_int(row["pane_dead_status"]) if dead and row["pane_dead_status"] else None,
+        signal=_signal(row["pane_dead_signal"]) if dead else None,
+        ended=_int(row["pane_dead_time"]),
+    )
+    marked = row["@symphony_process"].split(" ")
+    if len(marked) != 5:
+        return pane
+    owner, path, attempt, launched, digest = marked
+    return replace(
+        pane, owner=owner, path=path, attempt=_int(attempt), launched=_float(launched), digest=digest
+    )
+
+
+def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
+    """The value of the pane option by which `parse` knows a process of ours."""
+    return f"{owner} {path} {attempt} {launched:.3f} {digest}"
+
+
+def _signal(text: str) -> int | None:
+    return _int(text) or None
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0

@@ -1,0 +1,109 @@
+"""Makes the tmux server and the session of an experiment, once; sessions and start ask here."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from symphony import paths
+from symphony.errors import UserError
+from symphony_tmux import files, names
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import owners
+from symphony_tmux.tmux import client, program
+from symphony_tmux.tmux.client import Session
+
+HISTORY_LINES = 10_000
+TRIES = 10
+# -q: older versions of tmux lack some; remain-on-exit must be on before any window can end.
+OPTIONS: tuple[tuple[str, ...], ...] = (
+    ("-gq", "remain-on-exit", "on"),
+    ("-gq", "history-limit", str(HISTORY_LINES)),
+    ("-gq", "allow-rename", "off"),
+    ("-gq", "automatic-rename", "off"),
+    ("-gq", "allow-passthrough", "off"),
+    ("-sq", "set-clipboard", "off"),
+    ("-gq", "set-titles", "off"),
+    ("-gq", "base-index", "0"),
+    ("-gq", "default-command", ""),
+)
+# tmux 3.3a drops what a pane says right before its end; it answers where the cursor is when it has shown it.
+SHOW = 'stty -icanon -echo; cat "$0"; printf "\\033[6n"; exec dd bs=1 count=1 >/dev/null 2>&1'
+HELP = """\
+Experiment {name}, started by symphony for {owner}.
+
+Each window after this one is a process: C-b n and C-b p go to the next and the last one, C-b w lists them,
+C-b d leaves; the processes run on. This window runs nothing.
+"""
+
+
+def ensure_session(server: str, name: str, owner: str, world: World) -> Session:
+    """The session of this owner, made when missing; a session of that name of anybody else is refused."""
+    with world.lock:
+        found = world.listing(server).session(name)
+        if found is None:
+            with _locked(server):
+                # Another run may have made it while this one waited for the lock.
+                world.forget(server)
+                found = world.listing(server).session(name)
+                if found is None:
+                    _make_session(server, name, owner)
+                    world.forget(server)
+                    found = world.listing(server).session(name)
+    if found is None:
+        raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
+    if found.owner != owner:
+        raise UserError(
+            f"the tmux session {name} belongs to {paths.told_owner(found.owner, owner)}",
+            remedy="Delete that experiment or give this one another name",
+        )
+    return found
+
+
+def kill_session(server: str, session_id: str) -> None:
+    """The session and its windows are gone; the server goes with its last session."""
+    with _locked(server):
+        try:
+            client.run(server, ["kill-session", "-t", session_id])
+        except client.NoServer:
+            return
+        except client.TmuxError:
+            if any(one.session_id == session_id for one in client.list_panes(server).sessions):
+                raise
+
+
+def _make_session(server: str, name: str, owner: str) -> None:
+    program.recent()
+    files.own_folder(paths.tmux_socket(server).parent)
+    folder = files.own_folder(paths.experiment_folder(server, name))
+    owners.write(folder, owner)
+    files.replace(folder / "help", HELP.format(name=name, owner=names.stack(owner)).encode())
+    for further in range(TRIES):
+        try:
+            client.run(server, _commands(name, owner, folder), starts=True)
+            return
+        except client.NoServer:
+            # The server was ending with its last session just when we came.
+            if further == TRIES - 1:
+                raise
+            time.sleep(0.1)
+
+
+def _commands(name: str, owner: str, folder: Path) -> list[str]:
+    showing = ["/bin/sh", "-c", SHOW, str(folder.relative_to(paths.home()) / "help")]
+    commands = [
+        ["start-server"],
+        *(["set-option", *option] for option in OPTIONS),
+        ["new-session", "-d", "-s", name, "-n", "symphony", "-x", "200", "-y", "50", *showing],
+        ["set-option", "-t", f"={name}:", "@symphony_session", name],
+        ["set-option", "-t", f"={name}:", "@symphony_owner", owner],
+        ["set-option", "-wq", "-t", f"={name}:0", "remain-on-exit-format", ""],
+    ]
+    return [item for command in commands for item in (*command, ";")][:-1]
+
+
+def _locked(server: str) -> AbstractContextManager[None]:
+    return files.locked(
+        paths.home() / "tmux" / f"{server}.lock", seconds=15, what=f"the tmux server {server}"
+    )

@@ -1,0 +1,99 @@
+"""What a world must offer to reach into processes: commands, files, services; operations ask."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from symphony.backends.interface import Recorded
+from symphony.errors import SymphonyError
+from symphony.plan.worlds import WORLDS
+
+
+class CannotStart(SymphonyError):
+    """The command is not there (exit code 127) or cannot be run (126), as shells and `env` say it."""
+
+    def __init__(self, code: int, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.exit_code = code
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where a command reads and writes, as open descriptors; terminal: whether a person sits at them."""
+
+    stdin: int = 0
+    stdout: int = 1
+    stderr: int = 2
+    terminal: bool = False
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How far a copy is; left_out says which entries were not copied, each with why."""
+
+    files: int = 0
+    bytes: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def more(self, files: int = 0, size: int = 0, left_out: str = "") -> Copied:
+        """The same with that much more."""
+        further = (left_out,) if left_out else ()
+        return Copied(self.files + files, self.bytes + size, (*self.left_out, *further))
+
+
+class Forward(Protocol):
+    """A port of this machine whose connections go to a service."""
+
+    @property
+    def address(self) -> str:
+        """host:port on this machine."""
+        ...
+
+    def troubles(self) -> Iterator[str]:
+        """Waits for ever; yields why connections did not come through, the same thing once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a service is reached from this machine: at an address, else by a forward, opened on demand."""
+
+    address: str = ""
+    forward: Callable[[], AbstractContextManager[Forward]] | None = None
+
+
+class Inside(Protocol):
+    """The part of a backend that reaches into processes: its module `inside`. It never loads Pulumi."""
+
+    def execute(self, recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
+        """Run a command in a process to its end; its exit code. CannotStart: there is no such command."""
+        ...
+
+    def shell(self, recorded: Recorded, path: str, streams: Streams) -> int:
+        """Let a person work in a process until they leave."""
+        ...
+
+    def send(self, recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+        """Copy a file or folder of this machine to a place of a process; a relative one begins where it runs.
+
+        An existing folder takes it in under its own name. Yields how far it is, at last how it ended.
+        """
+        ...
+
+    def fetch(self, recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
+        """Copy a file or folder of a process to this machine, in the same way."""
+        ...
+
+    def way(self, recorded: Recorded, service: str, address: str) -> Way:
+        """How a service is reached from here; address is where the processes of the experiment find it."""
+        ...
+
+
+def inside_of(world: str) -> Inside:
+    """What reaches into the processes of a world; its libraries load only now."""
+    return cast("Inside", importlib.import_module(f"{WORLDS[world]}.access"))

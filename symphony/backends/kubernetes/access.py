@@ -1,0 +1,59 @@
+"""Reaches into the containers of an experiment: commands, files, forwarded ports; operations ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from symphony.backends.access import Copied, Streams, Way
+from symphony.backends.interface import Recorded
+from symphony.backends.kubernetes.api.fields import text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.cluster.identity import client_for
+from symphony.backends.kubernetes.remote import exec as running
+from symphony.backends.kubernetes.remote.exec import Place
+
+# A login shell: the better one where the image has it.
+_SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")
+
+
+def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
+    """Run a command in the container of a process to its end; its exit code."""
+    return running.execute(_place(recorded, path), words, streams)
+
+
+def shell(recorded: Recorded, path: str, streams: Streams) -> int:
+    """A login shell in the container of a process."""
+    return running.execute(_place(recorded, path), _SHELL, streams)
+
+
+def send(recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+    """Copy to a place in the container, which needs sh and tar."""
+    # Only copies need it, as only `visit` needs forward.
+    from symphony.backends.kubernetes.remote import copy
+
+    return copy.send(_place(recorded, path), source, place)
+
+
+def fetch(recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
+    """Copy from a place in the container, which needs sh and tar."""
+    from symphony.backends.kubernetes.remote import copy
+
+    return copy.fetch(_place(recorded, path), place, target)
+
+
+def way(recorded: Recorded, service: str, address: str) -> Way:
+    """The address at which a service is exposed, else a forwarded port."""
+    from symphony.backends.kubernetes.remote import port_forward
+
+    return port_forward.way(client_for(recorded), recorded.launched_as, service)
+
+
+def _place(recorded: Recorded, path: str) -> Place:
+    facts, client = recorded.processes[path], client_for(recorded)
+    pod = str(facts["pod_name"])
+    if facts.get("controller"):
+        # A Job gives its pods names of its own.
+        found = inventory.pod_of(client, recorded.launched_as, pod)
+        pod = text(found, "metadata", "name") or pod
+    return Place(client, recorded.launched_as, path, pod, str(facts["container_name"]))

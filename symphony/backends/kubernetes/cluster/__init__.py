@@ -1,0 +1,1 @@
+"""What the cluster holds of an experiment, and whose it is."""

@@ -1,0 +1,187 @@
+"""In which cluster an experiment is, and whether what bears its names there is its own; observe asks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from symphony.backends.interface import Recorded
+from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.client import (
+    Client,
+    Forbidden,
+    Refused,
+    Unreachable,
+    client_of,
+    path_of,
+)
+from symphony.backends.kubernetes.api.fields import Values, text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.manifests import labels
+from symphony.errors import SymphonyError, UserError
+
+# What `reach` calls the uid of the namespace that the experiment made.
+NAMESPACE = "namespace"
+# By this key the engine marks the values that its state keeps encrypted.
+_ENCRYPTED = "4dabf18193072939515e22adb298388d"
+_OWN = (
+    "The stack's kubernetes:kubeconfig is a text, which its state keeps encrypted, so your own kubeconfig is"
+    " asked: add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
+)
+
+
+def client_for(recorded: Recorded) -> Client:
+    """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
+    said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
+    hidden = _ENCRYPTED in said
+    try:
+        client = client_of("" if hidden else said, context)
+    except UserError as error:
+        remedy = (
+            _OWN
+            if hidden
+            else f"{error.remedy}; if its cluster is gone for good, {_forget(_stack(recorded))}"
+        )
+        raise UserError(error.what, where=error.where, remedy=remedy) from error
+    pinned = recorded.reach.get("clusterIdentifier")
+    if pinned and inventory.identifier(client) != pinned:
+        stack = _stack(recorded)
+        again = _OWN if hidden else "Let the context mean that cluster again"
+        raise UserError(
+            f"{stack} runs in another cluster than the one that context {context or '(current)'}"
+            f"{' of your own kubeconfig' if hidden else ''} now reaches",
+            remedy=f"{again}; if it is gone for good, {_forget(stack)}",
+        )
+    return client
+
+
+def require_answer(recorded: Recorded) -> Client:
+    """The cluster, which answers. SymphonyError: it does not, and how to let go of one that never will."""
+    client = client_for(recorded)
+    try:
+        client.get("/version")
+    except Unreachable as error:
+        gone = f"if it is gone for good, {_forget(_stack(recorded))}"
+        raise Unreachable(error.what, remedy=f"{error.remedy}; {gone}") from error
+    return client
+
+
+def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
+    """UserError: the experiment is in another cluster than would be asked now, or others have its names.
+
+    reach: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
+    `up` reaches it.
+    """
+    if reach is not None and _is_reached_anew(recorded, reach):
+        return replace(recorded, reach={**recorded.reach, **reach})
+    try:
+        client = client_for(recorded)
+        if reach is None:
+            _refuse_others(client, recorded, name)
+        else:
+            _refuse_switched(recorded, name, reach)
+    except UserError:
+        raise
+    except SymphonyError as error:
+        # What only looks says in its own words that the cluster does not answer.
+        if reach is not None or (isinstance(error, Refused) and error.status == 401):
+            raise
+    return recorded
+
+
+def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
+    """Whether the settings name another way to the same cluster: the recorded one may lead nowhere."""
+    ways = ("kubeconfig", "context")
+    if all(reach.get(way, "") in ("", recorded.reach.get(way, "")) for way in ways):
+        return False
+    pinned = recorded.reach.get("clusterIdentifier")
+    return not pinned or inventory.identifier(client_of(*(reach.get(way, "") for way in ways))) == pinned
+
+
+def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:
+    """UserError: an `up` would end the experiment in one cluster and start it in another."""
+    here = client_of(reach.get("kubeconfig", ""), reach.get("context", ""))
+    pinned = recorded.reach.get("clusterIdentifier")
+    if pinned and inventory.identifier(here) != pinned:
+        context = recorded.reach.get("context")
+        whose = "its settings name context" if reach.get("context") else "your current context is"
+        of_file = _shown_file(recorded.reach.get("kubeconfig", ""), reach.get("kubeconfig", ""))
+        raise UserError(
+            f"{name} runs in the cluster of context {context}, and {whose} {here.access.context}{of_file}",
+            remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
+            " keeps it there",
+        )
+
+
+def _shown_file(recorded: str, said: str) -> str:
+    """The kubeconfig that the settings name now, where it is another; one that is a text is not shown."""
+    return "" if said in ("", recorded) or kubeconfig.is_text(said) else f" of {said}"
+
+
+def refuse_their_things(client: Client, recorded: Recorded) -> None:
+    """UserError: a Service or a file of ours went from a shared namespace, and another made one like it."""
+    if NAMESPACE in recorded.reach:
+        # It goes as a whole.
+        return
+    for place, found in _living(client, recorded.things):
+        if _is_anothers(found, recorded.things[place], recorded.owner):
+            kind, name = place.split("/")[-2:]
+            raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", _stack(recorded))
+
+
+def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
+    """What there is at some places; Services may be many and are listed, of files nobody sees another's."""
+    for folder in {place.rpartition("/")[0] for place in places if "/services/" in place}:
+        with contextlib.suppress(Forbidden):
+            there = {f"{folder}/{text(each, 'metadata', 'name')}": each for each in client.items(folder)}
+            yield from ((place, there[place]) for place in places if place in there)
+    for place in places:
+        with contextlib.suppress(Forbidden):
+            if "/services/" not in place and (found := client.find(place)) is not None:
+                yield place, found
+
+
+def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
+    """UserError: the engine would delete by its name what another made."""
+    try:
+        what = _anothers(client, recorded)
+    except Forbidden:
+        return
+    if what:
+        raise _not_ours(what, name)
+
+
+def _not_ours(what: str, name: str) -> UserError:
+    return UserError(
+        f"{what} is not the one that {name} made: somebody else made it when that was gone",
+        remedy=f"{_forget(name)} and leaves theirs alone",
+    )
+
+
+def _anothers(client: Client, recorded: Recorded) -> str:
+    """What another made under a name of ours; nothing when all that is there is ours."""
+    namespace, uid = recorded.launched_as, recorded.reach.get(NAMESPACE)
+    if uid is not None:
+        found = client.find(path_of("namespaces", name=namespace))
+        is_anothers = found is not None and _is_anothers(found, uid, recorded.owner)
+        return f"the namespace {namespace}" if is_anothers else ""
+    uids = {str(facts["pod_name"]): str(facts["uid"]) for facts in recorded.processes.values()}
+    for pod in client.items(path_of("pods", namespace)) if uids else ():
+        name = text(pod, "metadata", "name")
+        if name in uids and _is_anothers(pod, uids[name], recorded.owner):
+            return f"the pod {name} in namespace {namespace}"
+    return ""
+
+
+def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
+    """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it anew."""
+    return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
+
+
+def _stack(recorded: Recorded) -> str:
+    return recorded.owner.partition("#")[0].rpartition("/")[2]
+
+
+def _forget(stack: str) -> str:
+    return f"`pulumi stack rm {stack} --force` forgets the experiment"

@@ -1,0 +1,332 @@
+"""What the cluster says of an experiment before it is changed: whose it is, what lives there; expand asks."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from symphony import paths
+from symphony.backends.kubernetes.api.client import Body, Client, Forbidden, Refused, path_of
+from symphony.backends.kubernetes.api.fields import listing, texts
+from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.status import pod_status
+from symphony.errors import SymphonyError, UserError
+
+GONE_DEADLINE = 60.0
+_COUNTED = "batch.kubernetes.io/job-tracking"
+# So many things are named one by one.
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Living:
+    """The pods, Services, and Jobs and JobSets of a namespace by name, as they are now.
+
+    Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs and
+    JobSets have made, by what the plan calls them. `now` is by the server's clock.
+    """
+
+    pods: Mapping[str, Body]
+    services: Mapping[str, Body]
+    keepers: Mapping[str, Body]
+    kept: Mapping[str, Body] = field(default_factory=dict[str, Body])
+    now: float = field(default_factory=time.time)
+
+
+@cache
+def identifier(client: Client) -> str:
+    """What tells this cluster from every other: kubeconfigs and addresses of one cluster may change.
+
+    Refused: it does not say now; another answer in its place would mean another cluster.
+    """
+    try:
+        system = client.find(path_of("namespaces", name="kube-system"))
+    except Forbidden:
+        # An ordinary user may not look there.
+        return client.access.server
+    return str(system["metadata"]["uid"]) if system else client.access.server
+
+
+def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> str:
+    """Why the experiment may not have this namespace; nothing when it may."""
+    try:
+        found = client.find(path_of("namespaces", name=namespace))
+    except Forbidden:
+        if not create:
+            return ""
+        raise
+    if found is None:
+        return "" if create else "does not exist, and symphony:createNamespace is false"
+    if found["metadata"].get("deletionTimestamp"):
+        return f"is still being deleted{_held(found)}"
+    if create and not labels.belongs_to(found, owner):
+        other = labels.annotation(found, labels.OWNER)
+        return (
+            f"belongs to {paths.told_owner(other, owner)}"
+            if other
+            else "exists already, and symphony did not make it"
+        )
+    return ""
+
+
+def living(client: Client, namespace: str) -> Living:
+    """What there is in the namespace; nothing where it does not exist."""
+    found = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
+    found["keepers"] = [
+        *_kept(client, namespace, controllers.JOB),
+        *_kept(client, namespace, controllers.JOB_SET),
+    ]
+    own = {
+        kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
+        for kind, items in found.items()
+    }
+    kept = labels.by_pod(filter(controllers.is_kept, found["pods"]))
+    return Living(own["pods"], own["services"], own["keepers"], kept, server_time(client))
+
+
+def server_time(client: Client) -> float:
+    """Now, in seconds since the epoch, by the clock of the API server."""
+    return time.time() + client.ahead
+
+
+def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
+    """The Jobs or JobSets of ours; none where the API is not installed or not for us."""
+    try:
+        found = client.items(controllers.path_of(kind, namespace), labelSelector=labels.OURS)
+    except Refused as refused:
+        if refused.status not in (403, 404):
+            raise
+        return []
+    return [{**each, "kind": kind} for each in found]
+
+
+def keepers(client: Client, namespace: str) -> dict[str, Body]:
+    """The Jobs and JobSets of ours that may make another pod, by name."""
+    every = unfailed(client, namespace)
+    return {name: each for name, each in every.items() if not controllers.completion(each)}
+
+
+def unfailed(client: Client, namespace: str) -> dict[str, Body]:
+    """The Jobs and JobSets of ours that have not given up, by name; some may have come to their end."""
+    every = [*_kept(client, namespace, controllers.JOB), *_kept(client, namespace, controllers.JOB_SET)]
+    return {str(each["metadata"]["name"]): each for each in every if not controllers.has_failed(each)}
+
+
+def pod_of(client: Client, namespace: str, name: str) -> Body | None:
+    """The pod that the plan calls so: one that a Job made has another name of its own."""
+    items = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
+    return labels.by_pod(items).get(name)
+
+
+def refuse_others(
+    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+) -> None:
+    """UserError: things of names that we need are there, and others made them; all of them at once."""
+    there: list[tuple[str, Body]] = [
+        ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
+    ]
+    there += [
+        (str(live.keepers[each]["kind"]), live.keepers[each])
+        for each in planned["keepers"]
+        if each in live.keepers
+    ]
+    there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
+    for kind in ("configmaps", "secrets"):
+        every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
+        there += [(kind[:-1], found) for found in every if found is not None]
+    taken: dict[str, list[str]] = {}
+    for kind, thing in there:
+        if not labels.belongs_to(thing, owner):
+            other = labels.annotation(thing, labels.OWNER)
+            whose = paths.told_owner(other, owner) if other else "somebody else"
+            taken.setdefault(whose, []).append(f"the {kind} {thing['metadata']['name']}")
+    if taken:
+        told = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
+        remedy = "Rename yours, or use another namespace with symphony:namespace"
+        raise UserError("; ".join(told), remedy=remedy)
+
+
+def refuse_unending(live: Living, owner: str, pods: Collection[str]) -> None:
+    """UserError: pods that must make way should have ended long ago, as on a machine that is off.
+
+    A Job makes no other as long as its pod is there. Only a person knows that nothing runs on it any more;
+    two of one process would be worse than none.
+    """
+    stuck: dict[str, list[str]] = {}
+    for name in pods:
+        pod = live.pods.get(name) or live.kept.get(name)
+        if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
+            stuck.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
+    if stuck:
+        told = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
+        raise UserError(
+            f"asked to end, and has not: {'; '.join(told)}, which does not answer",
+            remedy=f"If that machine is off for good: `kubectl delete node {' '.join(stuck)}`, and try again",
+        )
+
+
+def is_overdue(pod: Mapping[str, Any], now: float) -> bool:
+    """Whether kubelet should have ended it a while ago, and nothing else holds it; `now` is the server's."""
+    due = pod_status.epoch(pod["metadata"].get("deletionTimestamp"))
+    held = _other_finalizers(pod) or not pod.get("spec", {}).get("nodeName")
+    return due is not None and not held and now - due > GONE_DEADLINE
+
+
+def _other_finalizers(pod: Mapping[str, Any]) -> list[str]:
+    """But for that by which a Job counts its pods, which waits for nothing but the end."""
+    return [each for each in texts(pod, "metadata", "finalizers") if each != _COUNTED]
+
+
+def _listed(names: Sequence[str], namespace: str) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    belong = "belongs to" if len(names) == 1 else "belong to"
+    return f"{', '.join(names[:_NAMED])}{more} in namespace {namespace} {belong}"
+
+
+def attempt(live: Living, owner: str, name: str, controller: str = controllers.POD) -> str:
+    """Which start of a pod this is: that of the one that lives and is well, else a new one.
+
+    The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
+    comes back because it gets another attempt than the one in the state.
+    """
+    thing = (live.pods if controller == controllers.POD else live.keepers).get(name)
+    if thing is not None and labels.belongs_to(thing, owner) and _is_well(thing) and not _ends(thing):
+        return labels.annotation(thing, labels.ATTEMPT) or "1"
+    return str(int(time.time()))
+
+
+def _is_well(thing: Body) -> bool:
+    if thing.get("kind") in (controllers.JOB, controllers.JOB_SET):
+        return not controllers.has_failed(thing)
+    return pod_status.is_good(thing)
+
+
+def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
+    name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
+    found: dict[str, str] = {}
+    for things in (live.pods, live.keepers):
+        thing = things.get(name)
+        if thing is not None and labels.belongs_to(thing, owner) and not _is_made_of(thing, manifest):
+            kind = str(thing.get("kind") or controllers.POD)
+            found[controllers.path_of(kind, namespace, name)] = str(thing["metadata"]["uid"])
+    return found
+
+
+def _is_made_of(thing: Body, manifest: Mapping[str, Any]) -> bool:
+    if (thing.get("kind") or controllers.POD) != manifest["kind"]:
+        return False
+    notes = (labels.DIGEST, labels.ATTEMPT)
+    return all(labels.annotation(thing, note) == labels.annotation(manifest, note) for note in notes)
+
+
+def end_pods(client: Client, namespace: str, owner: str) -> None:
+    """Have every pod of a namespace of ours end; returns at once, and who may not do it goes the long way."""
+    with contextlib.suppress(Refused):
+        found = client.find(path_of("namespaces", name=namespace))
+        if found is not None and labels.belongs_to(found, owner):
+            client.request("DELETE", path_of("pods", namespace))
+
+
+def end_all(client: Client, namespace: str, owner: str) -> None:
+    """Delete the namespace if this stack made it, else what it made in there; return once it is gone."""
+    place = path_of("namespaces", name=namespace)
+    try:
+        found = client.find(place)
+    except Forbidden:
+        # An ordinary user may not look at namespaces, and then did not make one.
+        found = None
+    if found is not None and labels.belongs_to(found, owner):
+        end_pods(client, namespace, owner)
+        client.delete(place, str(found["metadata"]["uid"]))
+        pods = client.items(path_of("pods", namespace))
+        await_gone(client, place, str(found["metadata"]["uid"]), max(map(_grace, pods), default=0))
+        return
+    end_strays(client, living(client, namespace), namespace, owner, {})
+
+
+def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
+    """Return once the object is gone. SymphonyError: it does not go, and what holds it.
+
+    grace: what the processes in it have to end, seconds; of a pod it is known.
+    """
+    began = time.monotonic()
+    while (thing := client.find(path)) and thing["metadata"]["uid"] == uid:
+        patience = GONE_DEADLINE + max(grace, _grace(thing))
+        if time.monotonic() - began > patience:
+            name = thing["metadata"]["name"]
+            raise SymphonyError(
+                f"{name} is not gone after {patience:.0f} s{_held(thing)}",
+                remedy="Let go of what holds it, and run the same command again",
+            )
+        time.sleep(0.2)
+
+
+def _grace(thing: Body) -> int:
+    """How long the processes of a pod that is to go have to end, seconds."""
+    return int(thing["metadata"].get("deletionGracePeriodSeconds") or 0)
+
+
+def stuck(client: Client, namespace: str) -> str:
+    """What a namespace that is being deleted waits for, in the cluster's words; nothing when it is silent."""
+    with contextlib.suppress(Forbidden):
+        found = client.find(path_of("namespaces", name=namespace))
+        if found is not None and _ends(found):
+            return _held(found).removeprefix(": ")
+    return ""
+
+
+def end_strays(
+    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+) -> None:
+    """End what an interrupted run of this stack made and the program does not declare; return once gone.
+
+    planned: the names of what it declares, by kind; of a kind that is left out it declares nothing.
+    """
+    every: dict[str, Mapping[str, Body]] = {
+        "keepers": live.keepers,
+        "pods": live.pods,
+        "services": live.services,
+        **{kind: dict(_files(client, namespace, kind)) for kind in labels.FILES},
+    }
+    strays = [
+        (_place(kind, thing, namespace, name), str(thing["metadata"]["uid"]))
+        for kind, things in every.items()
+        for name, thing in things.items()
+        if name not in planned.get(kind, ()) and labels.belongs_to(thing, owner)
+    ]
+    for path, uid in strays:
+        client.delete(path, uid)
+    for path, uid in strays:
+        await_gone(client, path, uid)
+
+
+def _files(client: Client, namespace: str, kind: str) -> Iterator[tuple[str, Body]]:
+    """What there is of the Secret and the ConfigMaps that an experiment has; who may not look made none."""
+    for name in labels.FILES[kind]:
+        with contextlib.suppress(Forbidden):
+            if (found := client.find(path_of(kind, namespace, name))) is not None:
+                yield name, found
+
+
+def _place(kind: str, thing: Body, namespace: str, name: str) -> str:
+    if kind == "keepers":
+        return controllers.path_of(str(thing["kind"]), namespace, name)
+    return path_of(kind, namespace, name)
+
+
+def _ends(thing: Body) -> bool:
+    return bool(thing["metadata"].get("deletionTimestamp"))
+
+
+def _held(thing: Body) -> str:
+    """What an object that is to go waits for."""
+    finalizers = texts(thing, "metadata", "finalizers")
+    every = listing(thing, "status", "conditions")
+    told = [str(each.get("message")) for each in every if each.get("status") == "True"]
+    words = [f"held by {', '.join(finalizers)}"] if finalizers else []
+    return f": {'; '.join([*words, *told])}" if words or told else ""

@@ -1,0 +1,1 @@
+"""Why a process on Kubernetes is as it is, for `symphony why`."""

@@ -1,0 +1,297 @@
+"""The way of one process on Kubernetes: created, scheduled, pulled, started, now; explain asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from symphony.backends.interface import Link
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.status import pod_status, service_address
+from symphony.plan.names import printable
+
+_LONGEST = 400
+
+_NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_NEVER_RAN = ("StartError", "ContainerCannotRun")
+_NOTHING: Values = {}
+# What the words of a registry, or of the way to it, ask for.
+_PULLS = (
+    (("not found", "manifest unknown"), "Push the image, or correct its name"),
+    (
+        ("unauthorized", "denied", "authorization", "401", "403"),
+        "Name the Secret that may pull it with symphony:pullSecrets",
+    ),
+    (
+        ("no such host", "connection refused", "timeout", "i/o", "no route"),
+        "The node does not reach the registry: correct the image's host, or mend the way there",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of one process, all of it read before: the chain asks nothing.
+
+    recorded: its settings in the state.
+    pod:      None when there is none.
+    events:   what the cluster said of the pod, the oldest first.
+    services: those that lead to the pod.
+    words:    the last lines of a container's log; previous: of its start before this one.
+    room:     what it would take to be scheduled.
+    finished: by which its Job says that it came to a good end; read where the pod is gone.
+    """
+
+    path: str
+    recorded: Mapping[str, Any]
+    pod: Values | None
+    events: Sequence[Values]
+    services: Sequence[Values]
+    words: Callable[[str, bool], tuple[str, ...]]
+    room: Callable[[], str]
+    finished: Values = field(default_factory=dict[str, Any])
+
+    @property
+    def container(self) -> str:
+        return str(self.recorded["container_name"])
+
+    def said(self, *reasons: str) -> Values:
+        """The newest event for one of these reasons, an empty one when there is none."""
+        found = [each for each in self.events if text(each, "reason") in reasons]
+        return found[-1] if found else _NOTHING
+
+
+def chain(facts: Facts, name: str) -> Iterator[Link]:
+    """The links of a process whose pod was made; name: of the experiment, for the remedies."""
+    yield Link("planned", planned(facts.recorded))
+    if facts.finished:
+        moment = pod_status.epoch(text(facts.finished, "lastTransitionTime"))
+        yield Link("exit", "exit 0: its Job is complete, and its pod is gone since", moment)
+        return
+    steps = (_created, _scheduled, _prepared, _pulled, _started, _now)
+    for step in steps:
+        for link in step(facts, name):
+            yield link
+            if link.broken:
+                return
+
+
+def planned(recorded: Mapping[str, Any]) -> str:
+    """`busybox:1, 500m cpu, 1Gi memory, on nodes with pool=big`."""
+    claims = {**mapping(recorded, "resources", "limits"), **mapping(recorded, "resources", "requests")}
+    selector = mapping(recorded, "pod", "nodeSelector")
+    parts = [str(recorded.get("image"))]
+    parts += [f"{amount} {kind.rpartition('/')[2]}" for kind, amount in claims.items()]
+    parts += [f"on nodes with {key}={value}" for key, value in selector.items()]
+    return ", ".join(parts)
+
+
+def _created(facts: Facts, name: str) -> Iterator[Link]:
+    if facts.pod is not None:
+        made = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
+        yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
+        return
+    if refused := facts.said("FailedCreate"):
+        remedy = "Kubernetes tries again by itself once nothing stands against it"
+        yield Link("created", f"no: {text(refused, 'message')}", _time(refused), True, remedy=remedy)
+        return
+    told = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
+    remedy = f"`symphony up {name}` makes it again"
+    yield Link("created", "yes, and its pod is gone since", None, True, tuple(told[-3:]), remedy)
+
+
+def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
+    condition = _condition(facts.pod, "PodScheduled")
+    node = text(facts.pod, "spec", "nodeName")
+    if node:
+        yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))
+        return
+    said = pod_status.in_short(str(condition.get("message") or "the scheduler has not answered yet"))
+    message = printable(said, _LONGEST)
+    yield Link("scheduled", f"no: {message}", None, True, remedy=facts.room())
+
+
+def _prepared(facts: Facts, _: str) -> Iterator[Link]:
+    """What comes before the containers: a sandbox, volumes, init containers."""
+    for each in listing(facts.pod, "status", "initContainerStatuses"):
+        if not _is_beside(facts, each):
+            yield from _init(facts, each)
+    if not _is_creating(facts):
+        return
+    if trouble := pod_status.trouble(facts.events):
+        remedy = "Make what it mounts, or reach its server; Kubernetes tries again by itself"
+        if text(trouble, "reason") in pod_status.UNWELL:
+            remedy = "The node is not well: see `kubectl describe node`"
+        yield Link("prepared", f"no: {_words(trouble)}", _time(trouble), True, remedy=remedy)
+
+
+def _is_beside(facts: Facts, init: Values) -> bool:
+    """Whether this is a sidecar that holds up nothing: it has started, or its end came with the pod's."""
+    if not pod_status.is_sidecar(facts.pod, text(init, "name")):
+        return False
+    return bool(init.get("started") or mapping(init, "state", "terminated")) or _has_begun(facts)
+
+
+def _init(facts: Facts, each: Values) -> Iterator[Link]:
+    """How far one init container is."""
+    init, waiting = text(each, "name"), mapping(each, "state", "waiting")
+    ended = mapping(each, "state", "terminated")
+    if ended.get("exitCode") == 0:
+        yield Link("prepared", init, pod_status.epoch(ended.get("finishedAt")))
+    elif ended or waiting.get("reason") == "CrashLoopBackOff":
+        how = pod_status.how_it_ended(ended or mapping(each, "lastState", "terminated"))
+        words = facts.words(init, not ended)
+        remedy = "Correct the repository or its revision" if init.startswith("clone-") else ""
+        yield Link("prepared", f"no: {init}: {how}", None, True, words, remedy)
+    elif waiting.get("reason") in pod_status.NO_IMAGE:
+        yield _no_image(facts, init, waiting)
+    elif waiting.get("reason") in _NOT_STARTED:
+        yield Link("prepared", f"no: {init}: {_why_not_started(waiting)}", None, True)
+    elif mapping(each, "state", "running"):
+        yield Link("prepared", f"{init} is at work", None, True)
+
+
+def _pulled(facts: Facts, _: str) -> Iterator[Link]:
+    found = _container(facts)
+    waiting = mapping(found, "state", "waiting")
+    if waiting.get("reason") in pod_status.NO_IMAGE:
+        yield _no_image(facts, facts.container, waiting)
+        return
+    image = str(facts.recorded.get("image"))
+    if text(found, "imageID") or mapping(found, "lastState", "terminated"):
+        event = _pull_event(facts, image)
+        took = text(event, "message").partition(" in ")[2].partition(" ")[0]
+        yield Link("pulled", f"{image}, in {took}" if took else image, _time(event))
+        return
+    if _is_creating(facts) or not found:
+        begun = _time(facts.said("Pulling"))
+        yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
+
+
+def _pull_event(facts: Facts, image: str) -> Values:
+    every = [each for each in facts.events if text(each, "reason") == "Pulled"]
+    return next((each for each in reversed(every) if f'"{image}"' in text(each, "message")), _NOTHING)
+
+
+def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
+    image = next((str(each["image"]) for each in _containers(facts.pod) if each["name"] == container), "?")
+    causes = [text(each, "message") for each in facts.events if text(each, "reason") == "Failed"]
+    told = [each for each in causes if image in each] or [str(waiting.get("message") or "")]
+    remedy = next(
+        (remedy for words, remedy in _PULLS if any(word in told[-1].lower() for word in words)), _PULLS[0][1]
+    )
+    if waiting.get("reason") == "ErrImageNeverPull":
+        told, remedy = [], 'Put it on the node, or leave out image_pull_policy("Never")'
+    more = tuple(printable(each, _LONGEST) for each in told[-1:] if each)
+    return Link("pulled", f"no: {image}: {waiting.get('reason')}", None, True, more, remedy)
+
+
+def _started(facts: Facts, _: str) -> Iterator[Link]:
+    found = _container(facts)
+    waiting = mapping(found, "state", "waiting")
+    if waiting.get("reason") in _NOT_STARTED:
+        what = f"no: {_why_not_started(waiting)}"
+        yield Link("started", what, None, True, remedy="Correct its command, or what its variables name")
+        return
+    ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
+    if ended.get("reason") in _NEVER_RAN:
+        what = printable(f"no: {ended.get('message') or ended['reason']}", _LONGEST)
+        yield Link("started", what, None, True, remedy="Correct its command, or its image")
+        return
+    begun = [mapping(found, which, kind).get("startedAt") for which, kind in _STARTS]
+    moment = next((each for each in begun if each), None)
+    if moment:
+        again = int(found.get("restartCount") or 0)
+        times = f", {again} time{'s' if again > 1 else ''} again" if again else ""
+        yield Link("started", f"container {facts.container}{times}", pod_status.epoch(moment))
+
+
+_STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
+
+
+def _has_begun(facts: Facts) -> bool:
+    return any(mapping(_container(facts), which, kind) for which, kind in _STARTS)
+
+
+def _why_not_started(waiting: Values) -> str:
+    return printable(f"{waiting['reason']}: {waiting.get('message') or ''}".rstrip(": "), _LONGEST)
+
+
+def _now(facts: Facts, name: str) -> Iterator[Link]:
+    pod, found = facts.pod, _container(facts)
+    status = pod_status.status(facts.path, facts.container, pod)
+    logs = f"`symphony logs {name} {facts.path}` shows all it said"
+    again = f"`symphony up {name}` starts it again"
+    match status.state:
+        case "running" if status.ready:
+            last = f" (last: {status.last})" if status.last else ""
+            yield Link("ready", f"running{last}", status.since)
+            yield from _exposed(facts)
+        case "running":
+            why = _words(facts.said("Unhealthy")) or "it says itself that it is not"
+            yield Link("ready", f"no: {why}", status.since, True)
+        case "completed":
+            yield Link("exit", "exit 0", status.since)
+        case "lost":
+            yield Link("lost", status.why, status.since, True, remedy=again)
+        case "unknown":
+            node = text(pod, "spec", "nodeName")
+            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {again}"
+            yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
+        case "stopped":
+            yield Link("ended", status.why, status.since, True)
+        case _:
+            yield _exit(facts, found, status.why, logs if status.state == "waiting" else f"{logs}; {again}")
+
+
+def _exposed(facts: Facts) -> Iterator[Link]:
+    """Where what the pod serves is reached from outside."""
+    for service in facts.services:
+        if where := service_address.reached(service, text(facts.pod, "status", "hostIP")):
+            late = service_address.PENDING in where
+            remedy = (
+                "The cluster has nothing that makes load balancers, or is still making this one"
+                if late
+                else ""
+            )
+            yield Link("exposed", where, None, late, remedy=remedy)
+
+
+def _exit(facts: Facts, found: Values, why: str, remedy: str) -> Link:
+    """How it failed, or fails again and again."""
+    ended, last = mapping(found, "state", "terminated"), mapping(found, "lastState", "terminated")
+    how = pod_status.how_it_ended(ended or last) or why
+    if (ended or last).get("reason") == "OOMKilled":
+        remedy = f"Give it more with resource_limit(memory=...); {remedy}"
+    back_off = mapping(found, "state", "waiting").get("reason") == "CrashLoopBackOff"
+    loop = ", again and again; Kubernetes waits before it starts it anew" if back_off else ""
+    moment = pod_status.epoch((ended or last).get("finishedAt"))
+    return Link("exit", f"{how}{loop}", moment, True, facts.words(facts.container, not ended), remedy)
+
+
+def _is_creating(facts: Facts) -> bool:
+    reason = mapping(_container(facts), "state", "waiting").get("reason")
+    return reason in ("ContainerCreating", "PodInitializing")
+
+
+def _container(facts: Facts) -> Values:
+    every = listing(facts.pod, "status", "containerStatuses")
+    return next((each for each in every if each.get("name") == facts.container), _NOTHING)
+
+
+def _containers(pod: Values | None) -> list[Values]:
+    return [*listing(pod, "spec", "initContainers"), *listing(pod, "spec", "containers")]
+
+
+def _condition(pod: Values | None, kind: str) -> Values:
+    return next((each for each in listing(pod, "status", "conditions") if each.get("type") == kind), _NOTHING)
+
+
+def _words(event: Values) -> str:
+    said = ": ".join(part for part in (text(event, "reason"), text(event, "message")) if part)
+    return printable(" ".join(said.split()), _LONGEST)
+
+
+def _time(event: Values) -> float | None:
+    return pod_status.told_at(event)

@@ -1,0 +1,381 @@
+"""The logs of containers as lines, merged by time, over restarts and replaced pods; observe calls it."""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import repeat
+from typing import Any
+
+from symphony.backends.interface import LogLine
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
+from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.logs.deduplicate import Told
+from symphony.backends.kubernetes.logs.interruptible import take
+from symphony.backends.kubernetes.logs.kept import Kept, Shelf, order
+from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.status import pod_status
+from symphony.plan.names import printable
+
+_AT_ONCE = 16
+_ROUND = 0.5
+# The API server sends nothing while a process is silent, so silence only means that it is worth a look.
+# With one answer that does not come it makes less than the 30 s after which a silent server is an error.
+_SILENCE = 12.0
+# So long a process that is followed may be without a pod: an `up` is replacing it.
+_REPLACED_WITHIN = 5.0
+# A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
+_TOLD_WITHIN = 6.0
+# A few last lines are there at once, or the node does not answer.
+_WORDS_DEADLINE = 10.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the log of one process is."""
+
+    path: str
+    pod: str
+    container: str
+
+
+def merged(
+    client: Client,
+    namespace: str,
+    places: Sequence[Place],
+    owner: str,
+    *,
+    follow: bool,
+    since: float | None,
+    tail: int | None,
+) -> Iterator[LogLine]:
+    """The lines of some processes in the order of time; with follow, those to come until all have ended.
+
+    since: by the clock of this machine; the lines have the times of theirs.
+    """
+    since = since + client.ahead if since else since
+    readers = [
+        _Reader(client, namespace, place, Shelf(owner, namespace, f"{place.pod}.{place.container}"))
+        for place in places
+    ]
+    yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
+    if follow:
+        yield from _following(readers)
+
+
+def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
+    """What each has said so far, of several at once."""
+    if len(readers) == 1:
+        # Over the connection that is open already, and without threads, which take as long to load.
+        return [readers[0].past(since, tail)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
+
+
+def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:
+    """The last lines of a container, or of its start before this one; none where there is no log any more."""
+    query: dict[str, str | int] = {"container": place.container, "tailLines": count, "limitBytes": 20_000}
+    query |= {"previous": "true"} if previous else {}
+    try:
+        with client.stream(f"{pods_path(namespace, place.pod)}/log", _WORDS_DEADLINE, **query) as stream:
+            lines = [raw.decode("utf-8", "replace").strip() for raw in stream]
+    except (Refused, Unreachable, OSError):
+        return []
+    return [line for line in lines if line]
+
+
+def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
+    """What all of them say from now on; a thread waits for each: the API server sends one log at a time."""
+    told: queue.SimpleQueue[LogLine | Exception | None] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def pump(reader: _Reader) -> None:
+        try:
+            for line in reader.news(ended):
+                told.put(line)
+            told.put(None)
+        except Exception as error:
+            # Whatever it is, it is raised where somebody sees it; without it we would wait for ever.
+            told.put(error)
+
+    threads = [threading.Thread(target=pump, args=(reader,), daemon=True) for reader in readers]
+    for thread in threads:
+        thread.start()
+    try:
+        left = len(threads)
+        while left:
+            line = take(told)
+            if isinstance(line, Exception):
+                raise line
+            if line is None:
+                left -= 1
+            else:
+                yield line
+    finally:
+        ended.set()
+
+
+class _Reader:
+    """One process's log: what is there and what was read before, then what comes."""
+
+    def __init__(self, client: Client, namespace: str, place: Place, shelf: Shelf) -> None:
+        self.place = place
+        self._client = client
+        self._namespace = namespace
+        self._shelf = shelf
+        self._kept = shelf.lines()
+        self._known = set(self._kept)
+        self._fresh: list[Kept] = []
+        self._uid: str = ""
+        self._told = Told()
+        self._latest = 0.0
+        self._ends: set[tuple[str, str]] = set()
+        self._unread: dict[str, str] = {}
+        self._from: float | None = None
+
+    def past(self, since: float | None, tail: int | None) -> list[LogLine]:
+        """The lines there are, and those of starts that are gone and were read while they were there.
+
+        Of a container that was restarted also those of the start before.
+        """
+        self._from = since
+        query = _since(since)
+        # At least one: it says from when on to follow.
+        query |= {} if tail is None else {"tailLines": str(max(tail, 1))}
+        lines: list[LogLine] = []
+        for pod in self._pods():
+            self._turn_to(pod)
+            if pod_status.status("", self.place.container, pod).restarts:
+                lines += self._read(pod, {**query, "previous": "true"})
+                lines += self._new_ends(pod, before=True)
+            known = len(self._told)
+            lines += self._read(pod, query)
+            if tail is not None:
+                self._told.begin_with(known)
+            lines += self._new_ends(pod)
+        if not 0 < (tail or 0) <= sum(not line.ended for line in lines):
+            # A node's clock may step back: what one log has stays in its own order.
+            lines = list(heapq.merge(self._before(lines), lines, key=lambda line: line.time or 0))
+        lines = [line for line in lines if (line.time or 0) >= (since or 0)]
+        return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
+
+    def news(self, ended: threading.Event) -> Iterator[LogLine]:
+        """The lines that come, over restarts, until the process has ended for good or its pod is gone."""
+        gone = 0.0
+        while not ended.is_set():
+            pods = self._pods()
+            if pods:
+                gone = 0.0
+                self._turn_to(pods[-1])
+                at_end = yield from self._stream(pods[-1], ended)
+                now, ends = self._ends_after(at_end, ended)
+                yield from ends
+                if now and self._is_over(now[0]):
+                    yield from self._read(now[0], _since(self._told.resume()))
+                    yield from self._words_of_unread()
+                    return
+            elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
+                return
+            gone = gone or (0.0 if pods else time.monotonic())
+            time.sleep(_ROUND)
+
+    def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
+        """The newest pod after its log was read, and how starts of the process ended.
+
+        at_end: the log came to its end, so the node is about to tell of one.
+        """
+        until = time.monotonic() + _TOLD_WITHIN
+        while True:
+            now = self._pods()[-1:]
+            ends = [line for pod in now for line in self._new_ends(pod)]
+            runs = any(map(self._runs, now))
+            if ends or not (at_end and runs) or ended.is_set() or time.monotonic() > until:
+                return now, ends
+            time.sleep(_ROUND / 2)
+
+    def _runs(self, pod: Body) -> bool:
+        return pod_status.status("", self.place.container, pod).state == "running"
+
+    def _is_over(self, pod: Body) -> bool:
+        state = pod_status.status("", self.place.container, pod).state
+        if state not in ("completed", "failed", "lost"):
+            return False
+        if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
+            # An `up` that starts it again deletes its pod first.
+            return False
+        return not controllers.is_kept(pod) or state == "completed" or not self._is_made_again()
+
+    def _is_made_again(self) -> bool:
+        return self.place.pod in inventory.keepers(self._client, self._namespace)
+
+    def _pods(self) -> list[Body]:
+        """The pods of the process, the newest last: a Job makes several, one after the other."""
+        selector = f"{labels.POD}={self.place.pod}"
+        items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
+        return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
+
+    def _turn_to(self, pod: Body) -> None:
+        uid = text(pod, "metadata", "uid")
+        if uid != self._uid:
+            self._uid = uid
+            self._told = Told()
+
+    def _before(self, fetched: Sequence[LogLine]) -> Iterator[LogLine]:
+        """The kept lines that the cluster does not have any more."""
+        there = {(line.text, line.time) for line in fetched}
+        for kept in sorted(self._kept, key=order):
+            moment = pod_status.epoch(kept.stamp)
+            is_there = (kept.uid, kept.stamp) in self._ends if kept.ended else (kept.text, moment) in there
+            if not is_there:
+                yield LogLine(self.place.path, kept.text, moment, kept.ended)
+
+    def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
+        """The lines there are now; none of a pod of which we just saw that its node does not tell them."""
+        lines: list[LogLine] = []
+        if self._uid in self._unread:
+            return lines
+        try:
+            with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
+                for raw in stream:
+                    lines += self._line(raw)
+        except Refused as refused:
+            if _is_away(refused):
+                self._miss(printable(" ".join(refused.what.split()), pod_status.LONGEST))
+            elif not _has_no_log(refused):
+                raise
+        except (Unreachable, TimeoutError):
+            # Where the API server itself is away, that is the error.
+            self._pods()
+            self._miss("its node does not answer")
+        except OSError as error:
+            raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
+        finally:
+            self._keep_fresh()
+        return lines
+
+    def _miss(self, why: str) -> None:
+        """Keep in mind why a log was not read; its kept lines are told in its place, and not once more."""
+        self._unread[self._uid] = why
+        for kept in sorted(self._kept, key=order):
+            if kept.uid == self._uid and not kept.ended:
+                self._told.add(kept.stamp, kept.text)
+
+    def _words_of_unread(self) -> list[LogLine]:
+        said = [f"log not read: {why}" for why in self._unread.values()]
+        self._unread.clear()
+        return [LogLine(self.place.path, each, time.time()) for each in said]
+
+    def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
+        """The lines that come of a container; at last whether a start came to its end of which none knew."""
+        query = {"follow": "true", **_since(self._told.resume() or self._from)}
+        said = False
+        try:
+            with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
+                for raw in stream:
+                    # A line that was cut off comes again, whole.
+                    if ended.is_set() or not raw.endswith(b"\n"):
+                        return False
+                    for line in self._line(raw):
+                        said = True
+                        self._keep_fresh()
+                        yield line
+                    self._told.tidy()
+        except Refused as refused:
+            if not (_has_no_log(refused) or _is_away(refused)):
+                raise
+            return False
+        except (Unreachable, OSError):
+            # Silence, or a connection that broke: the loop above goes on where this ended.
+            return False
+        return said or self._runs(pod)
+
+    def _query(self, more: dict[str, str]) -> dict[str, str | int]:
+        return {"container": self.place.container, "timestamps": "true", **more}
+
+    def _line(self, raw: bytes) -> list[LogLine]:
+        whole = raw.decode("utf-8", "replace").rstrip("\r\n")
+        stamp, _, said = whole.partition(" ")
+        moment = pod_status.epoch(stamp)
+        if moment is None:
+            # A word of the node's own, such as why it has no log.
+            stamp, said, moment = self._told.last, whole, self._latest
+        if not self._told.add(stamp, said):
+            return []
+        self._latest = moment
+        if raw.endswith(b"\n"):
+            self._keep(Kept(self._uid, stamp, said))
+        return [LogLine(self.place.path, said, self._latest)]
+
+    def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
+        """How starts of the process ended, each told once; before: only those before the present one."""
+        found: list[LogLine] = []
+        uid = text(pod, "metadata", "uid")
+        for ended in (_ends_before if before else pod_status.ends)(pod, self.place.container):
+            stamp = str(ended.get("finishedAt"))
+            if (uid, stamp) not in self._ends:
+                self._ends.add((uid, stamp))
+                said = f"ended: {pod_status.how_it_ended(ended)}"
+                found.append(LogLine(self.place.path, said, self._end_at(stamp), ended=True))
+                self._keep(Kept(uid, stamp, said, ended=True))
+        self._keep_fresh()
+        return found
+
+    def _end_at(self, stamp: str) -> float:
+        """The API server cuts this time to whole seconds, which may be before the last words."""
+        moment = pod_status.epoch(stamp)
+        return self._latest if moment is None or moment <= self._latest < moment + 1 else moment
+
+    def _keep(self, line: Kept) -> None:
+        if line not in self._known:
+            self._fresh.append(line)
+
+    def _keep_fresh(self) -> None:
+        """Of a whole log at once: to open the file for each line takes longer than all else."""
+        fresh, self._fresh = self._fresh, []
+        self._shelf.add(*fresh)
+
+
+def _has_no_log(refused: Refused) -> bool:
+    """Whether the container has not started yet, or has gone; anything else would be refused for ever."""
+    wrong = ("parsing time", "is not valid for pod")
+    return refused.status == 404 or (
+        refused.status == 400 and not any(each in refused.what for each in wrong)
+    )
+
+
+def _is_away(refused: Refused) -> bool:
+    """Whether the node is away, or the API server has too much to do: later it may not be."""
+    return refused.status == 429 or refused.status >= 500
+
+
+def _ends_before(pod: Body, container: str) -> list[Mapping[str, Any]]:
+    """How the start before the present one ended."""
+    every = [each for each in listing(pod, "status", "containerStatuses") if each["name"] == container]
+    return [ended for each in every if (ended := mapping(each, "lastState", "terminated"))]
+
+
+def _log_of(pod: Body) -> str:
+    return f"{pods_path(text(pod, 'metadata', 'namespace'), text(pod, 'metadata', 'name'))}/log"
+
+
+def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
+    """The last lines of a process, and the ends that lie among them."""
+    said = [number for number, line in enumerate(lines) if not line.ended]
+    if tail == 0 or not said:
+        return [line for line in lines[len(lines) - 1 :] if line.ended] if not tail else lines
+    return lines[said[max(0, len(said) - tail)] :]
+
+
+def _since(moment: float | None) -> dict[str, str]:
+    """What to ask for lines from a moment on; one from before all time, or none, means all of them."""
+    if moment is None or moment <= 0:
+        return {}
+    return {"sinceTime": datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

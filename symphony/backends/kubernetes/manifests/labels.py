@@ -1,0 +1,84 @@
+"""How an object in the cluster says that it is ours, and whose: labels, annotations; all files here ask."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from symphony.backends.kubernetes.api.fields import text
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+SYMPHONY = "symphony"
+OURS = f"{MANAGED_BY}={SYMPHONY}"
+EXPERIMENT = "symphony/experiment"
+# The Services of a pod find it by this one.
+POD = "symphony/pod"
+
+# The stack that made it: no label value can hold an owner's name.
+OWNER = "symphony/owner"
+# The process group that a pod is; a pod without it is of one process in no group.
+GROUP = "symphony/group"
+# Which of a pod's containers are processes; a pod without it has no others.
+PROCESSES = "symphony/processes"
+# Which start of a pod this is: another value makes the engine replace the pod.
+ATTEMPT = "symphony/attempt"
+# What the pod was made of, so that one of an interrupted run is known to fit or not to.
+DIGEST = "symphony/digest"
+
+# The objects that hold an experiment's variables and files, of which each has one.
+SERVICES_MAP = "symphony-services"
+SECRETS = "symphony-secrets"
+CONFIGS = "symphony-configs"
+FILES = {"configmaps": (SERVICES_MAP, CONFIGS), "secrets": (SECRETS,)}
+
+# The engine only has to see that the object is there: symphony watches it become ready by itself, and the
+# engine's own wait for a pod may never end.
+EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
+
+
+def digest(value: Any) -> str:
+    """Sixteen hex digits that tell one manifest from another."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def of_object(experiment: str) -> dict[str, str]:
+    """The labels of everything that belongs to an experiment."""
+    return {MANAGED_BY: SYMPHONY, EXPERIMENT: experiment}
+
+
+def of_pod(experiment: str, pod: str) -> dict[str, str]:
+    """The labels of a pod."""
+    return {**of_object(experiment), POD: pod}
+
+
+def annotation(thing: Mapping[str, Any], name: str) -> str:
+    """What an object says under an annotation; nothing when it does not have it."""
+    return text(thing, "metadata", "annotations", name)
+
+
+def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods by what the plan calls them; of several tries of one, the last that is not being ended."""
+    found: dict[str, dict[str, Any]] = {}
+    for pod in sorted(pods, key=_age):
+        found[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
+    return found
+
+
+def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The tries before the last one, by what the plan calls the pod: each of a Job is a pod of its own."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pod in sorted(pods, key=_age):
+        found.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
+    return {name: tries[:-1] for name, tries in found.items() if name and len(tries) > 1}
+
+
+def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
+    return not text(pod, "metadata", "deletionTimestamp"), text(pod, "metadata", "creationTimestamp")
+
+
+def belongs_to(thing: Mapping[str, Any], owner: str) -> bool:
+    """Whether a stack made this object."""
+    ours = text(thing, "metadata", "labels", MANAGED_BY) == SYMPHONY
+    return ours and annotation(thing, OWNER) == owner

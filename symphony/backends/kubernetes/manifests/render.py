@@ -1,0 +1,122 @@
+"""A plan as the Kubernetes objects that make it real: pure; expand makes resources of them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.backends.kubernetes.manifests import labels, pods, services
+from symphony.backends.kubernetes.manifests.controllers import controlled
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.plan import Plan
+
+Manifest = dict[str, Any]
+_LEVEL = "pod-security.kubernetes.io"
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """Every object of an experiment; services and pods by their names, a pod with its group or None.
+
+    Where a Job or JobSet makes a pod, that stands in its place.
+    """
+
+    namespace: Manifest | None
+    variables: Manifest
+    secrets: Manifest | None
+    configs: Manifest | None
+    services: Mapping[str, Manifest]
+    pods: Mapping[str, tuple[str | None, Manifest]]
+
+    def all(self) -> list[Manifest]:
+        """In the order in which they can be made."""
+        first = [
+            each for each in (self.namespace, self.variables, self.secrets, self.configs) if each is not None
+        ]
+        return [*first, *self.services.values(), *(manifest for _, manifest in self.pods.values())]
+
+
+def render(
+    plan: Plan,
+    settings: Settings,
+    owner: str,
+    *,
+    attempt: Callable[[str], str] = lambda _: "1",
+    files: Mapping[str, bytes] | None = None,
+) -> Manifests:
+    """All objects of the plan; attempt tells which start of a pod this is.
+
+    files: what is in each secret and config file, by the path that the program names.
+    """
+    every = list(pods.pods_of(plan))
+    contents = files or {}
+    return Manifests(
+        namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
+        variables=_object(plan, owner, "ConfigMap", labels.SERVICES_MAP) | {"data": dict(plan.service_env)},
+        secrets=_object(plan, owner, "Secret", labels.SECRETS)
+        | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
+        if plan.secrets
+        else None,
+        configs=_object(plan, owner, "ConfigMap", labels.CONFIGS)
+        | _texts_and_others({_name(file): contents[file] for file in plan.configs})
+        if plan.configs
+        else None,
+        services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
+        pods={
+            each.name: (
+                each.group,
+                controlled(pods.pod(plan, each, settings, owner, attempt(each.name)), settings.controller),
+            )
+            for each in every
+        },
+    )
+
+
+def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
+    """The namespace, with the Pod Security level that the API server holds it to."""
+    level = {f"{_LEVEL}/{mode}": settings.pod_security for mode in ("enforce", "warn")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": plan.launched_as,
+            "labels": {**labels.of_object(plan.launched_as), **level},
+            "annotations": {labels.OWNER: owner},
+        },
+    }
+
+
+def _object(plan: Plan, owner: str, kind: str, name: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": plan.launched_as,
+            "labels": labels.of_object(plan.launched_as),
+            "annotations": {labels.OWNER: owner},
+        },
+    }
+
+
+def _texts_and_others(files: Mapping[str, bytes]) -> Manifest:
+    """Files as a ConfigMap holds them: what is text can be read in it."""
+    texts: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, content in files.items():
+        try:
+            texts[name] = content.decode("utf-8")
+        except UnicodeDecodeError:
+            others[name] = _base64(content)
+    found = {"data": texts, "binaryData": others}
+    return {name: values for name, values in found.items() if values}
+
+
+def _name(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

@@ -1,0 +1,271 @@
+"""Runs a command in a container and connects it with descriptors of this program; inside and files ask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import stat
+import termios
+import threading
+import tty
+import uuid
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symphony.backends.access import CannotStart, Streams
+from symphony.backends.kubernetes.api import channels
+from symphony.backends.kubernetes.api.channels import Channels
+from symphony.backends.kubernetes.api.client import Client, Refused, Unreachable, pods_path
+from symphony.backends.kubernetes.api.fields import listing, text
+from symphony.backends.kubernetes.status import pod_status
+from symphony.errors import SymphonyError
+
+# The newer one can say that standard input has ended.
+_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+# A container runtime lets a command run on when its caller is gone: by this variable it is found again.
+_MARK = "SYMPHONY_EXEC"
+_MARKED = f'{_MARK}=$1; export {_MARK}; shift; exec "$@"'
+_END = f"""
+marked() {{ grep -l "{_MARK}=$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }}
+for signal in TERM KILL; do
+  found=$(marked "$1"); [ "$found" ] || exit 0
+  kill -$signal $found 2>/dev/null
+  for _ in 1 2 3 4 5 6 7 8 9 10; do [ "$(marked "$1")" ] || exit 0; sleep 0.1; done
+done
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one process runs."""
+
+    client: Client
+    namespace: str
+    path: str
+    pod: str
+    container: str
+
+    @property
+    def pod_path(self) -> str:
+        return pods_path(self.namespace, self.pod)
+
+
+def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
+    """Run a command to its end; its exit code. CannotStart: there is none such; SymphonyError: no process.
+
+    However this ends, the command has ended too, with all that it started.
+    """
+    command, token = marked(words)
+    feeder = Feeder(streams)
+    try:
+        return _run(place, command, feeder, token)
+    except CannotStart as error:
+        # Without a shell in the image it cannot be marked.
+        if feeder.has_read:
+            raise SymphonyError(
+                f"{place.path} has no sh, and what was piped in went to nobody",
+                where=error.where,
+                remedy="Run it with </dev/null",
+            ) from error
+        return _run(place, words, Feeder(streams), "")
+
+
+def marked(words: Sequence[str]) -> tuple[list[str], str]:
+    """The command that runs these words so that end() finds them, and by what."""
+    token = uuid.uuid4().hex
+    return ["sh", "-c", _MARKED, "symphony", token, *words], token
+
+
+def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin: bool = True) -> Channels:
+    """The streams of a command that has just been started. SymphonyError: the process does not run."""
+    query = [("container", place.container), *(("command", word) for word in words)]
+    query += [("stdout", "true"), ("stderr", str(not terminal).lower())]
+    query += [("stdin", str(stdin).lower()), ("tty", str(terminal).lower())]
+    try:
+        connection = Channels(place.client, f"{place.pod_path}/exec", query, _PROTOCOLS)
+    except Refused as refused:
+        raise _explained(place, refused) from refused
+    if stdin and not terminal and not connection.can_end:
+        connection.close()
+        raise SymphonyError(
+            "this cluster cannot be told where standard input ends: it is older than Kubernetes 1.30",
+            remedy="Run it with </dev/null, or on a newer one",
+        )
+    return connection
+
+
+def exit_code(place: Place, said: bytes) -> int:
+    """What the last message says of how a command ended. CannotStart: it did not even begin."""
+    status: dict[str, Any] = json.loads(said)
+    if status.get("status") == "Success":
+        return 0
+    for cause in listing(status, "details", "causes"):
+        if cause.get("reason") == "ExitCode":
+            return int(text(cause, "message"))
+    message = text(status, "message")
+    if "executable file not found" in message or "no such file or directory" in message:
+        raise CannotStart(127, f"{place.path} has no such command", where=_reason(message))
+    if "permission denied" in message:
+        raise CannotStart(126, f"this command of {place.path} cannot be run", where=_reason(message))
+    raise _explained(place, SymphonyError(_reason(message)))
+
+
+def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
+    streams = feeder.streams
+    with (
+        interruptible(),
+        opened(place, words, terminal=streams.terminal, stdin=feeder.has_input) as connection,
+    ):
+        try:
+            with _raw(streams), feeder.feeding(connection):
+                for channel, data in connection:
+                    if channel in (channels.STDOUT, channels.STDERR):
+                        _write(streams.stdout if channel == channels.STDOUT else streams.stderr, data)
+                    elif channel == channels.ERROR:
+                        return exit_code(place, data)
+        except CannotStart:
+            raise
+        except BaseException:
+            end(place, token)
+            raise
+    end(place, token)
+    raise Unreachable(f"the connection to {place.path} ended before the command did")
+
+
+def end(place: Place, token: str) -> None:
+    """End what still runs of a command; as well as it can be done."""
+    if not token:
+        return
+    with (
+        contextlib.suppress(SymphonyError),
+        opened(place, ["sh", "-c", _END, "symphony", token], stdin=False) as connection,
+    ):
+        for _ in connection:
+            pass
+
+
+class Feeder:
+    """Passes on what is typed or piped in, and the size of the terminal, in a thread of its own."""
+
+    def __init__(self, streams: Streams) -> None:
+        self.streams = streams
+        self.has_input = not _is_nothing(streams.stdin)
+        self.has_read = False
+
+    @contextlib.contextmanager
+    def feeding(self, connection: Channels) -> Generator[None]:
+        """Do so while the block runs; the connection is closed after it."""
+        waker, wake = os.pipe()
+        os.set_blocking(wake, False)
+        thread = threading.Thread(target=self._feed, args=(connection, waker), daemon=True)
+
+        def resized(*_: object) -> None:
+            with contextlib.suppress(OSError):
+                os.write(wake, b"s")
+
+        with _handler(signal.SIGWINCH, resized if self.streams.terminal else None):
+            thread.start()
+            resized()
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    os.write(wake, b"e")
+                connection.close()
+                thread.join()
+                os.close(wake)
+                os.close(waker)
+
+    def _feed(self, connection: Channels, waker: int) -> None:
+        """Until the waker says `e`, or nobody listens any more."""
+        sources = [waker, self.streams.stdin] if self.has_input else [waker]
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                ready, _, _ = select.select(sources, [], [])
+                if waker in ready:
+                    if b"e" in os.read(waker, 64):
+                        return
+                    if self.streams.terminal:
+                        size = os.get_terminal_size(self.streams.stdout)
+                        connection.resize(size.columns, size.lines)
+                if self.streams.stdin in ready:
+                    if data := os.read(self.streams.stdin, channels.MESSAGE):
+                        self.has_read = True
+                        connection.send(channels.STDIN, data)
+                    else:
+                        sources.remove(self.streams.stdin)
+                        connection.end(channels.STDIN)
+
+
+@contextlib.contextmanager
+def _raw(streams: Streams) -> Generator[None]:
+    """While the block runs, keys go to the process as they are, Ctrl-C too."""
+    if not streams.terminal:
+        yield
+        return
+    before = termios.tcgetattr(streams.stdin)
+    tty.setraw(streams.stdin)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(streams.stdin, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def interruptible() -> Generator[None]:
+    """While the block runs, a request to end this program is as Ctrl-C, with all that cleans up."""
+    interrupt = signal.default_int_handler
+    with _handler(signal.SIGTERM, interrupt), _handler(signal.SIGHUP, interrupt):
+        yield
+
+
+@contextlib.contextmanager
+def _handler(number: signal.Signals, handler: Any) -> Generator[None]:
+    """A signal handler for the block; only the main thread may have one."""
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _is_nothing(descriptor: int) -> bool:
+    """Closed, or /dev/null: then the command gets no standard input at all."""
+    try:
+        facts = os.fstat(descriptor)
+    except OSError:
+        return True
+    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == Path(os.devnull).stat().st_rdev
+
+
+def _reason(message: str) -> str:
+    """The end of what a container runtime says, which is where the reason stands."""
+    told = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
+    return " ".join(told.split())[-200:]
+
+
+def _explained(place: Place, error: SymphonyError) -> SymphonyError:
+    """Why nothing can be done in a process: what became of it, else what the API server says."""
+    pod = place.client.find(place.pod_path)
+    status = pod_status.status(place.path, place.container, pod)
+    if status.state == "running":
+        return SymphonyError(f"{place.path} cannot be entered: {error.what}", remedy=error.remedy)
+    why = f": {status.why}" if status.why else ""
+    return SymphonyError(
+        f"{place.path} does not run, it is {status.state}{why}",
+        remedy=f"See `symphony logs {place.path}`",
+    )

@@ -1,0 +1,204 @@
+"""How a service in the cluster is reached from here: where it is exposed, else forwarded; inside asks."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from symphony.backends.access import Forward, Way
+from symphony.backends.kubernetes.api import channels
+from symphony.backends.kubernetes.api.channels import Channels
+from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
+from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.logs.interruptible import take
+from symphony.backends.kubernetes.manifests import labels
+from symphony.errors import SymphonyError
+
+_PROTOCOLS = ("v4.channel.k8s.io",)
+_DATA, _ERROR = 0, 1
+_PIECE = 64 * 1024
+# So long a client that has said all may wait for the next piece of its answer.
+_LINGER = 60.0
+
+
+def way(client: Client, namespace: str, service: str) -> Way:
+    """The address of a load balancer or of a node's port, where there is one; else a forward."""
+    found = client.find(path_of("services", namespace, service))
+    if found is None:
+        raise SymphonyError(
+            f"the Service {service} is gone from namespace {namespace}", remedy="`symphony up` makes it again"
+        )
+    kind = text(found, "spec", "type")
+    address = ""
+    if kind == "LoadBalancer":
+        address = _of_balancer(found)
+    elif kind == "NodePort":
+        address = _of_node(client, namespace, found)
+    return Way(address, partial(_forward, client, namespace, service))
+
+
+def _of_balancer(service: Mapping[str, Any]) -> str:
+    """Nothing as long as the cloud has not given it an address."""
+    port = text(_port(service), "port")
+    for place in listing(service, "status", "loadBalancer", "ingress"):
+        if host := text(place, "ip") or text(place, "hostname"):
+            return _address(host, port)
+    return ""
+
+
+def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
+    """The node of the pod: its address in the world, else its own; nothing where neither answers here."""
+    pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
+    name = text(pod, "spec", "nodeName")
+    try:
+        node = client.find(path_of("nodes", name=name)) if name else None
+    except Refused:
+        # An ordinary user may not look at nodes.
+        node = None
+    every = listing(node, "status", "addresses")
+    hosts = [text(each, "address") for each in every if each.get("type") == "ExternalIP"]
+    for host in (*hosts, text(pod, "status", "hostIP")):
+        # A cloud's firewall lets nobody at a node's ports unless it is told to.
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host, int(port)), CONNECT_DEADLINE / 2).close()
+            return _address(host, port)
+    return ""
+
+
+@contextmanager
+def _forward(client: Client, namespace: str, service: str) -> Generator[Forward]:
+    """A free port of this machine, for this machine only, while the block runs."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        forwarding = _Forwarding(client, namespace, service, server)
+        threading.Thread(target=forwarding.accept, daemon=True).start()
+        try:
+            yield forwarding
+        finally:
+            forwarding.close()
+
+
+class _Forwarding:
+    """One listening port; each connection to it is one to the pod that is behind the service by then."""
+
+    def __init__(self, client: Client, namespace: str, service: str, server: socket.socket) -> None:
+        self.address = f"127.0.0.1:{server.getsockname()[1]}"
+        self._client, self._namespace, self._service = client, namespace, service
+        self._server = server
+        self._troubles: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._open: set[Channels] = set()
+
+    def troubles(self) -> Iterator[str]:
+        """Waits for ever; yields why connections did not come through, the same thing once."""
+        last = ""
+        while True:
+            trouble = take(self._troubles)
+            if trouble != last:
+                yield trouble
+            last = trouble
+
+    def accept(self) -> None:
+        """Take connections until the port is closed."""
+        while True:
+            try:
+                taken, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._carry, args=(taken,), daemon=True).start()
+
+    def close(self) -> None:
+        """End every connection."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._open):
+            connection.close()
+
+    def _carry(self, taken: socket.socket) -> None:
+        with taken:
+            try:
+                connection = self._opened()
+            except SymphonyError as error:
+                self._troubles.put(str(error))
+                return
+            self._open.add(connection)
+            with connection:
+                delivered = threading.Event()
+                threading.Thread(target=_pump, args=(taken, connection, delivered), daemon=True).start()
+                try:
+                    self._deliver(connection, taken, delivered)
+                finally:
+                    self._open.discard(connection)
+                    with contextlib.suppress(OSError):
+                        taken.shutdown(socket.SHUT_RDWR)
+
+    def _opened(self) -> Channels:
+        service = self._client.get(path_of("services", self._namespace, self._service))
+        pod = _pod_of(self._client, self._namespace, service)
+        if not pod:
+            raise SymphonyError(
+                f"nothing runs behind {self._service}", remedy="See `symphony process`; connect again then"
+            )
+        path = pods_path(self._namespace, text(pod, "metadata", "name"))
+        query = [("ports", text(_port(service), "targetPort"))]
+        return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
+
+    def _deliver(self, connection: Channels, taken: socket.socket, delivered: threading.Event) -> None:
+        """What comes from the pod. The first message of each stream only repeats the port."""
+        seen: set[int] = set()
+        try:
+            for channel, data in connection:
+                if channel not in seen:
+                    seen.add(channel)
+                elif channel == _DATA:
+                    taken.sendall(data)
+                    delivered.set()
+                elif channel == _ERROR and data:
+                    self._troubles.put(f"{self._service} does not answer: {_reason(data)}.")
+        except OSError:
+            # The other end went away: nobody is left to tell.
+            return
+        except SymphonyError as error:
+            self._troubles.put(str(error))
+
+
+def _reason(said: bytes) -> str:
+    """What a container runtime says of a port, as short as it can be."""
+    text = " ".join(said.decode(errors="replace").split())
+    return "nothing listens on its port" if "connection refused" in text else text[-200:]
+
+
+def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
+    """What goes to the pod; the protocol cannot say that no more comes.
+
+    Nor is it to be seen whether a client that has said all is gone, or waits for its answer.
+    """
+    with contextlib.suppress(OSError):
+        while data := taken.recv(_PIECE):
+            connection.send(channels.STDIN, data)
+        while delivered.wait(_LINGER):
+            delivered.clear()
+    connection.close()
+
+
+def _pod_of(client: Client, namespace: str, service: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The pod that is behind a Service and runs; an empty one when there is none."""
+    name = text(service, "spec", "selector", labels.POD)
+    for pod in client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}"):
+        ends = mapping(pod, "metadata").get("deletionTimestamp")
+        if text(pod, "status", "phase") == "Running" and not ends:
+            return pod
+    return {}
+
+
+def _port(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    ports = listing(service, "spec", "ports")
+    return ports[0] if ports else {}
+
+
+def _address(host: str, port: str) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

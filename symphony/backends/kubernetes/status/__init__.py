@@ -1,0 +1,1 @@
+"""How pods, services and processes are."""

@@ -1,0 +1,305 @@
+"""How a process is, read off its pod: the one place that knows Kubernetes' words; observe asks. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from symphony.backends.interface import ProcessStatus, State
+from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.plan.names import printable
+
+Pod = Mapping[str, Any]
+_Container = Mapping[str, Any]
+
+LONGEST = 300
+_LINES = 3
+_NOTHING: Mapping[str, Any] = {}
+# Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
+_TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
+NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+# Waiting does not cure these by itself.
+_HOPELESS = (
+    *NO_IMAGE,
+    "CrashLoopBackOff",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+)
+# What keeps a pod that has a machine from its containers, and only events tell; and what comes after it.
+_UNMOUNTED = ("FailedMount", "FailedAttachVolume")
+UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
+_PAST_IT = ("Pulling", "Pulled", "Created", "Started")
+
+
+def status(
+    path: str, container: str, pod: Pod | None, events: Mapping[str, str] | None = None
+) -> ProcessStatus:
+    """The status of the process that a container of a pod runs; None is a pod that is not there.
+
+    events: the name of a pod -> what the cluster last complained of about it.
+    """
+    if pod is None:
+        return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
+    found = _found(pod, container)
+    restarts = int(found.get("restartCount") or 0)
+    last = _ended(_state(found, "lastState", "terminated"))
+    state, why, since = _condition(
+        pod, container, found, (events or {}).get(str(pod["metadata"]["name"]), "")
+    )
+    return ProcessStatus(
+        path=path,
+        state=state,
+        ready=state == "running" and bool(found.get("ready")),
+        restarts=restarts,
+        why=printable(" ".join(why.split()), LONGEST),
+        since=since,
+        last=last if state in ("running", "waiting") and restarts else "",
+        words=_words(found) if state in ("failed", "waiting") else (),
+    )
+
+
+def is_good(pod: Pod) -> bool:
+    """Whether the next `up` leaves this pod alone: every process of it waits, runs, or came to a good end."""
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    return all(
+        status(name, name, pod).state in ("running", "waiting", "completed", "unknown") for name in names
+    )
+
+
+def is_hopeless(pod: Pod) -> bool:
+    """Whether waiting alone will not start what does not run yet, as far as one can tell."""
+    waiting = [_state(each, "state", "waiting") for each in _every(pod)]
+    if any(each.get("reason") in _HOPELESS for each in waiting) or _unscheduled(pod):
+        return True
+    running = [each for each in _every(pod) if _state(each, "state", "running")]
+    return any(_silent_node(pod, each) for each in running)
+
+
+def lacks_image(pod: Pod) -> bool:
+    """Whether an image of it is not to be had."""
+    return any(_state(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
+
+
+def complains(pod: Pod) -> bool:
+    """Whether only an event can say why its containers are not there yet."""
+    waiting = [str(_state(each, "state", "waiting").get("reason")) for each in _every(pod)]
+    creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
+    return creating and bool(text(pod, "spec", "nodeName"))
+
+
+def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Of all events of one pod that which tells what keeps it from its containers, an empty one for nothing.
+
+    Events stay for an hour: a volume that was late counts until the pod has come further.
+    """
+    known = [each for each in events if text(each, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
+    last = max(known, key=lambda each: (told_at(each) or 0.0, _is_past_it(each)), default=_NOTHING)
+    return _NOTHING if _is_past_it(last) else last
+
+
+def _is_past_it(event: Mapping[str, Any]) -> bool:
+    return text(event, "reason") in _PAST_IT
+
+
+def told_at(event: Mapping[str, Any]) -> float | None:
+    """When the cluster said this last, in seconds since the epoch."""
+    return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
+
+
+def is_sidecar(pod: Pod | None, name: str) -> bool:
+    """Whether an init container runs beside the containers and ends after them, whatever its exit code."""
+    every = listing(pod, "spec", "initContainers")
+    return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
+
+
+def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
+    """How the last starts of a container ended, the older one first."""
+    found = _found(pod, container)
+    return [
+        each
+        for each in (_state(found, "lastState", "terminated"), _state(found, "state", "terminated"))
+        if each
+    ]
+
+
+def how_it_ended(ended: Mapping[str, Any]) -> str:
+    """`exit 1`, `exit 139 (SIGSEGV)`, `out of memory, exit 137 (SIGKILL)`."""
+    return _ended(ended)
+
+
+def epoch(text: object) -> float | None:
+    """A time of the API server in seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[State, str, float | None]:
+    ended = _state(found, "state", "terminated")
+    running = _state(found, "state", "running")
+    if taken := _taken(pod, running=bool(running)):
+        return taken
+    if ended and _comes_again(pod, ended):
+        return "waiting", f"to be started again after {_how(ended)}", epoch(ended.get("finishedAt"))
+    if ended:
+        state: State = "completed" if ended.get("exitCode") == 0 else "failed"
+        return state, "" if state == "completed" else _how(ended), epoch(ended.get("finishedAt"))
+    if pod["metadata"].get("deletionTimestamp"):
+        return "stopped", "it is being ended", epoch(pod["metadata"]["deletionTimestamp"])
+    if running:
+        why = _silent_node(pod, found)
+        return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
+    if text(pod, "status", "phase") == "Failed":
+        return "failed", _why_failed(pod), None
+    return (
+        "waiting",
+        _why_waiting(pod, name, found, complaint),
+        epoch(pod["metadata"].get("creationTimestamp")),
+    )
+
+
+def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes will start a container again that has ended."""
+    if pod["metadata"].get("deletionTimestamp") or text(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return False
+    policy = text(pod, "spec", "restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and ended.get("exitCode") != 0)
+
+
+def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
+    """Lost with its machine, or driven off it."""
+    status = mapping(pod, "status")
+    disrupted = _pod_condition(pod, "DisruptionTarget")
+    gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
+    if disrupted.get("status") == "True" and gone:
+        why = str(disrupted.get("message") or disrupted.get("reason"))
+        return "lost", why, epoch(disrupted.get("lastTransitionTime"))
+    if status.get("reason") in _TAKEN and not running:
+        return "lost", f"{status['reason']}: {status.get('message') or ''}".rstrip(": "), None
+    return None
+
+
+def _silent_node(pod: Pod, found: _Container) -> str:
+    """Why a container that is said to run may not: its machine was not heard of for a while."""
+    ready = _pod_condition(pod, "Ready")
+    every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
+    doubted = ready.get("status") == "False" and not ready.get("reason")
+    if found.get("ready") and all(every) and doubted:
+        return f"its node {pod['spec'].get('nodeName')} does not answer"
+    return ""
+
+
+def _why_failed(pod: Pod) -> str:
+    """A pod that failed before this container of it could run."""
+    status = mapping(pod, "status")
+    for each in listing(status, "initContainerStatuses"):
+        ended = _state(each, "state", "terminated")
+        if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(each["name"])):
+            return f"{each['name']}: {_how(ended)}"
+    return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
+
+
+def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
+    if unscheduled := _unscheduled(pod):
+        return unscheduled
+    own = _state(found, "state", "waiting")
+    if own.get("reason") in _HOPELESS:
+        return _waits_for(own, pod, name, found)
+    for each in listing(pod, "status", "initContainerStatuses"):
+        waiting = _state(each, "state", "waiting")
+        if waiting.get("reason") in _HOPELESS:
+            return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
+    if not own:
+        return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
+    words = _waits_for(own, pod, name, found)
+    return f"{words}: {complaint}" if complaint else words
+
+
+def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:
+    reason, message = str(waiting.get("reason") or "waiting"), str(waiting.get("message") or "")
+    if reason in NO_IMAGE:
+        return f"{reason}: {_image(pod, name)}{_because(message)}"
+    if reason == "CrashLoopBackOff":
+        return f"{reason}: {_how(_state(found, 'lastState', 'terminated'))}"
+    return f"{reason}: {message}".rstrip(": ") if reason in _HOPELESS else reason
+
+
+def _because(message: str) -> str:
+    """The last cause in a chain such as `failed to pull: failed to resolve: not found`."""
+    # containerd ends with the kind of an error of which it knows none.
+    cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
+    return f": {cause}" if cause and cause != message else ""
+
+
+def _image(pod: Pod, name: str) -> str:
+    every = [*listing(pod, "spec", "containers"), *listing(pod, "spec", "initContainers")]
+    return next((str(each["image"]) for each in every if each["name"] == name), "?")
+
+
+def _unscheduled(pod: Pod) -> str:
+    scheduled = _pod_condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return ""
+    return f"{scheduled.get('reason')}: {in_short(str(scheduled.get('message') or ''))}".rstrip(": ")
+
+
+def in_short(message: str) -> str:
+    """What the scheduler says, without what it says of evicting others for it."""
+    return message.partition(" no new claims to deallocate")[0].partition(" preemption: ")[0]
+
+
+def _how(ended: Mapping[str, Any]) -> str:
+    """`exit 1: its last words`, `out of memory`, `exit 139 (SIGSEGV)`."""
+    how = _ended(ended)
+    lines = _lines(ended)
+    return f"{how}: {lines[-1]}" if lines else how
+
+
+def _lines(ended: Mapping[str, Any]) -> list[str]:
+    return [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+
+
+def _words(found: _Container) -> tuple[str, ...]:
+    """The last lines of the start that failed last."""
+    ended = _state(found, "state", "terminated") or _state(found, "lastState", "terminated")
+    return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
+
+
+def _ended(ended: Mapping[str, Any]) -> str:
+    if not ended:
+        return ""
+    code, reason = int(ended.get("exitCode") or 0), str(ended.get("reason") or "")
+    how = f"exit {code}"
+    if code > 128 and (name := _signal_name(code - 128)):
+        how += f" ({name})"
+    if reason == "OOMKilled":
+        return f"out of memory, {how}"
+    return how if reason in ("", "Error", "Completed") else f"{reason}, {how}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def _found(pod: Pod, name: str) -> _Container:
+    every = listing(pod, "status", "containerStatuses")
+    return next((each for each in every if each["name"] == name), _NOTHING)
+
+
+def _every(pod: Pod) -> list[_Container]:
+    return [*listing(pod, "status", "initContainerStatuses"), *listing(pod, "status", "containerStatuses")]
+
+
+def _state(found: _Container, which: str, kind: str) -> Mapping[str, Any]:
+    return mapping(found, which, kind)
+
+
+def _pod_condition(pod: Pod, kind: str) -> Mapping[str, Any]:
+    return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)

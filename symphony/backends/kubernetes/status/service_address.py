@@ -1,0 +1,50 @@
+"""Where services are reached from outside, and which have no address yet; observe and explain ask. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.manifests import labels
+
+LOAD_BALANCER = "LoadBalancer"
+PENDING = "its LoadBalancer has no address yet"
+
+
+def balanced(inputs: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(pod, service) of a recorded Service that a load balancer stands before."""
+    if text(inputs, "spec", "type") != LOAD_BALANCER:
+        return None
+    return text(inputs, "spec", "selector", labels.POD), text(inputs, "metadata", "name")
+
+
+def pending(services: Iterable[Values]) -> set[str]:
+    """The services that wait for the address of their load balancer."""
+    return {
+        text(each, "metadata", "name")
+        for each in services
+        if text(each, "spec", "type") == LOAD_BALANCER and not _addresses(each)
+    }
+
+
+def reached(service: Values, node: str) -> str:
+    """`web: NodePort 31234, on 10.0.0.7:31234 and every other node`; nothing for one that is not outside."""
+    name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
+    ports = listing(service, "spec", "ports")
+    if kind == LOAD_BALANCER:
+        addresses = _addresses(service)
+        where = ", ".join(f"{address}:{text(port, 'port')}" for address in addresses for port in ports)
+        return f"{name}: {where}" if where else f"{name}: {PENDING}"
+    if kind == "NodePort":
+        found = ", ".join(text(port, "nodePort") for port in ports)
+        return f"{name}: NodePort {found}, on {node}:{found} and every other node"
+    if kind == "ClusterIP" and text(service, "spec", "clusterIP") not in ("", "None"):
+        ports_ = ", ".join(text(port, "port") for port in ports)
+        return f"{name}: inside the cluster only, {text(service, 'spec', 'clusterIP')}:{ports_}"
+    return ""
+
+
+def _addresses(service: Values) -> list[str]:
+    every = listing(mapping(service, "status", "loadBalancer"), "ingress")
+    return [text(each, "ip") or text(each, "hostname") for each in every]

@@ -1,0 +1,201 @@
+"""Watches the pods of an experiment become ready, all in one watch that always ends; observe exports it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from symphony.backends.interface import ProcessStatus
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
+from symphony.backends.kubernetes.api.fields import text
+from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.status import pod_status
+
+# A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
+_ONE_WATCH = 8
+_GRACE = 3.0
+# An image that cannot be had is looked for again after 10 s and 20 s; by then it is a mistake.
+_IMAGE_PATIENCE = 35.0
+# Hundreds of pods tell of themselves at once: so seldom is asked what else the cluster knows.
+_ASK_EVERY = 1.0
+# A program that fails as it begins runs for a moment; kubelet looks once a second, and tells later if busy.
+_SECOND_LOOK = 2.5
+
+Look = TypeVar("Look")
+# The pod, the process and its restarts, for all of them.
+_Starts = list[tuple[str, str, int]]
+
+
+@dataclass
+class Heard:
+    """What the pods themselves do not say, as `look` last heard it.
+
+    complaints: the name of a pod -> what the cluster complains of about it.
+    finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
+    pending:    Services that have no address in the world yet.
+    """
+
+    complaints: Mapping[str, str] = field(default_factory=dict[str, str])
+    finished: Collection[str] = ()
+    pending: Collection[str] = ()
+
+
+def watch(
+    client: Client,
+    namespace: str,
+    names: Collection[str],
+    look: Callable[[Mapping[str, Body], bool], Look],
+    heard: Heard,
+    patience: float,
+    limit: float,
+) -> Iterator[Look]:
+    """What `look` says of the pods, first at once and then whenever it says something else.
+
+    look: told whether it shall ask what the pods do not say; else what it last heard is new enough.
+
+    Ends when every pod has ended or runs, and none was started again until a second look; when for `patience`
+    seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its first crash;
+    when an image cannot be had, whatever else is on its way; or after `limit` seconds. Unreachable: the API
+    server does not answer any more.
+    """
+    until = time.monotonic() + limit
+    asked = -_ASK_EVERY
+    last: Look | None = None
+    moved = False
+    settled: _Starts | None = None
+    trouble = _Trouble(patience)
+    while time.monotonic() < until:
+        for pods in _versions(client, namespace, until):
+            thorough = time.monotonic() - asked >= _ASK_EVERY
+            now = look(pods, thorough)
+            asked = time.monotonic() if thorough else asked
+            if now != last:
+                last = now
+                yield now
+            mine = {name: pods.get(name) for name in names if name not in heard.finished}
+            waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
+            if not waiting:
+                starts = _starts(mine)
+                if not moved or starts == settled or not _runs(mine):
+                    return
+                settled = starts
+                # What the watch told meanwhile is old by the time of the second look: that is a new listing.
+                break
+            moved, settled = True, None
+            if trouble.is_final(mine, waiting, heard.complaints):
+                return
+        if settled is not None:
+            time.sleep(_SECOND_LOOK)
+
+
+def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
+    """The pods by name: a listing, then again after every change of the next seconds."""
+    pods, version = _listed(client, namespace)
+    yield labels.by_pod(pods.values())
+    yield from _changes(client, namespace, pods, version, until)
+
+
+def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
+    """The pods by their own names, and from which version on a watch goes on."""
+    found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+    items: list[Body] = found.get("items") or []
+    pods = {text(each, "metadata", "name"): each for each in items}
+    return pods, text(found, "metadata", "resourceVersion")
+
+
+def _changes(
+    client: Client, namespace: str, pods: dict[str, Body], version: str, until: float
+) -> Iterator[Mapping[str, Body]]:
+    seconds = max(1, min(_ONE_WATCH, int(until - time.monotonic())))
+    try:
+        with client.stream(
+            path_of("pods", namespace),
+            seconds + _GRACE,
+            watch="true",
+            labelSelector=labels.OURS,
+            resourceVersion=version,
+            timeoutSeconds=seconds,
+        ) as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                pod = event["object"]
+                if event["type"] == "DELETED":
+                    pods.pop(text(pod, "metadata", "name"), None)
+                else:
+                    pods[text(pod, "metadata", "name")] = pod
+                yield labels.by_pod(pods.values())
+    except (OSError, ValueError, Unreachable, Refused):
+        # The listing that follows says whether the server is still there; who may not watch lists again.
+        time.sleep(0.5)
+
+
+@dataclass
+class _Trouble:
+    """Since when there has been what waiting rarely cures."""
+
+    patience: float
+    stuck: float | None = None
+    lacking: dict[str, float] = field(default_factory=dict[str, float])
+
+    def is_final(
+        self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], complaints: Mapping[str, str]
+    ) -> bool:
+        """Whether it has been there for so long that nobody need wait any more."""
+        now = time.monotonic()
+        # An image that was got in the end is lacking no more.
+        names = [name for name, pod in pods.items() if pod is not None and pod_status.lacks_image(pod)]
+        self.lacking = {name: self.lacking.get(name, now) for name in names}
+        if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
+            return True
+        hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, complaints)]
+        if not all(map(_has_crashed, hopeful)):
+            self.stuck = None
+            return False
+        # What crashes again and again runs for a moment now and then.
+        self.stuck = now if self.stuck is None else self.stuck
+        return not hopeful and now - self.stuck > self.patience
+
+
+def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
+    """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells.
+
+    Of an image that cannot be had it is said when that was so for a while.
+    """
+    if pod_status.lacks_image(pod):
+        return False
+    complained = pod_status.complains(pod) and text(pod, "metadata", "name") in complaints
+    return complained or pod_status.is_hopeless(pod)
+
+
+def _starts(pods: Mapping[str, Body | None]) -> _Starts:
+    """Which start of every process this is."""
+    return [
+        (text(pod, "metadata", "uid"), each.name, each.restarts)
+        for pod in pods.values()
+        if pod is not None
+        for each in _stand(pod)
+    ]
+
+
+def _runs(pods: Mapping[str, Body | None]) -> bool:
+    return any(each.ready for pod in pods.values() if pod is not None for each in _stand(pod))
+
+
+def _has_crashed(pod: Body) -> bool:
+    """Whether a process of it that does not run now has been started before."""
+    return any(each.restarts and not each.ready for each in _stand(pod))
+
+
+def _is_settled(pod: Body) -> bool:
+    """Whether every process of the pod runs or has ended."""
+    return all(each.ready or each.state in ("completed", "failed", "lost") for each in _stand(pod))
+
+
+def _stand(pod: Body) -> list[ProcessStatus]:
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    return [pod_status.status(name, name, pod) for name in names]

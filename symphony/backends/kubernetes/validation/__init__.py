@@ -1,0 +1,1 @@
+"""What Kubernetes would refuse, found before anything starts."""

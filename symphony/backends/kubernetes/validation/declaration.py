@@ -1,0 +1,330 @@
+"""What Kubernetes would refuse of a declaration, found before anything starts; target asks. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from symphony.backends.kubernetes.manifests import controllers, labels, volumes
+from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.validation import overrides
+from symphony.plan.names import is_label, shown
+from symphony.plan.problems import Problem
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.location import Location
+from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount, SecretMount
+from symphony.spec.pod import PodSettings, Toleration
+from symphony.spec.process import ProcessSpec
+
+Objections = Iterator[Problem]
+_Thing = ProcessSpec | ProcessGroupSpec
+
+# etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
+MAX_POD = 1_000_000
+# The API server's own limit of the contents of a Secret; a ConfigMap is counted with its base64.
+MAX_FILES = 1_048_576
+_RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_IMAGE = re.compile(
+    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:\d+)?/)?"
+    r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+_HOSTPATH_TYPES = (
+    *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File"),
+    *("Socket", "CharDevice", "BlockDevice"),
+)
+_SCALE = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{sign: Decimal(1000) ** power for power, sign in enumerate("kMGTPE", 1)},
+    **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
+}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([numkMGTPE]i?|Ki)|e(\d+))?")
+
+
+def objections(
+    spec: ExperimentSpec, settings: Settings, namespace: str, secrets: Mapping[str, int]
+) -> Objections:
+    """Every objection, rule by rule; the types of the spec are right, secrets has the size of each file."""
+    yield from _namespace(spec, namespace)
+    yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
+    yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
+    for who, thing in _things(spec):
+        yield from _pod_settings(who, thing.pod, thing.at)
+        yield from _kept(who, thing, settings)
+        for mount in thing.mounts:
+            yield from _mount(who, mount, settings)
+    for group, process in spec.members():
+        yield from _process(path_of(group, process), process, spec)
+        yield from _raw(path_of(group, process), "container_yml", process.container_yml, process, settings)
+    for who, thing in _things(spec):
+        yield from _raw(who, "pod_yml", thing.pod.pod_yml, thing, settings)
+    for process in spec.processes:
+        yield from _pod(process.name, (process,), (), spec)
+    for group in spec.groups:
+        yield from _pod(f"process group {group.name}", group.processes, group.mounts, spec)
+
+
+def _things(spec: ExperimentSpec) -> Iterator[tuple[str, _Thing]]:
+    for group in spec.groups:
+        yield f"process group {group.name}", group
+    for group, process in spec.members():
+        yield path_of(group, process), process
+
+
+def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
+    if _RESERVED.fullmatch(namespace):
+        yield Problem(
+            f"the namespace {shown(namespace)} belongs to the cluster",
+            "rename the stack, or set symphony:namespace to another",
+            (spec.where,),
+        )
+
+
+def _files(
+    setting: str, noun: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, sizes: Mapping[str, int]
+) -> Objections:
+    own = {file: sizes[file] for file in files if file in sizes}
+    total = sum(own.values())
+    if total > MAX_FILES:
+        largest = max(own, key=lambda file: own[file])
+        yield Problem(
+            f"the {noun}s have {total} bytes, more than the {MAX_FILES} of a Kubernetes {kind}",
+            f"leave some out; the largest is {largest}",
+            (spec.at(setting),),
+        )
+    for file in files:
+        name = file.rpartition("/")[2]
+        if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
+            yield Problem(
+                f"the {noun} is called {shown(name)}",
+                f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
+                (spec.at(setting),),
+            )
+
+
+def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objections:
+    for use in (*process.binds, *process.exposes):
+        if is_label(use.name) and not use.name[0].isalpha():
+            yield Problem(
+                f"{path} serves {shown(use.name)}, which begins with a digit",
+                "the name of a Kubernetes Service begins with a letter",
+                (use.where,),
+            )
+    for who, image, where in (
+        (path, process.image, process.at("image")),
+        ("the experiment", spec.image, spec.where),
+    ):
+        if image is not None:
+            yield from _image(who, image, (where,))
+    yield from _resources(path, process)
+
+
+def _resources(path: str, process: ProcessSpec) -> Objections:
+    for kind in ("cpu", "memory"):
+        wanted = amount(getattr(process.resource_request, kind))
+        most = amount(getattr(process.resource_limit, kind))
+        if wanted is not None and most is not None and wanted > most:
+            request, limit = getattr(process.resource_request, kind), getattr(process.resource_limit, kind)
+            yield Problem(
+                f"{path} requests {kind} {request}, more than its limit of {limit}",
+                "raise the limit or lower the request",
+                (process.at(f"resource_request {kind}"), process.at(f"resource_limit {kind}")),
+            )
+    for setting in ("resource_request", "resource_limit"):
+        for kind in ("cpu", "memory"):
+            value = amount(getattr(getattr(process, setting), kind))
+            if value is not None and value >= 2**63:
+                yield Problem(
+                    f"{path} sets {kind} to more than any machine has",
+                    "lower it",
+                    (process.at(f"{setting} {kind}"),),
+                )
+
+
+def amount(quantity: str | float | None) -> Decimal | None:
+    """A quantity as a number; None when there is none or it is illegal, which another rule reports.
+
+    >>> amount("500m") < amount(1) < amount("1Ki")
+    True
+    """
+    found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
+    if found is None or len(str(quantity)) > 40:
+        return None
+    number, sign, power = found.groups()
+    if power is not None:
+        return Decimal(number) * Decimal(10) ** min(int(power), 60)
+    return Decimal(number) * _SCALE.get(sign or "", Decimal(1))
+
+
+def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> Objections:
+    for setting, pairs in (("labels", pod.labels), ("node_selector", pod.node_selector)):
+        for key, value in pairs.items():
+            where = (at(f"{setting} {key}"),)
+            if not is_key(key):
+                yield Problem(
+                    f"{who} has {setting} with the key {shown(key)}", "write it as [domain/]name", where
+                )
+            elif setting == "labels" and (key.startswith("symphony/") or key == labels.MANAGED_BY):
+                yield Problem(
+                    f"{who} sets the label {shown(key)}", "it is symphony's own; use another", where
+                )
+            if not is_label_value(value):
+                remedy = 'at most 63 letters, digits, "-", "_", "."; the first and last a letter or digit'
+                yield Problem(
+                    f"{who} has {setting} {shown(key)} with the value {shown(value)}", remedy, where
+                )
+    for i, toleration in enumerate(pod.tolerations):
+        for what, remedy in _toleration(toleration):
+            yield Problem(f"{who} tolerates {what}", remedy, (at(f"tolerations {i}"),))
+
+
+def _kept(who: str, thing: _Thing, settings: Settings) -> Objections:
+    """What a Job or a JobSet cannot keep."""
+    if settings.controller != controllers.POD and thing.pod.restart_policy == "Always":
+        yield Problem(
+            f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
+            'say "OnFailure", or leave out the config symphony:controller',
+            (thing.at("restart_policy"),),
+        )
+    longest = controllers.LONGEST_IN_JOB_SET
+    if settings.controller == controllers.JOB_SET and len(thing.name) > longest:
+        yield Problem(
+            f"{who} has a name of {len(thing.name)} letters, and in a JobSet {longest} is the most",
+            "give it a shorter one, or set symphony:controller to Job",
+            (thing.where,),
+        )
+    if settings.controller == controllers.JOB_SET and thing.name[:1].isdigit():
+        yield Problem(
+            f"{who} has a name that begins with a digit, and in a JobSet it begins with a letter",
+            "give it another one, or set symphony:controller to Job",
+            (thing.where,),
+        )
+
+
+def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
+    exists = toleration.operator == "Exists"
+    if toleration.key and not is_key(toleration.key):
+        yield f"the key {shown(toleration.key)}", "write it as [domain/]name"
+    if not toleration.key and not exists:
+        yield "without a key", 'give a key, or operator="Exists" to tolerate every taint'
+    if exists and toleration.value:
+        yield (
+            f"the value {shown(toleration.value)} with Exists",
+            'leave the value out, or say operator="Equal"',
+        )
+    if not exists and toleration.value and not is_label_value(toleration.value):
+        yield f"the value {shown(toleration.value)}", 'at most 63 letters, digits, "-", "_", "."'
+
+
+def is_label_value(value: str) -> bool:
+    """Whether Kubernetes takes this as the value of a label."""
+    return _LABEL_VALUE.fullmatch(value) is not None
+
+
+def is_key(key: str) -> bool:
+    """Whether Kubernetes takes this as the key of a label: `name` or `domain/name`."""
+    domain, slash, name = key.rpartition("/")
+    if slash and not (len(domain) <= 253 and _DOMAIN.fullmatch(domain)):
+        return False
+    return _LABEL_NAME.fullmatch(name) is not None
+
+
+def _mount(who: str, mount: Mount, settings: Settings) -> Objections:
+    for what, remedy in _mount_mistakes(mount, settings):
+        yield Problem(f"{who} mounts {what}", remedy, (mount.where,))
+
+
+def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str]]:
+    if ":" in mount.mount_path:
+        yield f"at {shown(mount.mount_path)}", 'a mount_path has no ":"'
+    match mount:
+        case NfsMount(server=server, path=path):
+            if not server or not path.startswith("/"):
+                yield f"{shown(path)} of the NFS server {shown(server)}", "name a server and an absolute path"
+            if settings.pod_security == "restricted":
+                yield (
+                    "an NFS folder",
+                    'the Pod Security level "restricted" forbids it; use a claim in pod_yml',
+                )
+        case HostPathMount(path=path, hostpath_type=kind):
+            if settings.pod_security != "privileged":
+                yield "a path of the host", "ask for it with the config symphony:podSecurity privileged"
+            if not path.startswith("/") or ".." in path.split("/"):
+                yield f"the host's {shown(path)}", 'give an absolute path without ".."'
+            if kind not in _HOSTPATH_TYPES:
+                yield f"a host path of type {shown(kind)}", f"it is one of: {', '.join(_HOSTPATH_TYPES[1:])}"
+        case SecretMount(secret_name=secret, default_mode=mode):
+            if len(secret) > 253 or not _DOMAIN.fullmatch(secret):
+                yield f"the Secret {shown(secret)}", "give the name of a Secret in the namespace"
+            if mode is not None and not 0 <= mode <= 0o777:
+                yield f"a Secret with mode {mode}", "give a file mode such as 0o400"
+        case GitRepoMount(repository=repository, revision=revision):
+            if not repository or not revision:
+                yield f"the git repository {shown(repository)} at {shown(revision)}", "name both"
+        case _:
+            pass
+
+
+def _pod(
+    who: str, processes: tuple[ProcessSpec, ...], shared: tuple[Mount, ...], spec: ExperimentSpec
+) -> Objections:
+    """What only shows when the processes of a pod are seen together."""
+    named: dict[str, Mount] = {}
+    for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
+        if volumes.name_of(mount) in volumes.OWN:
+            yield Problem(
+                f"{who} has a volume called {shown(volumes.name_of(mount))}",
+                "that name is symphony's own; use another",
+                (mount.where,),
+            )
+        other = named.setdefault(volumes.name_of(mount), mount)
+        if volumes.source(other) != volumes.source(mount) or type(other) is not type(mount):
+            yield Problem(
+                f"{who} has two different volumes called {shown(volumes.name_of(mount))}",
+                "give one of them another name",
+                (other.where, mount.where),
+            )
+        for setting, folder in (("secrets", volumes.SECRETS_FOLDER), ("configs", volumes.CONFIGS_FOLDER)):
+            if getattr(spec, setting) and mount.mount_path.rstrip("/") == folder:
+                yield Problem(
+                    f"{who} mounts at {folder}, where the experiment's {setting} lie",
+                    "give another mount_path",
+                    (mount.where, spec.at(setting)),
+                )
+    size = sum(_size(process, spec) for process in processes)
+    if size > MAX_POD:
+        yield Problem(
+            f"{who} has {size} bytes of commands and variables, more than the {MAX_POD} that a pod can hold",
+            "put them into files",
+            (processes[0].where,),
+        )
+
+
+def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
+    texts = [*(process.command or ()), *process.args]
+    texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+def _raw(who: str, setting: str, said: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
+    """What is written into a manifest may not change whose it is, nor leave the box unasked."""
+    where, judge = (thing.at(setting),), overrides.of_pod if setting == "pod_yml" else overrides.of_container
+    for what, remedy in judge(said, privileged=settings.pod_security == "privileged"):
+        yield Problem(f"{setting} of {who} {what}", remedy, where)
+    for image in overrides.images(said):
+        yield from _image(f"{setting} of {who}", image, where)
+
+
+def _image(who: str, image: str, where: tuple[Location, ...]) -> Objections:
+    if not _IMAGE.fullmatch(image):
+        remedy = "an image is written [host/]name[:tag], its name in small letters"
+        yield Problem(f"{who} has the image {shown(image)}", remedy, where)

@@ -1,0 +1,47 @@
+"""What a world needs on this machine, and the values it answers with; doctor asks."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from symphony.errors import SymphonyError
+from symphony.plan.worlds import WORLDS
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing: is it there, which one, and the one command that gets it when not.
+
+    needed: without it no experiment runs; the others are for one backend or for comfort.
+    """
+
+    name: str
+    there: bool
+    version: str = ""
+    place: str = ""
+    get: str = ""
+    needed: bool = True
+
+
+class Needs(Protocol):
+    """The part of a backend that looks for what it needs here: its module `needs`. It never loads Pulumi."""
+
+    def findings(self) -> list[Finding]:
+        """All of it; nothing far away is asked, for who only uses another world would wait for it."""
+        ...
+
+
+def needs_of(world: str) -> Needs:
+    """What looks for the needs of a world; its libraries load only now."""
+    return cast("Needs", importlib.import_module(f"{WORLDS[world]}.prerequisites"))
+
+
+def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:
+    """What look() finds; what it raises is a finding as well."""
+    try:
+        return look()
+    except SymphonyError as error:
+        return Finding(name, False, error.what, error.where, get)

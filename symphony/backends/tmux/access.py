@@ -1,0 +1,62 @@
+"""Reaches into the processes of an experiment on this machine: commands, windows, files; operations ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from symphony.backends.access import Copied, Streams, Way
+from symphony.backends.interface import Recorded
+from symphony.errors import SymphonyError
+
+
+def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
+    """Run a command as the process would: in its folder, with its variables, after its preamble."""
+    # Only this one needs what a start needs.
+    from symphony.backends.tmux import exec as running
+
+    facts = recorded.processes[path]
+    return running.execute(path, facts, _start_folder(path, facts), words, streams)
+
+
+def shell(recorded: Recorded, path: str, streams: Streams) -> int:
+    """The window of the process, in the terminal at hand. UserError: there is no terminal."""
+    from symphony.backends.tmux import exec as running
+
+    return running.attach(path, recorded.processes[path], streams)
+
+
+def send(recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+    """Copy to a place on this machine, beginning at the folder of the process."""
+    # Only copies need these.
+    from symphony.backends.atomic_copy import final_name
+    from symphony.backends.tmux.copy import copy
+
+    return copy(source, final_name(_placed(recorded, path, place), source.name))
+
+
+def fetch(recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
+    """Copy from a place on this machine, beginning at the folder of the process."""
+    from symphony.backends.tmux.copy import copy
+
+    return copy(Path(_placed(recorded, path, place)), target)
+
+
+def way(recorded: Recorded, service: str, address: str) -> Way:
+    """Every service is on this machine."""
+    return Way(address)
+
+
+def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:
+    """Where a process begins. SymphonyError: it is gone."""
+    folder = Path(str(facts.get("cwd") or Path.home()))
+    if not folder.is_dir():
+        raise SymphonyError(f"the start folder of {path} is gone", where=str(folder), remedy="Make it again")
+    return folder
+
+
+def _placed(recorded: Recorded, path: str, place: str) -> str:
+    """A place as the process sees it; an ending slash says that it is a folder."""
+    return os.path.join(_start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash

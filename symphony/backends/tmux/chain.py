@@ -1,0 +1,101 @@
+"""The way of one process in tmux: planned, started, how it runs or ended; observe calls it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from symphony.backends.interface import Link
+from symphony.backends.tmux import logs
+from symphony.errors import SymphonyError
+from symphony.paths import host
+from symphony.plan.names import printable
+from symphony_tmux.logs import reader as files
+from symphony_tmux.processes import observe
+from symphony_tmux.processes.observe import Condition
+from symphony_tmux.tmux.client import Listing, Pane
+
+_LONGEST = 100
+_LINES = 5
+# What the shell and the kernel mean by these.
+_CODES = {126: "the command is there and cannot be executed", 127: "the command was not found"}
+
+
+def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str) -> Iterator[Link]:
+    """The links of a process that was started; name: of the experiment, for the remedies."""
+    yield Link("planned", _planned(facts))
+    again = f"`symphony up {name}` starts it again"
+    launched = float(facts["launched"]) if facts.get("launched") else None
+    window = f"window {facts['path']} of session {facts['session']}"
+    if facts["host"] != host():
+        elsewhere = f"on host {facts['host']}, this is {host()}"
+        yield Link("started", elsewhere, launched, True, remedy=f"Run this on {facts['host']}")
+        return
+    attempt = int(facts.get("attempt") or 1)
+    yield Link("started", window + (f", start {attempt} of it" if attempt > 1 else ""), launched)
+    if isinstance(listing, SymphonyError):
+        yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
+        return
+    condition = observe.condition(facts, listing)
+    ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
+    if condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
+        how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"
+        yield Link("exit", how, mark.time, True, _last(facts))
+    elif condition.state == "running":
+        yield Link("ready", f"running, process {int(facts['pid'])}", launched)
+    elif condition.state == "lost" or condition.pane is None:
+        yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=again)
+    else:
+        yield _ended(condition, condition.pane, facts, name)
+
+
+def _planned(facts: Mapping[str, Any]) -> str:
+    words = "; ".join(map(str, facts.get("script") or ())) or shlex.join(map(str, facts.get("argv") or ()))
+    return f"{printable(words, _LONGEST)} in {facts['cwd']}"
+
+
+def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
+    """What is gone, and how the process ended where its log says so."""
+    attempts = files.attempts(str(facts["log"]))
+    mark = attempts[-1][2] if attempts else None
+    ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
+    hand = ": somebody closed it" if condition.reason == "its window is gone" else ""
+    return f"{condition.reason}{hand}{ended}"
+
+
+def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
+    when = float(pane.ended) if pane.ended else None
+    if condition.state == "completed":
+        return Link("exit", "exit 0", when)
+    how = f"exit {pane.exit_code}" if pane.exit_code is not None else condition.reason
+    remedy = f"`symphony logs {name} {facts['path']}` shows all it said; `symphony up {name}` starts it again"
+    if pane.signal:
+        how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
+        if pane.signal == 9:
+            remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
+    elif pane.exit_code in _CODES:
+        how += f": {_CODES[pane.exit_code]}"
+    how += logs.after_restarts(facts)
+    if taken := _taken(facts):
+        how += f"; {taken}"
+        remedy = f"End that, or choose another port; {remedy}"
+    return Link("exit", how, when, True, _last(facts), remedy)
+
+
+def _taken(facts: Mapping[str, Any]) -> str:
+    """Who came first to a port that the process was to listen on: it was free when the plan was made."""
+    variables: Mapping[str, str] = facts.get("services") or {}
+    bound = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
+    wanted = {int(port) for name in bound if (port := variables.get(f"{name}_PORT", "")).isdigit()}
+    if not wanted:
+        return ""
+    # Few processes that ended were to listen.
+    from symphony_tmux.ports import leases
+
+    found = leases.strangers(str(facts["owner"]), wanted)
+    return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(found.items()))
+
+
+def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    return logs.last_lines(str(facts["log"]), _LINES)

@@ -1,0 +1,61 @@
+"""How processes in tmux ended, with the last words of their logs; observe calls it for those that did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from symphony.backends.interface import ProcessStatus
+from symphony.backends.tmux import logs as log_lines
+from symphony_tmux.logs import reader as files
+from symphony_tmux.processes import observe
+from symphony_tmux.tmux.client import Pane
+
+_LONGEST = 120
+
+
+def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
+    """The same with how it ended, and of what failed the last words."""
+    pane = _known(pane, str(facts["log"]))
+    if pane is not None and pane.exit_code == 0:
+        status = replace(status, state="completed")
+    words = log_lines.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
+    why = status.why if pane is None else _how(pane, words, facts)
+    return replace(status, why=why, words=words[-3:])
+
+
+def _known(pane: Pane | None, log: str) -> Pane | None:
+    """tmux 3.3a at times does not know how a process ended; its supervisor wrote it down."""
+    if pane is None or pane.exit_code is not None or pane.signal:
+        return pane
+    for _, _, end in files.attempts(log)[-1:]:
+        if end is not None:
+            return replace(pane, **{"signal" if end.event == "signal" else "exit_code": end.number})
+    return pane
+
+
+def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
+    """The same where the supervisor starts the process again: its window lives on between two starts."""
+    status = replace(status, restarts=status.restarts + files.restarts(log))
+    attempts = files.attempts(log)
+    if status.state != "running" or not attempts:
+        return status
+    _, began, end = attempts[-1]
+    if end is None:
+        before = attempts[-2][2] if len(attempts) > 1 else None
+        # Of a begin that went with a rotation only the launch is known.
+        return replace(status, since=began or status.since, last=log_lines.how(before) if before else "")
+    words = log_lines.last_lines(log, 5)
+    why = ": ".join([f"starts again after {log_lines.how(end)}", *(line[:_LONGEST] for line in words[-1:])])
+    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
+
+
+def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
+    """How a process ended and its last words, as they stand in a column; a good end needs no word."""
+    if pane.exit_code == 0:
+        return ""
+    code = "exit code not known" if pane.exit_code is None else f"exit {pane.exit_code}"
+    how = observe.signal_name(pane.signal) if pane.signal else code
+    how += log_lines.after_restarts(facts)
+    return f"{how}: {words[-1][:_LONGEST]}" if words else how

@@ -1,0 +1,124 @@
+"""Runs commands as a process on this machine would, and opens its window; inside calls it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from symphony.backends.access import CannotStart, Streams
+from symphony.errors import SymphonyError, UserError
+from symphony.paths import tmux_socket
+from symphony.plan.names import shown
+from symphony_tmux import names
+from symphony_tmux.ports import addresses
+from symphony_tmux.processes import launch, observe
+from symphony_tmux.processes.environment import environment
+from symphony_tmux.tmux import client
+
+# The preamble is the user's own shell text; the command comes as words, and its output stays its own.
+_AFTER_PREAMBLE = 'exec 9>&1 >&2\n{preamble}\nexec >&9 9>&-\nexec "$@"\n'
+
+
+def execute(path: str, facts: Mapping[str, Any], folder: Path, words: Sequence[str], streams: Streams) -> int:
+    """Run a command as the process would: in that folder, with its variables, after its preamble."""
+    preamble: Sequence[str] = facts.get("preamble") or ()
+    command = [*words]
+    if preamble:
+        script = _AFTER_PREAMBLE.format(preamble="\n".join(preamble))
+        command = [launch.bash(), "-c", script, "symphony", *words]
+    return _run(command, folder, _variables(path, facts), streams)
+
+
+def attach(path: str, facts: Mapping[str, Any], streams: Streams) -> int:
+    """The window of the process, in the terminal at hand. UserError: there is no terminal."""
+    if not streams.terminal:
+        raise UserError("there is no terminal here", remedy="`symphony exec` runs a command without one")
+    server = str(facts["server"])
+    pane = observe.condition(facts, client.list_panes(server)).pane
+    if pane is None:
+        raise SymphonyError(f"the window of {path} is gone", remedy="`symphony up` starts the process again")
+    window = f"{pane.session_id}:{pane.window_id}"
+    if _is_in(server):
+        client.run(server, ["switch-client", "-t", window])
+        return 0
+    own = {name: value for name, value in os.environ.items() if name != "TMUX"}
+    return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), own, streams)
+
+
+def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of a process, with its mark: what is started here goes when the process goes."""
+    marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
+    inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
+    services = addresses.read(str(facts["server"]), str(facts["session"])) | dict(own or {})
+    found = environment(launch.caller(), inherit or (), services, declared or {}, marker)
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
+
+
+def _is_in(server: str) -> bool:
+    """Whether this terminal is a client of that tmux server."""
+    socket = os.environ.get("TMUX", "").partition(",")[0]
+    return bool(socket) and os.path.realpath(socket) == os.path.realpath(tmux_socket(server))
+
+
+def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:
+    """Run a child to its end; its exit code, 128 and the number for a signal."""
+    if any("\0" in word for word in words):
+        raise UserError("a word of the command holds a NUL byte", remedy="No program can be given one")
+    # At a terminal the child shares our group, the one that may read it; else signals reach its whole group.
+    own_group = not os.isatty(streams.stdin)
+    with _passing_on(own_group) as started:
+        try:
+            child = subprocess.Popen(
+                words,
+                cwd=folder,
+                env=variables,
+                stdin=streams.stdin,
+                stdout=streams.stdout,
+                stderr=streams.stderr,
+                process_group=0 if own_group else None,
+            )
+        except FileNotFoundError:
+            raise CannotStart(127, f"there is no command {shown(words[0])} on PATH") from None
+        except OSError as error:
+            raise CannotStart(126, f"{shown(words[0])} cannot be run: {error.strerror}") from error
+        started(child)
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
+    """While the block runs, signals are for the child; those that a terminal sends reach it without us.
+
+    Handlers, as opposed to ignored signals, are not handed down to the child.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if not children:
+            early.append(number)
+        for child in children:
+            if own_group:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+            elif number not in (signal.SIGINT, signal.SIGQUIT):
+                child.send_signal(number)
+
+    def started(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        for number in early:
+            pass_on(number, None)
+
+    with ExitStack() as before:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+                before.callback(signal.signal, number, signal.signal(number, pass_on))
+        yield started

@@ -1,0 +1,30 @@
+"""What tmux experiments need on this machine: tmux itself, and perl to supervise; backends/needs loads it."""
+
+from __future__ import annotations
+
+import shutil
+
+from symphony.backends.prerequisites import Finding, guarded
+from symphony_tmux.tmux import program
+
+
+def findings() -> list[Finding]:
+    return [_tmux(), _perl()]
+
+
+def _tmux() -> Finding:
+    place = shutil.which("tmux")
+    if place is None:
+        return Finding("tmux", False, get=program.command())
+    return guarded("tmux", program.command(), lambda: _tmux_at(place))
+
+
+def _tmux_at(place: str) -> Finding:
+    version = program.version()
+    return Finding("tmux", program.is_recent(version), version, place, program.command())
+
+
+def _perl() -> Finding:
+    place = shutil.which("perl") or ""
+    get = "install perl: without it tmux starts no process again and cuts no log"
+    return Finding("perl (optional)", bool(place), place=place, get=get, needed=False)

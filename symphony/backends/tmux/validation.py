@@ -1,0 +1,135 @@
+"""What this machine says of a declaration before anything starts: files, folders, commands; expand asks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from symphony import paths
+from symphony.errors import SymphonyError
+from symphony.plan.problems import Problem
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.group import ProcessGroupSpec
+from symphony_tmux.processes import limits, start
+from symphony_tmux.tmux import capacity, client
+
+
+def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
+    """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
+    found = {
+        file: why for file in (*_texts(spec.secrets), *_texts(spec.configs)) if (why := _unreadable(file))
+    }
+    owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
+    for said in {owner.start_dir for owner in owners if isinstance(owner.start_dir, str)}:
+        if said and (why := _not_a_folder(resolved(said, folder))):
+            found[said] = why
+    return found
+
+
+def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
+    """The processes whose command is not there or not executable; path is the PATH they will have.
+
+    A preamble may change what is found, so a process that has one is believed.
+    """
+    found: dict[str, str] = {}
+    look = lru_cache(maxsize=None)(_missing)
+    for group, process in spec.members():
+        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
+            continue
+        command = process.command
+        if not isinstance(command, tuple) or not command or not isinstance(command[0], str) or not command[0]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            continue
+        said = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
+        home = resolved(said, folder) if isinstance(said, str) else folder  # pyright: ignore[reportUnnecessaryIsInstance]
+        own_path = _declared_path(spec, group, process) or path
+        if why := look(command[0], home, own_path):
+            found[path_of(group, process)] = why
+    return found
+
+
+def objections(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
+    """Why this machine cannot run what is declared, in this session of this tmux server."""
+    return (*_refused(spec, owner, session, server), *_unsupervised(spec))
+
+
+def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
+    """The policies that nothing would carry out."""
+    if start.perl():
+        return
+    for owner in (*spec.groups, *spec.processes):
+        if owner.pod.restart_policy in ("OnFailure", "Always"):
+            who = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
+            yield Problem(
+                f"{who} has a restart policy, for which tmux needs perl on this machine",
+                "install perl, or take the policy out",
+                (owner.at("restart_policy"),),
+            )
+
+
+def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+    """A session that is another experiment's, and what the tmux server has too little of."""
+    wanted = sum(1 for _ in spec.members())
+    try:
+        listing = client.list_panes(server)
+    except SymphonyError:
+        # Whoever starts something there will say it.
+        return ()
+    session = listing.session(name)
+    if session is not None and session.owner != owner:
+        what = f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}"
+        return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
+    lacks = (*capacity.shortages(owner, wanted, listing), *limits.withheld(listing))
+    return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
+
+
+def resolved(said: str, folder: Path) -> Path:
+    """A folder as the user wrote it: ~ is the home folder, a relative one begins at the program's folder."""
+    try:
+        return folder / Path(said).expanduser()
+    except RuntimeError:
+        return folder / said
+
+
+def _declared_path(*owners: Any) -> str | None:
+    """The PATH that the declaration itself sets, the nearest owner's first."""
+    for owner in reversed(owners):
+        env: Any = owner.env if owner is not None else None
+        if isinstance(env, dict) and isinstance(path := cast("dict[str, Any]", env).get("PATH"), str):
+            return path
+    return None
+
+
+def _missing(command: str, folder: Path, path: str) -> str:
+    if "\0" in command:
+        return ""
+    if "/" not in command:
+        return "" if shutil.which(command, path=path) else "no such command on PATH"
+    file = folder / command
+    if not file.exists():
+        return "there is no such file"
+    return "" if os.access(file, os.X_OK) and file.is_file() else "it is not an executable file"
+
+
+def _unreadable(file: str) -> str:
+    try:
+        with Path(file).expanduser().open("rb"):
+            return ""
+    except (OSError, RuntimeError, ValueError) as error:
+        return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def _not_a_folder(path: Path) -> str:
+    try:
+        if not path.is_dir():
+            return "there is no such folder"
+    except (OSError, ValueError) as error:
+        return str(error)
+    return "" if os.access(path, os.X_OK) else "it cannot be entered"
+
+
+def _texts(said: Any) -> list[str]:
+    return [each for each in said if isinstance(each, str)] if isinstance(said, tuple) else []  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,281 @@
+"""What Process and ProcessGroup share: a frozen spec that each call replaces, and who said what where."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from symphony.components.errors import misuse
+from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.location import caller, part_of
+from symphony.spec.mounts import (
+    EmptyDirMount,
+    GitRepoMount,
+    HostPathMount,
+    Mount,
+    NfsMount,
+    SecretMount,
+    SharedMemoryMount,
+)
+from symphony.spec.plain import DEEPEST
+from symphony.spec.pod import Toleration
+from symphony.spec.process import ProcessSpec
+
+# Settings that are keywords of a declaration.
+_SAID_AT_ONCE = frozenset(
+    {
+        "args",
+        "cmds",
+        "command",
+        "configs",
+        "env",
+        "image",
+        "inherit",
+        "port_range",
+        "preamble_cmds",
+        "secrets",
+        "start_dir",
+    }
+)
+
+AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
+MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
+
+
+def words(said: Any) -> Any:
+    """A command as a tuple of words; what cannot be split stays as it is, for the plan to refuse."""
+    if isinstance(said, str):
+        try:
+            return tuple(shlex.split(said))
+        except ValueError:
+            return said
+    return listed(said)
+
+
+def listed(said: Any) -> Any:
+    """A list as a tuple, numbers and paths in it as text, one text as a tuple of one; None is nothing."""
+    if said is None:
+        return ()
+    if isinstance(said, (str, os.PathLike)):
+        return (text(said),)
+    if isinstance(said, (list, tuple)):
+        return tuple(text(each) for each in cast("list[Any]", said))
+    return said
+
+
+def text(said: Any) -> Any:
+    """A number or a path as text; everything else as it is."""
+    return (
+        str(said) if isinstance(said, numbers.Real) and said is not True and said is not False else path(said)
+    )
+
+
+def path(said: Any) -> Any:
+    """A path as text; everything else as it is."""
+    return os.fspath(said) if isinstance(said, os.PathLike) else said  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def variables(said: Any) -> Any:
+    """A mapping of variables with numbers and paths as text."""
+    if said is None:
+        return {}
+    if isinstance(said, Mapping):
+        items = cast("Mapping[Any, Any]", said).items()
+        return {name: str(value) if isinstance(value, bool) else text(value) for name, value in items}
+    return said
+
+
+def merged(before: Any, added: Any) -> Any:
+    """Two mappings as one, the later value wins; what is no mapping stays, for the plan to refuse."""
+    if not isinstance(before, Mapping):
+        return before
+    if not isinstance(added, Mapping):
+        return added
+    return {**cast("Mapping[Any, Any]", before), **cast("Mapping[Any, Any]", added)}
+
+
+def names(said: Any) -> tuple[Any, ...]:
+    """The names in a mapping; none in what is no mapping."""
+    return tuple(cast("Mapping[Any, Any]", said)) if isinstance(said, Mapping) else ()
+
+
+def one(name: Any, value: Any) -> dict[Any, Any]:
+    """A mapping of one item, whatever the name is; the plan refuses one that is no text."""
+    try:
+        return {name: value}
+    except TypeError:
+        return {(type(name).__name__,): value}
+
+
+def ports(said: Any) -> Any:
+    """The first and the last port, where they can be told."""
+    if isinstance(said, range):
+        return (min(said), max(said)) if said else ()
+    return tuple(cast("list[Any]", said)) if isinstance(said, list) else said
+
+
+def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """The value with lists and dicts of its own; what holds itself is left for the plan to refuse."""
+    if id(value) in within or len(within) > DEEPEST:
+        return value
+    inside = (*within, id(value))
+    if isinstance(value, Mapping):
+        return {name: copied(each, inside) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [copied(each, inside) for each in cast("list[Any]", value)]
+    return value
+
+
+class Declared(Generic[AnySpec]):
+    """Holds what the user said so far; every call replaces the frozen spec and notes its line."""
+
+    _spec: AnySpec
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A setting that is assigned would be lost without a word, so it is refused."""
+        if callable(getattr(type(self), name, None)):
+            raise misuse(f"{name} is not assigned", f"Call {name}(...)")
+        if name in _SAID_AT_ONCE:
+            kind = type(self).__name__
+            raise misuse(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
+        super().__setattr__(name, value)
+
+    @property
+    def spec(self) -> AnySpec:
+        """What was said, as a frozen value."""
+        return self._spec
+
+    def _say(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
+        """Make a setting; parts are the names or numbers within it that this line is about."""
+        where = caller()
+        said = {**self._spec.said, setting: where, **{part_of(setting, part): where for part in parts}}
+        self._spec = dataclasses.replace(self._spec, said=said, **changes)
+
+
+class DeclaredMember(Declared[MemberSpec]):
+    """The calls that a process and a process group share; pod-level ones go to the group where there is one.
+
+    pod_yml is a dict; what is put there is merged last into the pod's manifest.
+    """
+
+    pod_yml: dict[str, Any]
+
+    @property
+    def spec(self) -> MemberSpec:
+        """What was said, as a frozen value."""
+        pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
+        return dataclasses.replace(self._spec, pod=pod)
+
+    def set_env(self, name: str, value: Any) -> None:
+        """Set one environment variable."""
+        self.set_envs(one(name, value))
+
+    def set_envs(self, env: Mapping[str, Any]) -> None:
+        """Set environment variables; a later value wins."""
+        self._say_more("env", self._spec.env, variables(env))
+
+    def image_pull_policy(self, policy: str) -> None:
+        """When Kubernetes pulls the image: Always, IfNotPresent or Never."""
+        self._say("image_pull_policy", image_pull_policy=policy)
+
+    # pod level
+
+    def node_selector(self, key: str, value: str) -> None:
+        """Run only on nodes with this label."""
+        self._pod_more("node_selector", self._spec.pod.node_selector, one(key, text(value)))
+
+    def add_toleration(
+        self,
+        key: str | None = None,
+        operator: str | None = None,
+        value: str | None = None,
+        effect: str | None = None,
+    ) -> None:
+        """May run on nodes with this taint."""
+        before = self._spec.pod.tolerations
+        added = Toleration(key, operator, value, effect)
+        self._pod("tolerations", [len(before)], tolerations=(*before, added))
+
+    def restart_policy(self, policy: str) -> None:
+        """What Kubernetes does when a container ends: Always, OnFailure or Never."""
+        self._pod("restart_policy", (), restart_policy=policy)
+
+    def add_label(self, key: str, value: str) -> None:
+        """Label the pod."""
+        self.add_labels(one(key, value))
+
+    def add_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> None:
+        """Label the pod, by a mapping or by keywords."""
+        self._pod_more("labels", self._spec.pod.labels, merged(variables(labels), variables(more)))
+
+    def _say_more(self, setting: str, before: Any, more: Any) -> None:
+        # The first value that is no mapping is the mistake to report, on its own line.
+        if isinstance(before, Mapping):
+            self._say(setting, names(more), **{setting: merged(before, more)})
+
+    def _pod_more(self, setting: str, before: Any, more: Any) -> None:
+        if isinstance(before, Mapping):
+            self._pod(setting, names(more), **{setting: merged(before, more)})
+
+    def _pod(self, setting: str, parts: Iterable[Any], **changes: Any) -> None:
+        self._say(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))
+
+    # mounts
+
+    def mount_nfs(self, server: str, path: str, mount_path: str, name: str | None = None) -> None:
+        """Mount a folder of an NFS server."""
+        self._mount(NfsMount(server=server, path=path, mount_path=mount_path, name=name, where=caller()))
+
+    def mount_secret(
+        self,
+        secret_name: str,
+        mount_path: str,
+        defaultMode: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Mount a Kubernetes Secret; defaultMode is a file mode such as 0o400."""
+        self._mount(
+            SecretMount(
+                secret_name=secret_name,
+                mount_path=mount_path,
+                default_mode=defaultMode,
+                name=name,
+                where=caller(),
+            )
+        )
+
+    def mount_git_repo(
+        self, repository: str, revision: str, mount_path: str, name: str | None = None
+    ) -> None:
+        """Mount a git repository at a revision."""
+        self._mount(
+            GitRepoMount(
+                repository=repository, revision=revision, mount_path=mount_path, name=name, where=caller()
+            )
+        )
+
+    def mount_host_path(
+        self, path: str, mount_path: str, hostpath_type: str = "", name: str | None = None
+    ) -> None:
+        """Mount a file or folder of the node."""
+        self._mount(
+            HostPathMount(
+                path=path, mount_path=mount_path, hostpath_type=hostpath_type, name=name, where=caller()
+            )
+        )
+
+    def mount_empty_dir(self, name: str, use_memory: bool, mount_path: str) -> None:
+        """Mount an empty folder, in memory or on disk."""
+        self._mount(EmptyDirMount(name=name, use_memory=use_memory, mount_path=mount_path, where=caller()))
+
+    def mount_shared_memory(self, name: str = "devshm") -> None:
+        """Mount a memory-backed /dev/shm."""
+        self._mount(SharedMemoryMount(name=name, mount_path="/dev/shm", where=caller()))
+
+    def _mount(self, mount: Mount) -> None:
+        self._say("mounts", mounts=(*self._spec.mounts, mount))

@@ -1,0 +1,1 @@
+"""Engine runs as streams of typed events."""

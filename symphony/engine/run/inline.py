@@ -1,0 +1,126 @@
+"""An engine run of a program that lives in this process: the door of plain scripts, `cluster.launch()`.
+
+    with InlineRun("up", workspace, "rl", program=expand) as run:
+        for event in run:
+            ...
+    run.raise_program_error()
+    errors.check(run.outcome)
+
+The same single `pulumi` process as in run.py, only that it asks this process, over gRPC, to run the program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from symphony.engine import workspace as workspaces
+from symphony.engine.run.run import Run, Verb
+from symphony.engine.workspace import Workspace
+
+Program = Callable[[], object]
+
+
+class InlineRun(Run):
+    """A Run whose program is a callable; it runs in a thread, once for each run."""
+
+    def __init__(
+        self,
+        verb: Verb,
+        workspace: Workspace,
+        stack: str,
+        *,
+        program: Program,
+        extra: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        fetch_plugins: bool = False,
+        deadline: float | None = None,
+    ) -> None:
+        super().__init__(
+            verb,
+            workspace,
+            stack,
+            extra={**_python(), **(extra or {})},
+            options=options,
+            fetch_plugins=fetch_plugins,
+            deadline=deadline,
+        )
+        self._program = program
+        self._server: Any = None
+        self._program_error: BaseException | None = None
+
+    def raise_program_error(self) -> None:
+        """Raise again, with its own traceback, what the program raised."""
+        if self._program_error is not None:
+            raise self._program_error
+
+    def __enter__(self) -> Self:
+        import grpc
+        from pulumi.automation._server import LanguageServer
+        from pulumi.runtime._grpc_settings import (
+            _GRPC_CHANNEL_OPTIONS,  # pyright: ignore[reportPrivateUsage]
+        )
+        from pulumi.runtime.proto import language_pb2_grpc
+
+        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
+        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageServer(self._guarded), server)
+        port: int = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self._server = server
+        self._options = (*self._options, f"--client=127.0.0.1:{port}", "--exec-kind=auto.inline")
+        try:
+            return super().__enter__()
+        except BaseException:
+            self._stop_server()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self._stop_server()
+
+    def _guarded(self) -> None:
+        """The program; its error is kept here, and the engine is told one line instead of our traceback."""
+        from pulumi import RunError
+
+        try:
+            self._program()
+        except RunError:
+            raise
+        except BaseException as error:
+            self._program_error = error
+            raise RunError(str(error)) from error
+
+    def _runs_only_ours(self) -> bool:
+        return True  # It is the launch of one experiment.
+
+    def _stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop(0)
+
+
+def workspace_for(stack: str, start: Path | None = None) -> Workspace:
+    """The project of the folder a script runs in, else the hidden project `symphony`."""
+    found = workspaces.find(start)
+    if found is not None:
+        return found
+    return workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=(start or Path.cwd()).absolute())
+
+
+def _python() -> dict[str, str]:
+    """Lets the host of dynamic providers import what this process can: interpreter and script's folder."""
+    folder = sys.path[0] if sys.path and sys.path[0] else str(Path.cwd())
+    above = os.environ.get("PYTHONPATH", "")
+    return {
+        "PULUMI_PYTHON_CMD": sys.executable,
+        "PYTHONPATH": f"{folder}{os.pathsep}{above}" if above else folder,
+    }

@@ -1,0 +1,363 @@
+"""One engine run as a stream of typed events that can be stopped within five seconds; operations call it.
+
+    with Run("up", workspace, "rl", extra={"SYMPHONY_PLAN_FILE": path}) as run:
+        for event in run:
+            ...
+    errors.check(run.outcome)
+
+The engine streams its events as JSON over a pipe: no log file with the values of a program lies on a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Literal, Self, cast
+
+from symphony.engine import binary, environment
+from symphony.engine.run import watchdog
+from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary
+from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
+from symphony.engine.tuning import checkpoints
+from symphony.engine.tuning.home_without_logs import quiet_home
+from symphony.engine.workspace import Workspace, config_file
+from symphony.errors import SymphonyError
+
+Verb = Literal["up", "preview", "destroy", "refresh"]
+Result = Literal["succeeded", "failed", "interrupted", "timed out"]
+
+# From Ctrl-C to the end of everything: the engine lets what is under way finish. Then plugins and program are
+# killed under it: what they were at fails, and the engine still saves what is done. Then it is killed itself.
+KILL_AFTER = watchdog.GRACE
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_KEPT_OF_STDERR = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended; errors.check() turns anything but success into one line."""
+
+    verb: Verb
+    stack: str
+    project: str
+    folder: Path
+    result: Result
+    exit_code: int
+    summary: Summary | None
+    diagnostics: tuple[Diagnostic, ...]
+    stderr: str
+    seconds: float
+
+
+class Run:
+    """One `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
+
+    def __init__(
+        self,
+        verb: Verb,
+        workspace: Workspace,
+        stack: str,
+        *,
+        extra: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        fetch_plugins: bool = False,
+        deadline: float | None = None,
+    ) -> None:
+        # Set by a caller who knows that the program makes more than experiments.
+        self.keep_checkpoints = False
+        self.verb: Verb = verb
+        self.workspace = workspace
+        self.stack = stack
+        self.extra = dict(extra or {})
+        self._options = tuple(options)
+        self._fetch_plugins = fetch_plugins
+        self._deadline = deadline
+        self._diagnostics: list[Diagnostic] = []
+        self._summary: Summary | None = None
+        self._stderr = bytearray()
+        self._outcome: Outcome | None = None
+        self._stop_asked: float | None = None
+        self._stop_level = 0
+        self._timed_out = False
+        self._previous: dict[int, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._noted = ExitStack()
+        self._notes: list[Note] = []
+        self._began = time.monotonic()
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended; asking before it has is a bug of the caller."""
+        assert self._outcome is not None, "the run has not ended"
+        return self._outcome
+
+    @property
+    def _name(self) -> file_store.StackName:
+        return file_store.StackName(self.workspace.project, self.stack)
+
+    def stop(self) -> None:
+        """Ask the engine to stop; safe from any thread and from a signal handler. Asked twice: at once."""
+        if self._stop_asked is None:
+            self._stop_asked = time.monotonic()
+        else:
+            self._stop_asked = time.monotonic() - KILL_AFTER
+
+    def __enter__(self) -> Self:
+        engine = binary.require()
+        file_store.prepare()
+        if self.verb != "preview":
+            self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
+        file_store.mend(self._name)
+        env = environment.for_engine(
+            engine,
+            extra=self.extra,
+            fetch_plugins=self._fetch_plugins,
+            own_python=self.workspace.virtualenv is not None,
+        )
+        if home := quiet_home():
+            env["PULUMI_HOME"] = str(home)
+        if self._may_skip_checkpoints():
+            env.setdefault(checkpoints.VARIABLE, "true")
+        self._take_signals()
+        self._command = (engine.pulumi, env)
+        try:
+            self._start(*self._command)
+        except BaseException:
+            self._give_signals_back()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._outcome is None:
+                # The caller left in the middle: what it did not read is not worth waiting for, the end is.
+                self.stop()
+                for _ in self:
+                    pass
+        finally:
+            self._end()
+            self._give_signals_back()
+
+    def __iter__(self) -> Iterator[Event]:
+        yield from self._notes
+        self._notes = []
+        yield from self._events()
+        if self._is_shut_out() and (settings := encryption_salt.without(self._settings)) is not None:
+            yield from self._again_with(settings)
+
+    def _events(self) -> Iterator[Event]:
+        process = self._process
+        assert process is not None, "use `with Run(...) as run`"
+        for line in self._lines(process):
+            event = self._reader.read(line, time.monotonic())
+            if isinstance(event, Diagnostic) and not event.ephemeral:
+                self._diagnostics.append(event)
+            elif isinstance(event, Summary):
+                self._summary = event
+            if event is not None:
+                yield event
+        self._finish(process)
+
+    @property
+    def _settings(self) -> Path:
+        return config_file(self.workspace, self.stack)
+
+    def _is_shut_out(self) -> bool:
+        """Whether the engine did not begin because the passphrase is not the one of the settings."""
+        return self.outcome.result == "failed" and encryption_salt.is_refused(self.outcome.stderr)
+
+    def _again_with(self, settings: str) -> Iterator[Event]:
+        """Once more, with a copy of the settings: the engine refuses it too where its state has secrets."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / self._settings.name
+            copy.write_text(settings, encoding="utf-8")
+            self._options = (*self._options, f"--config-file={copy}")
+            self._outcome = None
+            self._stderr.clear()
+            self._start(*self._command)
+            yield from self._events()
+            # What is planned or deleted keeps nothing that the engine must be able to read again.
+            if self.verb in ("up", "refresh") and not self._is_shut_out():
+                self._settings.write_bytes(copy.read_bytes())
+                yield Note(encryption_salt.replaced(self._settings))
+
+    def _may_skip_checkpoints(self) -> bool:
+        if self.verb == "preview" or self.keep_checkpoints or not file_store.is_files():
+            return False
+        return self._runs_only_ours() and checkpoints.holds_only_ours(self._name)
+
+    def _runs_only_ours(self) -> bool:
+        """Whether the program that runs can make nothing but experiments; a destroy or refresh runs none."""
+        return self.verb != "up" or checkpoints.is_dispatched(self.workspace, self.stack)
+
+    def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
+        self._reader = Reader()
+        self._began = time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                [pulumi, *self._arguments()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.workspace.folder,
+                env=env,
+                start_new_session=True,
+                umask=0o077,
+            )
+        except OSError as error:
+            raise SymphonyError(
+                f"pulumi does not start: {error.strerror}",
+                where=str(pulumi),
+                remedy="Run `symphony setup` for a working one",
+            ) from error
+        if self.verb != "preview":
+            self._noted.enter_context(run_registry.noted(self._name, self._process.pid))
+        pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        self._watcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", watchdog.__file__, str(self._process.pid), *map(str, pipes)],
+            pass_fds=pipes,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _arguments(self) -> list[str]:
+        arguments = [self.verb, f"--stack={self.stack}", "--json", "--non-interactive", "--color=never"]
+        if self.verb != "preview":
+            arguments += ["--yes", "--skip-preview"]
+        return [*arguments, *self._options]
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+        """The lines of standard output; keeps the end of standard error and watches the clock meanwhile."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            selector.register(process.stderr, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(0.1)
+                if not ready and _has_ended(process):
+                    break  # A child that outlives the engine may still hold the pipes.
+                for key, _ in ready:
+                    chunk = os.read(key.fd, 1 << 16)
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+                    elif key.fileobj is process.stderr:
+                        self._stderr = (self._stderr + chunk)[-_KEPT_OF_STDERR:]
+                    else:
+                        *lines, rest = (rest + chunk).split(b"\n")
+                        yield from lines
+                self._watch_clock(process)
+        if rest:
+            yield rest
+
+    def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
+        """Interrupt, leave it nothing but to save, kill: each once, as the time since the stop goes by."""
+        now = time.monotonic()
+        if self._stop_asked is None and self._deadline is not None and now - self._began > self._deadline:
+            self._timed_out = True
+            self.stop()
+        if self._stop_asked is None:
+            return
+        waited = now - self._stop_asked
+        if self._stop_level == 0:
+            self._stop_level = 1
+            process.send_signal(signal.SIGINT)
+        if self._stop_level == 1 and waited > watchdog.SAVE_AFTER:
+            self._stop_level = 2
+            watchdog.kill_session(process.pid, spare_leader=True)
+        if self._stop_level == 2 and waited > KILL_AFTER:
+            self._stop_level = 3
+            watchdog.kill_session(process.pid)
+
+    def _finish(self, process: subprocess.Popen[bytes]) -> None:
+        while not _has_ended(process):
+            self._watch_clock(process)
+            time.sleep(0.01)
+        self._end()
+        if self.verb != "preview":
+            prune.prune(self.workspace.project, self.stack)
+        code = process.returncode
+        result: Result = "succeeded" if code == 0 else "failed"
+        if code != 0 and self._stop_asked is not None:
+            result = "timed out" if self._timed_out else "interrupted"
+        self._outcome = Outcome(
+            verb=self.verb,
+            stack=self.stack,
+            project=self.workspace.project,
+            folder=self.workspace.folder,
+            result=result,
+            exit_code=code,
+            summary=self._summary,
+            diagnostics=tuple(self._diagnostics),
+            stderr=self._stderr.decode(errors="replace"),
+            seconds=time.monotonic() - self._began,
+        )
+
+    def _end(self) -> None:
+        """Leave nothing behind: the engine, its plugins and program, the watcher, the pipes."""
+        process, self._process = self._process, None
+        if process is not None:
+            # Not reaped yet, so its number is still its own and the session is surely this one.
+            watchdog.kill_session(process.pid)
+            process.wait(timeout=10)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        self._noted.close()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            try:
+                watcher.communicate(b"done", timeout=10)
+            except subprocess.TimeoutExpired:
+                watcher.kill()
+                watcher.wait(timeout=10)
+
+    def _take_signals(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._on_signal)
+            elif number == signal.SIGINT:
+                # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
+                # that inherited that; what is handled here is not inherited.
+                self._previous[number] = signal.signal(number, _pass_over)
+
+    def _give_signals_back(self) -> None:
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, cast("signal.Handlers", handler))
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
+
+
+def _pass_over(number: int, frame: FrameType | None) -> None:
+    """What ignoring a signal does."""
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process ended, without reaping it."""
+    if process.returncode is not None:
+        return True
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

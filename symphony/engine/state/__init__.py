@@ -1,0 +1,1 @@
+"""The state of stacks: files, locks, secrets, history."""

@@ -1,0 +1,162 @@
+"""Reads the locks of a file store and takes away those of dead owners; run.py calls it before each change.
+
+A lock holds pid, user, host and time. Its file has a name of its own, so taking one away can hit no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symphony.engine.run import watchdog
+from symphony.engine.state import file_store, run_registry
+from symphony.errors import SymphonyError
+
+# Clocks of one machine agree; the start of a process is known to a hundredth of a second.
+_SLACK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One lock of a stack; no owner when its file holds none."""
+
+    file: Path
+    of: file_store.StackName
+    pid: int
+    user: str
+    host: str
+    since: float
+
+    @property
+    def is_here(self) -> bool:
+        return self.host == os.uname().nodename
+
+    def owner(self) -> str:
+        place = "this machine" if self.is_here else self.host
+        day = "%H:%M" if time.time() - self.since < 20 * 3600 else "%Y-%m-%d %H:%M"
+        since = time.strftime(day, time.localtime(self.since))
+        return f"{self.user}, pid {self.pid} on {place} since {since}"
+
+
+def recover(project: str, stack: str) -> list[str]:
+    """Take away the locks of dead owners, a note for each; that of a live or distant owner is an error."""
+    if not file_store.is_files():
+        return []
+    notes: list[str] = []
+    _sweep_drafts(_folder(project, stack))
+    for lock in read(project, stack):
+        if is_dead(lock):
+            lock.file.unlink(missing_ok=True)
+            who = lock.owner() if lock.pid else "an owner that it does not name"
+            notes.append(f"took away the lock that {who} left on {stack}: that process is gone")
+        else:
+            raise held(stack, lock)
+    run_registry.sweep(file_store.StackName(project, stack))
+    return notes
+
+
+def held(stack: str, lock: Lock) -> SymphonyError:
+    wait = "Wait for it to end"
+    if not lock.is_here:
+        wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
+    return SymphonyError(f"{stack} is being changed by {lock.owner()}", remedy=wait)
+
+
+def read(project: str, stack: str) -> list[Lock]:
+    """The locks of a stack."""
+    try:
+        files = sorted(_folder(project, stack).glob("*.json"))
+    except OSError:
+        return []
+    name = file_store.StackName(project, stack)
+    return [lock for file in files if (lock := _read(file, name)) is not None]
+
+
+def _folder(project: str, stack: str) -> Path:
+    return file_store.root() / "locks" / "organization" / project / stack
+
+
+def _sweep_drafts(folder: Path) -> None:
+    """Locks that a full disk or a kill kept from getting their name: the engine takes them for locks too.
+
+    A young one may be another engine's that gets its name any moment, so it is given the time to.
+    """
+    deadline = time.monotonic() + _SLACK
+    with suppress(OSError):
+        for draft in folder.glob("*.tmp"):
+            with suppress(FileNotFoundError):
+                while time.time() - draft.stat().st_mtime <= _SLACK and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                draft.unlink()
+
+
+def at_work() -> set[file_store.StackName]:
+    """The stacks that somebody changes right now."""
+    if not file_store.is_files():
+        return set()
+    folders = (file_store.root() / "locks" / "organization").glob("*/*")
+    names = [file_store.StackName(folder.parent.name, folder.name) for folder in folders]
+    return {name for name in names if any(not is_dead(lock) for lock in read(name.project, name.stack))}
+
+
+def is_dead(lock: Lock) -> bool:
+    """Whether the owner surely is no more: same host, and gone, or another process has its number now."""
+    if not lock.pid:
+        return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
+    if not lock.is_here:
+        return False
+    if not watchdog.is_running(lock.pid):
+        return True
+    same = run_registry.is_same(lock.of, lock.pid)
+    return _is_another(lock) if same is None else not same
+
+
+def _is_another(lock: Lock) -> bool:
+    """Whether the process of this number cannot be the owner, of which we noted nothing: a plain `pulumi`.
+
+    Times alone do not tell: with a clock put forward since, a living owner looks younger than its lock.
+    """
+    started = _started(lock.pid)
+    return started is not None and started > lock.since + _SLACK and _program(lock.pid) != "pulumi"
+
+
+def _read(file: Path, of: file_store.StackName) -> Lock | None:
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SymphonyError(
+            f"a lock cannot be read: {error.strerror}", where=str(file), remedy="Make that file yours"
+        ) from error
+    try:
+        # Most stacks have no lock.
+        from datetime import datetime
+
+        raw: dict[str, Any] = json.loads(text)
+        since = datetime.fromisoformat(raw["timestamp"]).timestamp()
+        return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
+    except (ValueError, KeyError, TypeError):
+        return Lock(file, of, 0, "", "", 0.0)
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _started(pid: int) -> float | None:
+    """When a process began, in seconds since 1970."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,74 @@
+"""Who the process of an engine run is, as it was when it began; run.py notes it, locks.py judges by it.
+
+A number is used again and clocks are put forward: only number, start and boot together are one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from symphony import paths
+from symphony.engine.run import watchdog
+from symphony.engine.state.file_store import StackName
+
+
+@contextmanager
+def noted(name: StackName, pid: int) -> Generator[None]:
+    """While it lasts, is_same() knows this process as one that changes the stack."""
+    file = _file(name, pid)
+    with suppress(OSError):
+        paths.private_folder(file.parent)
+        file.write_text(json.dumps(_now(pid)))
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def is_same(name: StackName, pid: int) -> bool | None:
+    """Whether the process of this number is the one that was noted; None when none was."""
+    try:
+        noted_then = json.loads(_file(name, pid).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return watchdog.is_running(pid) and noted_then == _now(pid)
+
+
+def sweep(name: StackName) -> None:
+    """Take away what killed runs of a stack noted."""
+    folder = _file(name, 0).parent
+    prefix = f"{os.uname().nodename}-"
+    with suppress(OSError):
+        for file in folder.glob(f"{prefix}*"):
+            number = file.name.removeprefix(prefix)
+            if number.isdigit() and not watchdog.is_running(int(number)):
+                file.unlink(missing_ok=True)
+
+
+def _now(pid: int) -> list[str]:
+    return [_start(pid), _boot()]
+
+
+def _start(pid: int) -> str:
+    """In clock ticks since the boot."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _file(name: StackName, pid: int) -> Path:
+    folder = paths.home() / "runs" / paths.store_id() / name.project / name.stack
+    return folder / f"{os.uname().nodename}-{pid}"

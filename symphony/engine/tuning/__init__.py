@@ -1,0 +1,1 @@
+"""What makes an engine run quicker and changes nothing else."""

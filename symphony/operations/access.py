@@ -1,0 +1,34 @@
+"""The process that is meant, and what reaches into it; exec, ssh, scp and visit begin here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symphony.backends.access import Inside, inside_of
+from symphony.backends.interface import Recorded
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.matching import match
+
+
+@dataclass(frozen=True)
+class Running:
+    """An experiment of which something was started, and what reaches into its processes."""
+
+    stack: stacks.Stack
+    recorded: Recorded
+    inside: Inside
+
+    def process(self, said: str) -> str:
+        """The path of the process that is meant. UserError: none or several."""
+        return match(said, self.recorded.processes, "process")
+
+
+def running(stack: stacks.Stack) -> Running:
+    """UserError: nothing was ever started, or it runs elsewhere."""
+    stacks.refuse_elsewhere(stack)
+    if stack.recorded is None or stack.world is None:
+        raise UserError(
+            f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
+        )
+    return Running(stack, stack.recorded, inside_of(stack.world))

@@ -1,0 +1,122 @@
+"""Which stack of which project an `up` is for, how it was, and making a missing one; plan and up call it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from symphony.engine import workspace
+from symphony.engine.state import file_store
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, LOCAL, WORLDS
+
+_BACKEND = "symphony:backend"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A stack and the project folder whose program it runs; said: the settings that a script gives it."""
+
+    name: file_store.StackName
+    workspace: workspace.Workspace
+    said: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def of(said: str | None) -> Target:
+    """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
+    place = workspace.require()
+    said = said or os.environ.get("PULUMI_STACK") or _only(place)
+    name = workspace.stack_name(said, place)
+    if name.project != place.project:
+        raise UserError(
+            f"{name.stack} is of project {name.project}, this is project {place.project}",
+            where=str(place.folder),
+            remedy=f"Go to the folder of {name.project}",
+        )
+    return Target(name, place)
+
+
+def fetches_plugins(target: Target) -> bool:
+    """Whether the engine is to get plugins for this stack: what its settings say of its world."""
+    return _world(target) in FETCHING
+
+
+def before(target: Target) -> stacks.Stack:
+    """The stack as its state records it. UserError: it runs where an `up` from here would not find it.
+
+    A stack that would move would stop in one world and start in another, which is hardly ever what is meant:
+    a settings file is missing, or its line of the backend.
+    """
+    stack = stacks.read(target.name)
+    wanted = _world(target)
+    if stack.recorded is not None and wanted in WORLDS and stack.world != wanted:
+        file = workspace.config_file(target.workspace, target.name.stack)
+        back = (
+            f'Launch it with Cluster.new("{stack.world}")'
+            if _BACKEND in target.said
+            else f"Say `symphony:backend: {stack.world}`"
+        )
+        raise UserError(
+            f"{stack.shown} runs on {stack.world} and would move to {wanted}",
+            where="" if _BACKEND in target.said else str(file),
+            remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
+        )
+    return stacks.refuse_elsewhere(stack, target.workspace, target.said)
+
+
+def _world(target: Target) -> str:
+    settings = workspace.stack_config(target.workspace, target.name.stack)
+    said = str(target.said.get(_BACKEND) or settings.get(_BACKEND) or DEFAULT)
+    return ALIASES.get(said, said)
+
+
+@contextmanager
+def existing(target: Target, *, changes: bool = False) -> Generator[None]:
+    """The stack, made when it is missing; one made here goes again when nothing came of it.
+
+    changes: the block changes the world. An engine that dies in it leaves no record of what it has started:
+    where that is not on this machine, only the settings of the stack say where `delete` finds it.
+    """
+    file = workspace.config_file(target.workspace, target.name.stack)
+    settings = file.read_bytes() if file.is_file() else None
+    created = workspace.create_stack(target.workspace, target.name.stack)
+    try:
+        yield
+    except BaseException as error:
+        may_live = changes and _world(target) not in LOCAL and not isinstance(error, UserError)
+        if created and not may_live:
+            _remove(target, file, settings)
+        raise
+
+
+def _remove(target: Target, file: Path, settings: bytes | None) -> None:
+    """Only a stack in which there is nothing but itself and the engine's own bookkeeping.
+
+    The settings are the user's, and stay as they were before: the engine wrote its salt into them.
+    """
+    if not file_store.is_files() or not file_store.exists(target.name):
+        return
+    if any(not resource.type.startswith("pulumi:") for resource in file_store.read(target.name).resources):
+        return
+    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--force", "--preserve-config"]
+    workspace.pulumi(target.workspace, words)
+    if settings is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_bytes(settings)
+
+
+def _only(place: workspace.Workspace) -> str:
+    """The one stack of the project, else its one program."""
+    stacks = file_store.names() if file_store.is_files() else []
+    known = {name.stack for name in stacks if name.project == place.project}
+    programs = {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}
+    for candidates in (known, programs):
+        if len(candidates) == 1:
+            return candidates.pop()
+    listed = ", ".join(sorted(known | programs))
+    raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
