@@ -95,7 +95,7 @@ def test_passphrase_is_ours_only_where_nobody_chose(
 
 
 def test_many_at_once_agree_on_the_passphrase(own_home: Path) -> None:
-    program = "from symphony.engine import passphrase; print(passphrase.ensure().read_text())"
+    program = "from symphony.engine.state import passphrase; print(passphrase.ensure().read_text())"
     with ThreadPoolExecutor(6) as pool:
         said = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))
     assert len(set(said)) == 1

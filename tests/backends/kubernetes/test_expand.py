@@ -57,6 +57,6 @@ def test_only_what_is_replaced_is_compared_and_unknown_in_a_preview(
     (_, _, manifest, options) = told[0]
     is_replaced = lives == "other"
     assert options.ignore_changes == ([] if is_replaced else ["spec"])
-    assert options.replace_on_changes == [expand.anew.MARK, expand.anew.DIGEST]
+    assert options.replace_on_changes == [expand.replacement.MARK, expand.replacement.DIGEST]
     unknown = manifest["metadata"]["annotations"]["symphony/attempt"] != "1"
     assert unknown == (is_replaced and dry_run)

@@ -11,7 +11,7 @@ from symphony.backends.kubernetes.logs.interruptible import take
 
 WAITS = """
 import queue, signal, threading, time
-from symphony.backends.kubernetes.waiting import take
+from symphony.backends.kubernetes.logs.interruptible import take
 other = threading.Thread(target=time.sleep, args=(30,), daemon=True)
 other.start()
 threading.Timer(1, lambda: signal.pthread_kill(other.ident, signal.SIGINT)).start()

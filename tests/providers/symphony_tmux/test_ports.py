@@ -129,10 +129,10 @@ def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> N
 
 def test_races_never_share(home: Path) -> None:
     code = (
-        "import sys,json; from symphony_tmux import ports\n"
+        "import sys,json; from symphony_tmux.ports import leases\n"
         "n=sys.argv[1]\n"
-        "print(json.dumps([ports.lease(f'p/{n}#1', {'a': None, 'b': None, 'c': 21500}, record=True).ports,"
-        " ports.lease(f'p/{n}#1', {'a': None, 'b': None}, record=True).ports]))"
+        "print(json.dumps([leases.lease(f'p/{n}#1', {'a': None, 'b': None, 'c': 21500}, record=True).ports,"
+        " leases.lease(f'p/{n}#1', {'a': None, 'b': None}, record=True).ports]))"
     )
     run = [
         subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)

@@ -46,7 +46,8 @@ def test_session_of_another_stack_is_refused(rig: Any) -> None:
 def test_many_at_once_start_one_server(home: Path) -> None:
     """Twelve processes of different experiments come to a machine without a server."""
     code = (
-        "import sys; from symphony_tmux import sessions; from symphony_tmux.processes.snapshot import World\n"
+        "import sys; from symphony_tmux.resource import sessions\n"
+        "from symphony_tmux.processes.snapshot import World\n"
         "n=sys.argv[1]; i=dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1)\n"
         "o=sessions.create(i,World())\n"
         "print(o[1]['server_pid'])"
@@ -260,7 +261,9 @@ def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from symphony_tmux.resource import experiment_lock
 
     monkeypatch.setattr(experiment_lock, "SECONDS", 0.3)
-    code = "import time; from symphony_tmux import turn; turn.take('default', 'rl')"
+    code = (
+        "import time; from symphony_tmux.resource import experiment_lock as turn; turn.take('default', 'rl')"
+    )
     code += "; print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
