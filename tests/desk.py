@@ -140,6 +140,10 @@ class Desk:
         """What `symphony process --json` says, by path."""
         return {each["path"]: each for each in self.symphony("process", stack, "--json", **more).json}
 
+    def planned(self, stack: str) -> set[str]:
+        """The paths of the processes that `symphony plan` shows."""
+        return {each["path"] for each in self.symphony("plan", stack, "--json").json["plan"]["processes"]}
+
     def stacks(self) -> set[str]:
         """The stacks of the store of this desk."""
         files = (self.home / "state" / ".pulumi" / "stacks").glob("*/*.json")

@@ -62,7 +62,7 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
     assert "secure:" in (desk.folder / f"Pulumi.{stack}.yaml").read_text()
 
     desk.write(PROGRAM)
-    assert "a" in desk.symphony("plan", stack).out
+    assert desk.planned(stack) == {"a"}
     seen: set[bytes] = set()
     running = desk.start([str(SYMPHONY), "up", stack, "-y"], env=mine)
     while running.poll() is None:
@@ -74,6 +74,7 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
     seen |= command_lines()
 
     said = (out, err, refreshed.out, refreshed.err)
+    assert [line for line in seen if b"pulumi" in line and stack.encode() in line], "the engine was seen"
     assert holding(secrets, [(line, line) for line in seen]) == []
     assert holding(secrets, [(each, each.encode()) for each in said]) == []
     kept = files(desk.home, Path(desk.environment["PULUMI_HOME"]), desk.folder)

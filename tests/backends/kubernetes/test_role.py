@@ -69,7 +69,7 @@ def test_every_command(
     visiting.communicate(timeout=15)
     assert list(steps(desk, stack, "a"))[-2:] == ["ready", "exposed"]
     assert steps(desk, stack, "bad")["exit"]["more"] == ["the reason"]
-    assert "a " in desk.symphony("plan", stack).out
+    assert desk.planned(stack) == {"a", "bad"}
     desk.symphony("delete", stack, "-y", timeout=120)
     for kind in ("pods", "jobs", "services", "secrets"):
         assert live(kind, stack) == [], kind
