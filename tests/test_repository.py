@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import symphony
 from tests.desk import ROOT
 from tests.longest import LONGEST
 
@@ -88,6 +89,17 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
         "caraml",
         "symphony_tmux",
     }
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    """Its license, that it is typed, and the version that the package has."""
+    (info,) = wheel.glob("symphony_launch-*.dist-info")
+    metadata = (info / "METADATA").read_text()
+    assert f"\nVersion: {symphony.__version__}\n" in metadata
+    assert "\nLicense-Expression: MIT\n" in metadata
+    assert (info / "licenses" / "LICENSE").is_file()
+    for package in ("symphony", "symphony_tmux"):
+        assert (wheel / package / "py.typed").is_file(), package
 
 
 def test_what_the_engine_starts_can_be_started(wheel: Path) -> None:
