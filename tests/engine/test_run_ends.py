@@ -105,6 +105,15 @@ def test_killed_command_line_takes_the_engine_along(
     assert again.outcome.result == "succeeded"
 
 
+def test_a_run_right_after_a_killed_command_line_waits_for_its_end(
+    begun: subprocess.Popen[str], run: Runner
+) -> None:
+    begun.kill()
+    begun.communicate(timeout=20)
+    assert [lock for lock in locks.read("tiny", "dev") if not locks.is_dead(lock)], "its engine still runs"
+    assert run("up", program="Thing('fast'); Thing('slow')").outcome.result == "succeeded"
+
+
 def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
     begun: subprocess.Popen[str], mark: str, run: Runner
 ) -> None:

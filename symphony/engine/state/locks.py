@@ -19,6 +19,8 @@ from symphony.errors import SymphonyError
 
 # Clocks of one machine agree; the start of a process is known to a hundredth of a second.
 _SLACK = 2.0
+# Longer than an engine lives whose command line was killed.
+_PATIENCE = watchdog.GRACE + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,18 @@ class Lock:
 
 
 def recover(project: str, stack: str) -> list[str]:
-    """Take away the locks of dead owners, a note for each; that of a live or distant owner is an error."""
+    """Take away the locks of dead owners, a note for each; that of a live or distant owner is an error.
+
+    A run whose command line was killed is about to end: it is waited for.
+    """
     if not file_store.is_files():
         return []
     notes: list[str] = []
     _sweep_drafts(_folder(project, stack))
+    deadline = time.monotonic() + _PATIENCE
     for lock in read(project, stack):
+        while run_registry.is_ending(lock.of, lock.pid) and not is_dead(lock) and time.monotonic() < deadline:
+            time.sleep(0.05)
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
             who = lock.owner() if lock.pid else "an owner that it does not name"

@@ -10,6 +10,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 
 from symphony import paths
 from symphony.engine.run import watchdog
@@ -18,11 +19,11 @@ from symphony.engine.state.file_store import StackName
 
 @contextmanager
 def noted(name: StackName, pid: int) -> Generator[None]:
-    """While it lasts, is_same() knows this process as one that changes the stack."""
+    """While it lasts, is_same() knows this process as one that changes the stack, for the one that we are."""
     file = _file(name, pid)
     with suppress(OSError):
         paths.private_folder(file.parent)
-        file.write_text(json.dumps(_now(pid)))
+        file.write_text(json.dumps([*_now(pid), os.getpid(), _start(os.getpid())]))
     try:
         yield
     finally:
@@ -32,11 +33,25 @@ def noted(name: StackName, pid: int) -> Generator[None]:
 
 def is_same(name: StackName, pid: int) -> bool | None:
     """Whether the process of this number is the one that was noted; None when none was."""
+    noted_then = _noted_then(name, pid)
+    return None if noted_then is None else watchdog.is_running(pid) and noted_then[:2] == _now(pid)
+
+
+def is_ending(name: StackName, pid: int) -> bool:
+    """Whether the command line of a run is gone, which its engine outlives by some seconds (watchdog.GRACE)."""
+    noted_then = _noted_then(name, pid)
+    if noted_then is None or len(noted_then) < 4:
+        return False
+    caller = int(noted_then[2])
+    return not watchdog.is_running(caller) or _start(caller) != noted_then[3]
+
+
+def _noted_then(name: StackName, pid: int) -> list[Any] | None:
     try:
-        noted_then = json.loads(_file(name, pid).read_bytes())
+        found: object = json.loads(_file(name, pid).read_bytes())
     except (OSError, ValueError):
         return None
-    return watchdog.is_running(pid) and noted_then == _now(pid)
+    return cast("list[Any]", found) if isinstance(found, list) else None
 
 
 def sweep(name: StackName) -> None:
