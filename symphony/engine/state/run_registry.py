@@ -38,7 +38,7 @@ def is_same(name: StackName, pid: int) -> bool | None:
 
 
 def is_ending(name: StackName, pid: int) -> bool:
-    """Whether the command line of a run is gone, which its engine outlives by some seconds (watchdog.GRACE)."""
+    """Whether the command line of a run is gone, which its engine outlives by seconds."""
     noted_then = _noted_then(name, pid)
     if noted_then is None or len(noted_then) < 4:
         return False

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux import limits
-from symphony_tmux.processes import process_table
+from symphony_tmux.processes import limits, process_table
 from symphony_tmux.tmux.client import Listing
 
-CREATE = "from symphony_tmux import {0} as it, world; it.create({1}, world.World())"
+CREATE = """
+from symphony_tmux.processes.snapshot import World
+from symphony_tmux.resource import {0}
+{0}.create({1}, World())
+"""
 LARGE = 1 << 33
 KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
 
