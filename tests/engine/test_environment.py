@@ -70,8 +70,10 @@ def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["PULUMI_BACKEND_URL"] == "gs://bucket"
 
 
-def test_path_has_the_engine_first_and_once() -> None:
-    assert environment.path_with(ENGINE, "/usr/bin:/opt/engine:/bin") == "/opt/engine:/usr/bin:/bin"
+def test_path_has_our_programs_and_the_engine_first_and_once() -> None:
+    once = environment.path_with(ENGINE, "/usr/bin:/opt/engine:/bin")
+    assert once == f"{environment.BIN}:/opt/engine:/usr/bin:/bin"
+    assert environment.path_with(ENGINE, once) == once
 
 
 def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:

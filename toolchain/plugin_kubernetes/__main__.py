@@ -21,13 +21,13 @@ def main() -> None:
 
 
 def _serve(engine_address: str) -> None:
-    import grpc  # a real plugin must not pay for these
-    from pulumi.runtime.proto import provider_pb2_grpc
+    from pulumi.runtime.proto import provider_pb2_grpc  # a real plugin must not pay for these
 
+    from symphony import peers
     from toolchain.plugin_kubernetes.provider import Provider
 
     size = 400 * 1024 * 1024
-    server = grpc.server(
+    server = peers.server(
         ThreadPoolExecutor(THREADS),
         options=[("grpc.max_receive_message_length", size), ("grpc.max_send_message_length", size)],
     )

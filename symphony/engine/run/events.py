@@ -105,6 +105,9 @@ class Note:
     text: str
 
 
+# What the engine warns of is how environment.py has it start our host of dynamic providers.
+_EXPECTED = "using pulumi-resource-pulumi-python from $PATH"
+
 Event = Started | Finished | Failed | Diagnostic | Summary | Note
 
 
@@ -173,7 +176,9 @@ def _state(raw: dict[str, Any] | None) -> ResourceState | None:
     )
 
 
-def _diagnostic(raw: dict[str, Any]) -> Diagnostic:
+def _diagnostic(raw: dict[str, Any]) -> Diagnostic | None:
+    if str(raw.get("message", "")).lstrip().startswith(_EXPECTED):
+        return None
     return Diagnostic(
         severity=str(raw.get("severity", "")),
         message=str(raw.get("message", "")),

@@ -60,14 +60,15 @@ class InlineRun(Run):
             raise self._program_error
 
     def __enter__(self) -> Self:
-        import grpc
         from pulumi.automation._server import LanguageServer
         from pulumi.runtime._grpc_settings import (
             _GRPC_CHANNEL_OPTIONS,  # pyright: ignore[reportPrivateUsage]
         )
         from pulumi.runtime.proto import language_pb2_grpc
 
-        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
+        from symphony import peers
+
+        server: Any = peers.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
         language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageServer(self._guarded), server)
         port: int = server.add_insecure_port("127.0.0.1:0")
         server.start()

@@ -58,7 +58,7 @@ def test_two_thousand_resources_in_one_program() -> None:
 
 
 class Servicer:
-    """`python -m pulumi.dynamic`, as the engine starts it, and one resource of it."""
+    """The host of dynamic providers, as the engine starts it, and one resource of it."""
 
     def __init__(self, stub: Any, reference: str) -> None:
         self.stub, self.reference = stub, reference
@@ -98,7 +98,8 @@ class Servicer:
 @pytest.fixture
 def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     """The process of a servicer, configured, and what speaks to it."""
-    with subprocess.Popen([sys.executable, "-u", "-m", "pulumi.dynamic", "x"], stdout=subprocess.PIPE) as run:
+    command = [sys.executable, "-u", "-m", "symphony_tmux.host", "x"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         port = int(run.stdout.readline())
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:

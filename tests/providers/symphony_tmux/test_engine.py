@@ -290,7 +290,7 @@ def _providers(engine: Engine) -> list[int]:
     found: list[int] = []
     for one in process_table.scan():
         try:
-            words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
+            words = Path(f"/proc/{one.pid}/cmdline").read_bytes()
             here = str(Path(f"/proc/{one.pid}/cwd").readlink()) == str(engine.folder)
         except OSError:
             continue

@@ -1,0 +1,38 @@
+"""A stranger: another user of this machine, who tries to get in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+UID = 65534
+PROGRAM = Path(__file__).with_name("stranger.py")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where strangers leave what they got done: not below pytest's own folder, which is private."""
+    if os.geteuid():
+        pytest.skip("only root can become somebody else")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def stranger_calls(place: Path) -> Callable[[int], dict[str, str]]:
+    """stranger_calls(port): what another user is answered there, by RPC."""
+
+    def calls(port: int, uid: int = UID) -> dict[str, str]:
+        command = [sys.executable, str(PROGRAM), str(uid), str(place), str(port)]
+        subprocess.run(command, timeout=60, check=True)
+        rows = [line.split() for line in (place / f"answers-{uid}").read_text().splitlines()]
+        return {row[1]: row[2] for row in rows if row[0] == str(port)}
+
+    return calls
