@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from symphony.cli.main import COMMANDS, find
+from symphony.cli.commands import COMMANDS, find
 from tests.desk import ROOT, SYMPHONY, Desk, clone_in, desk_in, wait_for
 from tests.terminal import terminal
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import typer
+
 from symphony.backends.access import Streams
 from symphony.cli.screen import clean
 from symphony.errors import UserError
@@ -23,9 +25,6 @@ def experiment(said: str | None) -> stacks.Stack:
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The process that `[EXPERIMENT] PROCESS` means, and its experiment."""
     if not 1 <= len(words) <= 2:
-        # What only shows is quicker without the parser of options.
-        import typer
-
         raise typer.BadParameter("name one process, or an experiment and a process")
     stack = experiment(words[0] if len(words) == 2 else None)
     return stack, process_of(stack, words[-1])

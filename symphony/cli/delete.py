@@ -1,12 +1,8 @@
-"""`symphony delete`: an experiment and everything it started goes; the command table loads it."""
+"""`symphony delete`: an experiment and everything it started goes."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from symphony.cli import choose, screen
+from symphony.cli import choose, options, screen
 from symphony.cli.progress import Board
 from symphony.errors import UserError
 from symphony.operations.delete import Deleted, delete
@@ -15,11 +11,13 @@ from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
 
-def command(
-    name: Annotated[str | None, typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> int:
-    """Stop an experiment and everything it started; its logs go with it."""
+def command(name: options.Experiment = None, yes: options.Yes = False) -> int:
+    """Stop an experiment and everything it started; its logs go with it.
+
+    Examples:
+        symphony delete rl
+        symphony delete rl -y
+    """
     stack = orphan(name) or choose.experiment(name)
     whole = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in whole:

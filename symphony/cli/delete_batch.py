@@ -1,4 +1,4 @@
-"""`symphony delete-batch`: several experiments go, by name or pattern; the command table loads it."""
+"""`symphony delete-batch`: several experiments go, by name or pattern."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, screen
+from symphony.cli import choose, complete, options, screen
 from symphony.cli.delete import take_down
 from symphony.engine.errors import Interrupted
 from symphony.errors import SymphonyError
@@ -19,11 +19,20 @@ from symphony.plan.problems import count
 def command(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME_OR_PATTERN...", help="Whole names, or shell patterns as 'sweep-*'."),
+        typer.Argument(
+            metavar="NAME_OR_PATTERN...",
+            help="Whole names, or shell patterns as 'sweep-*'.",
+            autocompletion=complete.experiments,
+        ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: options.Yes = False,
 ) -> int:
-    """Stop several experiments and everything they started; one that fails does not keep the others."""
+    """Stop several experiments and everything they started; one that fails does not keep the others.
+
+    Examples:
+        symphony delete-batch 'sweep-*'
+        symphony delete-batch rl numint -y
+    """
     found = matching(names)
     if not yes:
         choose.require_terminal()

@@ -1,4 +1,4 @@
-"""`symphony doctor`: what is here, what is missing and what gets it; the command table loads it."""
+"""`symphony doctor`: what is here, what is missing and what gets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from symphony.operations.doctor import examine, is_ready
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
 ) -> None:
-    """Show what symphony needs on this machine: what is here, what is missing and what gets it."""
+    """Show what symphony needs on this machine: what is here, what is missing and what gets it.
+
+    Examples:
+        symphony doctor
+    """
     findings = examine()
     if as_json:
         screen.show_json([asdict(finding) for finding in findings])

@@ -1,4 +1,4 @@
-"""`symphony env`: the exports with which a plain `pulumi` uses the same state; the command table loads it."""
+"""`symphony env`: the exports with which a plain `pulumi` uses the same state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from symphony.operations.env import exports
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON object instead of exports.")] = False,
 ) -> None:
-    """Print the exports with which a plain `pulumi` uses the same state: eval "$(symphony env)"."""
+    """Print the exports with which a plain `pulumi` uses the same state.
+
+    Examples:
+        eval "$(symphony env)"
+    """
     values = exports()
     if as_json:
         screen.show_json(values)

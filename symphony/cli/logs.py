@@ -1,28 +1,87 @@
-"""`symphony logs`: the output of processes; the command table loads it."""
+"""`symphony logs`: what processes print, of one or merged."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
-from symphony.cli.output import show
+from symphony.backends.interface import LogLine
+from symphony.cli import choose, complete, options, screen
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.logs import chosen, logs
+from symphony.operations.matching import AmbiguousError
+
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 
 def command(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[EXPERIMENT] [PROCESS]...", help="Processes, or process groups; none means all."
+            metavar="[EXPERIMENT] [PROCESS]...",
+            help="Processes, or process groups; none means all.",
+            autocompletion=complete.processes,
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
-    since: Annotated[str | None, typer.Option("--since", "-s", help="Only the last 90s, 5m, 2h, 1d.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
+    ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", "-t", min=0, help="Only the last lines of each.")
+        int | None, typer.Option("--tail", "-t", metavar="LINES", min=0, help="Only the last lines of each.")
     ] = None,
     times: Annotated[bool, typer.Option("--times", help="Put the time before each line.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Show what the processes of an experiment print, merged in the order of time."""
-    show(*(words or ()), follow=follow, since=since, tail=tail, times=times, as_json=as_json)
+    """Show what the processes of an experiment print, merged in the order of time.
+
+    Examples:
+        symphony logs rl -f
+        symphony logs rl learner agents -t 20
+        symphony logs rl --since 5m --times
+    """
+    stack, said = _meant(words or ())
+    lines = logs(stack, said, follow=follow, since=since, tail=tail)
+    if as_json:
+        for line in lines:
+            print(json.dumps(vars(line)), flush=follow)
+        return
+    paths = chosen(list(stack.recorded.processes), said) if stack.recorded else []
+    _print(lines, paths, follow=follow, times=times)
+
+
+def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
+    """The experiment and the processes: the first word may be a process of the only experiment."""
+    if not words:
+        return choose.experiment(None), []
+    try:
+        return choose.experiment(words[0]), words[1:]
+    except AmbiguousError:
+        raise
+    except UserError as error:
+        try:
+            stack = stacks.one(None)
+            chosen(list(stack.recorded.processes) if stack.recorded else [], words)
+        except UserError:
+            raise error from None
+        return stack, words
+
+
+def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:
+    width = max((len(path) for path in paths), default=0) if len(paths) > 1 else 0
+    colours = {path: _COLOURS[i % len(_COLOURS)] for i, path in enumerate(paths)}
+    paint = screen.painter()
+    for line in lines:
+        prefix = paint(f"{line.path:{width}} | ", colours.get(line.path, "")) if width else ""
+        moment = f"{_moment(line.time)} " if times else ""
+        text = screen.clean(line.text)
+        print(f"{paint(moment, 'dim')}{prefix}{paint(text, 'bold') if line.ended else text}", flush=follow)
+
+
+def _moment(seconds: float | None) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds)) if seconds else "        "

@@ -1,20 +1,18 @@
-"""`symphony plan`: what `up` would do; the command table loads it."""
+"""`symphony plan`: what `up` would do."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from symphony.cli import plan_table, screen
+from symphony.cli import options, plan_table, screen
 from symphony.operations.plan import plan
 
 
-def command(
-    stack: Annotated[str | None, typer.Argument(help="The stack; rl and rl.gke run stacks/rl.py.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
-) -> None:
-    """Show what `up` would start, restart and stop, and why; nothing is changed."""
+def command(stack: options.Program = None, as_json: options.AsJson = False) -> None:
+    """Show what `up` would start, restart and stop, and why; nothing is changed.
+
+    Examples:
+        symphony plan rl
+        symphony plan rl --json
+    """
     planned = plan(stack)
     if as_json:
         screen.show_json(planned.to_json())

@@ -1,17 +1,25 @@
-"""`symphony process`: the processes of an experiment; the command table loads it."""
+"""`symphony process`: the processes of an experiment and how each is."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
 
-import typer
+from symphony.cli import choose, options, screen
+from symphony.operations.process import processes, state
 
-from symphony.cli.processes import show
+HEAD = ("group", "name", "ready", "restarts", "state")
 
 
-def command(
-    name: Annotated[str | None, typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
-) -> None:
-    """List the processes of an experiment: group, name, ready, restarts, state."""
-    show(name, as_json=as_json)
+def command(name: options.Experiment = None, as_json: options.AsJson = False) -> None:
+    """List the processes of an experiment: group, name, ready, restarts, state.
+
+    Examples:
+        symphony process rl
+        symphony process rl --json
+    """
+    statuses = processes(choose.experiment(name))
+    if as_json:
+        screen.show_json([{**asdict(each), "group": each.group, "name": each.name} for each in statuses])
+        return
+    rows = [(each.group, each.name, int(each.ready), each.restarts, state(each)) for each in statuses]
+    screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 # Control characters, and the marks that turn the direction of text or hide in it.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _NARROWEST = 8
@@ -53,6 +54,14 @@ def silence() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def complain(text: str, details: Sequence[str] = ()) -> None:
+    """Say on standard error what is wrong, in one line and those under it."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)
 
 
 def show_json(value: Any) -> None:

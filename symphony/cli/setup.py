@@ -1,4 +1,4 @@
-"""`symphony setup`: gets what is missing and shows how far it is; the command table loads it."""
+"""`symphony setup`: gets what is missing and shows how far it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from symphony.operations.setup import get_everything
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON list, without progress.")] = False,
 ) -> None:
-    """Get what symphony needs on this machine: tmux and the Pulumi engine. What is there is left as it is."""
+    """Get what symphony needs on this machine: tmux and the Pulumi engine. What is there is left as it is.
+
+    Examples:
+        symphony setup
+    """
     if as_json:
         screen.show_json([vars_of(ready) for ready in get_everything(lambda progress: None)])
         return

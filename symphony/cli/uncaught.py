@@ -6,6 +6,7 @@ import os
 import sys
 from types import TracebackType
 
+from symphony.cli.screen import DEBUG_VARIABLE, complain
 from symphony.errors import SymphonyError
 
 _SHOWN = "_symphony_shows"
@@ -18,8 +19,6 @@ def show_in_full() -> None:
         return
 
     def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        from symphony.cli.main import DEBUG_VARIABLE, complain
-
         if not isinstance(error, SymphonyError) or os.environ.get(DEBUG_VARIABLE):
             before(kind, error, trace)
             return

@@ -1,4 +1,4 @@
-"""`symphony up`: plan, ask, run, watch; the command table loads it."""
+"""`symphony up`: plan, ask, run, watch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, plan_table, screen
+from symphony.cli import choose, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board
 from symphony.operations import stack_target
@@ -16,11 +16,17 @@ from symphony.operations.up import Ended, Progress, Remark, Watched, up
 
 
 def command(
-    stack: Annotated[str | None, typer.Argument(help="The stack; rl and rl.gke run stacks/rl.py.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    stack: options.Program = None,
+    yes: options.Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
 ) -> int:
-    """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone."""
+    """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
+
+    Examples:
+        symphony up rl
+        symphony up rl.gke -y
+        symphony up rl --dry-run
+    """
     if dry_run:
         show_plan(stack)
         return 0

@@ -1,24 +1,95 @@
-"""`symphony visit`: a service in the browser; the command table loads it."""
+"""`symphony visit`: a service in the browser."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from symphony.cli.browser import visit
+from symphony.backends.access import Forward
+from symphony.cli import choose, complete, screen
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import stacks
+from symphony.operations.matching import AmbiguousError
+from symphony.operations.visit import service, way
 
 
 def command(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT] [SERVICE]", help="The service; none means the exposed one."),
+        typer.Argument(
+            metavar="[EXPERIMENT] [SERVICE]",
+            help="The service; none means the exposed one.",
+            autocompletion=complete.service,
+        ),
     ] = None,
     url_only: Annotated[
         bool, typer.Option("--url-only", "-u", help="Print the URL and open no browser.")
     ] = False,
 ) -> int:
-    """Open a service in the browser. One inside a cluster is forwarded to this machine until Ctrl-C."""
+    """Open a service in the browser. One inside a cluster is forwarded to this machine until Ctrl-C.
+
+    Examples:
+        symphony visit rl tensorboard
+        symphony visit tensorboard --url-only
+    """
     if len(words or ()) > 2:
         raise typer.BadParameter("name one experiment and one service")
-    return visit(*(words or ()), url_only=url_only)
+    stack, name = _meant(words or ())
+    found = way(stack, name)
+    if found.address:
+        return _opened(found.address, url_only)
+    if found.forward is None:
+        raise SymphonyError(f"{name} cannot be reached from here")
+    with found.forward() as forward:
+        _opened(forward.address, url_only)
+        _narrate(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
+        _wait(forward)
+    return 0
+
+
+def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
+    """The experiment and the service: one word may be a service of the current experiment."""
+    if len(words) != 1:
+        stack = choose.experiment(words[0] if words else None)
+        return stack, _service(stack, words[1] if words else None)
+    try:
+        stack = choose.experiment(words[0])
+    except AmbiguousError:
+        raise
+    except UserError as error:
+        try:
+            stack = stacks.one(None)
+            return stack, service(stack, words[0])
+        except UserError:
+            raise error from None
+    return stack, _service(stack, None)
+
+
+def _service(stack: stacks.Stack, said: str | None) -> str:
+    return choose.asking(lambda name: service(stack, name), said)
+
+
+def _opened(address: str, url_only: bool) -> int:
+    """Print where it is, and open it unless that is not wanted."""
+    url = f"http://{address}"
+    print(screen.clean(url), flush=True)
+    if url_only:
+        return 0
+    import webbrowser
+
+    if webbrowser.open(url):
+        return 0
+    _narrate("there is no browser on this machine; open it where there is one.")
+    return 1
+
+
+def _wait(forward: Forward) -> None:
+    for trouble in forward.troubles():
+        _narrate(trouble)
+
+
+def _narrate(text: str) -> None:
+    print(f"symphony: {screen.clean(text)}", file=sys.stderr, flush=True)

@@ -1,21 +1,71 @@
-"""`symphony why`: the one causal chain of a process; the command table loads it."""
+"""`symphony why`: the one causal chain of a process."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Iterator
 
 import typer
 
-from symphony.cli.chain import show
+from symphony.backends.interface import Link
+from symphony.cli import choose, options, screen
+from symphony.operations.times import ago
+from symphony.operations.why import Why, why
+
+_HERE = "<- here"
+# A link longer than this does not push the times of the others to the right.
+_WIDEST = 60
 
 
-def command(
-    words: Annotated[
-        list[str], typer.Argument(metavar="[EXPERIMENT] PROCESS", help="The process, or group/process.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
-) -> None:
-    """Tell why a process is as it is: every step from its declaration to now, the first broken one marked."""
+def command(words: options.Process, as_json: options.AsJson = False) -> None:
+    """Tell why a process is as it is: every step from its declaration to now, the first broken one marked.
+
+    Examples:
+        symphony why rl learner
+        symphony why agents/agent-3
+    """
     if len(words) > 2:
         raise typer.BadParameter("name one experiment and one process")
-    show(*words, as_json=as_json)
+    told = why(choose.experiment(words[0] if len(words) == 2 else None), words[-1])
+    if as_json:
+        screen.show_json(told.to_json())
+        return
+    _print(told)
+
+
+def _print(told: Why) -> None:
+    paint = screen.painter()
+    names = max(screen.width(link.step) for link in told.links)
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns - names - 2 if screen.is_terminal() else 0
+    whole = [screen.width(screen.clean(link.what)) for link in told.links]
+    texts = max((width for width in whole if width <= _WIDEST), default=0)
+    for link in told.links:
+        step = f"{link.step}{' ' * (names - screen.width(link.step))}  "
+        for number, (line, style) in enumerate(_lines(link, texts, columns)):
+            start = paint(step, "bold") if number == 0 else " " * len(step)
+            print(f"{start}{paint(line, style)}".rstrip())
+
+
+def _lines(link: Link, texts: int, columns: int) -> Iterator[tuple[str, str]]:
+    """The lines of one link, wrapped to so many columns (0: not), each with its colour."""
+    what = screen.clean(link.what)
+    since = ago(link.since)
+    if since:
+        what += " " * (texts - screen.width(what)) + f"   {since} ago"
+    if link.broken:
+        what += f"   {_HERE}"
+    yield from ((line, "bold red" if link.broken else "") for line in _wrapped(what, columns))
+    for each in link.more:
+        yield from ((line, "dim") for line in _wrapped(f"| {screen.clean(each)}", columns))
+    if link.remedy:
+        yield from ((line, "") for line in _wrapped(screen.clean(link.remedy), columns))
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    if not columns or screen.width(text) <= columns:
+        return [text]
+    # Most lines fit.
+    import textwrap
+
+    return textwrap.wrap(text, max(columns, 20), break_on_hyphens=False) or [""]

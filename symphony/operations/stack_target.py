@@ -112,11 +112,25 @@ def _remove(target: Target, file: Path, settings: bytes | None) -> None:
 
 def _only(place: workspace.Workspace) -> str:
     """The one stack of the project, else its one program."""
-    stacks = file_store.names() if file_store.is_files() else []
-    known = {name.stack for name in stacks if name.project == place.project}
-    programs = {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}
+    known, programs = _stacks(place), _programs(place)
     for candidates in (known, programs):
         if len(candidates) == 1:
             return candidates.pop()
     listed = ", ".join(sorted(known | programs))
     raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
+
+
+def names_here() -> list[str]:
+    """The stacks of the project here and its programs, none without a project."""
+    place = workspace.find_usable()
+    return sorted(_stacks(place) | _programs(place)) if place is not None else []
+
+
+def _stacks(place: workspace.Workspace) -> set[str]:
+    names = file_store.names() if file_store.is_files() else []
+    return {name.stack for name in names if name.project == place.project}
+
+
+def _programs(place: workspace.Workspace) -> set[str]:
+    """Those that the dispatcher of a project runs by the name of the stack."""
+    return {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}

@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from symphony.plan.build import build_plan
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
 from symphony.spec.services import ServiceUse
+from tests.benchmarks.commands import LOOK
 from tests.benchmarks.projects import OURS, project
 from tests.benchmarks.timing import Row, alone, paired, seconds
 
@@ -67,18 +67,7 @@ def _ls() -> Row:
             (stacks / f"ours.s{number}.json").write_text(
                 text.replace("bench/ours.s0", f"bench/ours.s{number}")
             )
-        socket = next((ours.folder / "home/tmux").glob("*.sock"), Path("none"))
-
-        def floor() -> float:
-            return seconds(
-                lambda: subprocess.run(
-                    ["tmux", "-S", socket, "ls"], check=True, capture_output=True, timeout=30
-                )
-            ) + _python("pass")
-
-        row = paired(
-            "ls of 100 stacks", lambda: ours.symphony("ls"), floor, against="tmux ls + python start", goal=3
-        )
+        row = alone("ls of 100 stacks", lambda: ours.symphony("ls"), goal=LOOK)
         for number in range(1, STACKS):
             (stacks / f"ours.s{number}.json").unlink()
         return row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import pty
@@ -10,11 +9,10 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from symphony.cli import main
+from symphony.cli import commands, main
 from symphony.errors import SymphonyError, UserError
 
 SYMPHONY = [sys.executable, "-m", "symphony.cli.main"]
@@ -30,14 +28,14 @@ def call(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
 def test_overview_names_every_command(words: list[str]) -> None:
     done = call(*words)
     assert (done.returncode, done.stderr) == (0, "")
-    for row in main.COMMANDS:
+    for row in commands.COMMANDS:
         assert f"  {row.name}" in done.stdout
 
 
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys; from symphony.cli.main import main; main(['--help']); "
-        "heavy = {'pulumi', 'grpc', 'typer', 'rich', 'yaml', 'psutil', 'zmq', 'kubernetes'}; "
+        "heavy = {'pulumi', 'grpc', 'rich', 'yaml', 'psutil', 'zmq', 'kubernetes'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -63,11 +61,12 @@ def test_an_experiment_in_tmux_loads_nothing_of_another_world(tmp_path: Path) ->
 
 def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
     program = (
-        "import importlib, sys; from symphony.cli import main\n"
-        "quick = [row.quick.partition(':')[0] for row in main.COMMANDS if row.quick]\n"
-        "for module in (*quick, 'symphony.backends.tmux.observe', 'symphony.backends.tmux.access'):\n"
+        "import importlib, sys; from symphony.cli import commands\n"
+        "for name in ('ls', 'process', 'why', 'logs', 'exec', 'scp', 'visit'):\n"
+        "    commands.load(commands.find(name))\n"
+        "for module in ('symphony.backends.tmux.observe', 'symphony.backends.tmux.access'):\n"
         "    importlib.import_module(module)\n"
-        "heavy = {'typer', 'shutil', 'socket', 'tarfile', 'tempfile', 'textwrap', 'webbrowser'}\n"
+        "heavy = {'rich', 'socket', 'tarfile', 'tempfile', 'webbrowser', 'pydantic', 'symphony.cli.up'}\n"
         "heavy |= {'symphony_tmux.logs.reader', 'symphony_tmux.processes.launch'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -75,86 +74,32 @@ def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("row", main.COMMANDS, ids=lambda row: row.name)
-def test_each_command_has_help_that_loads_no_pulumi(row: main.Row) -> None:
+@pytest.mark.parametrize("row", commands.COMMANDS, ids=lambda row: row.name)
+def test_each_command_has_help_with_examples_that_loads_no_pulumi(row: commands.Row) -> None:
     program = (
-        f"import sys; from symphony.cli.main import main; code = main([{row.name!r}, '--help']); "
+        f"import sys; from symphony.cli.main import main; code = main([{row.name!r}, '-h']); "
         "print(); print(code, 'pulumi' in sys.modules, 'grpc' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"Usage: symphony {row.name} ")
+    examples = done.stdout.partition("Examples:\n")[2]
+    assert f"symphony {row.name}" in examples.replace('eval "$(', "")
     assert done.stdout.splitlines()[-1] == "0 False False"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "ls",
-        "ls --json",
-        "process",
-        "p rl --json",
-        "why a",
-        "why rl a --json",
-        "logs",
-        "l rl a pool/b",
-        "logs -f -t 7 --times",
-        "logs rl --tail 0 --since 5m --json",
-        "log a -s 1h30m --follow",
-        "exec a -- ls -l --color",
-        "x rl pool/b -- env",
-        "scp x a:y",
-        "cp rl a:/x .",
-        "visit",
-        "vi rl s -u",
-        "visit s --url-only",
-    ],
-)
-def test_plain_words_mean_the_same_with_the_parser_and_without(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[tuple[Any, Any]] = []
-
-    def shown(*names: str | None, **options: object) -> None:
-        is_said = {name: value for name, value in options.items() if value is not None and value is not False}
-        called.append(([name for name in names if name is not None], is_said))
-
-    row = main.find(words.split()[0])
-    assert row is not None
-    module, _, function = row.quick.partition(":")
-    for name in (module, row.module):
-        monkeypatch.setattr(importlib.import_module(name), function, shown)
-    assert main.main(words.split()) == 0
-    monkeypatch.setattr(main, "_plainly", lambda *_: None)
-    assert main.main(words.split()) == 0
-    assert called[0] == called[1]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *("ls rl", "ls -h", "process a b", "why", "why a b c"),
-        *("logs -t", "logs -t x", "logs -t -1", "logs -ft 3"),
-        *("exec", "exec a b c", "exec --json a", "scp a", "scp a b c d", "visit a b c", "visit --json"),
-    ],
-)
-def test_what_is_not_plain_is_for_the_parser(words: str) -> None:
-    row = main.find(words.split()[0])
-    assert row is not None
-    assert main._plainly(row, words.split()[1:]) is None
-
-
 def test_names_and_aliases_are_unique() -> None:
-    words = [word for row in main.COMMANDS for word in (row.name, *row.aliases)]
+    words = [word for row in commands.COMMANDS for word in (row.name, *row.aliases)]
     assert len(words) == len(set(words))
-    assert main.find("env") is main.find("env")
-    assert main.find("nonsense") is None
+    assert commands.find("env") is commands.find("env")
+    assert commands.find("nonsense") is None
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'. See `symphony --help`.\n"),
+        (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'? See `symphony --help`.\n"),
         (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
+        (["ps"], "symphony: there is no command 'ps', did you mean 'process'? See `symphony --help`.\n"),
         (["env", "--bogus"], "symphony: No such option: --bogus. See `symphony env --help`.\n"),
         (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
     ],
@@ -220,11 +165,10 @@ def test_debug_shows_all(tmp_path: Path) -> None:
     assert "Traceback" in call("--debug", "env", env=env).stderr
 
 
-def test_debug_after_two_dashes_is_the_childs() -> None:
-    assert main._take_debug(["exec", "p", "--", "cmd", "--debug"]) == (
-        ["exec", "p", "--", "cmd", "--debug"],
-        False,
-    )
+def test_debug_after_two_dashes_is_the_childs(own_home: Path) -> None:
+    for words, code in (("exec p -- cmd --debug", 2), ("exec --debug p -- cmd", 1)):
+        done = call(*words.split(), cwd=own_home.parent)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, code == 1), done
 
 
 @pytest.mark.usefixtures("engine")

@@ -1,0 +1,30 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import complete
+
+AsJson = Annotated[bool, typer.Option("--json", help="The facts as JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Experiment = Annotated[
+    str | None,
+    typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.", autocompletion=complete.experiments),
+]
+Program = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[STACK]", help="The stack; rl and rl.gke run stacks/rl.py.", autocompletion=complete.programs
+    ),
+]
+Process = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[EXPERIMENT] PROCESS",
+        help="The process, or group/process.",
+        autocompletion=complete.process,
+    ),
+]
