@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
+from symphony.errors import SymphonyError
 from symphony.plan.worlds import WORLDS
 
 # How long a watch waits for trouble that may pass (no machine free, an image that does not come).
@@ -121,8 +122,11 @@ class Observer(Protocol):
         """What the state records in this world; None when it records nothing here."""
         ...
 
-    def statuses(self, recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
-        """How the processes of some experiments are, with one listing for all of them."""
+    def statuses(self, recorded: Sequence[Recorded]) -> Sequence[Sequence[ProcessStatus] | SymphonyError]:
+        """How the processes of some experiments are, with one listing for all of them.
+
+        In place of those of an experiment whose backend does not answer stands why.
+        """
         ...
 
     def broken(self, recorded: Recorded) -> dict[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 from symphony.cli import options, screen
-from symphony.operations.ls import ls
+from symphony.operations.ls import Listed, ls
 from symphony.operations.times import ago
 
 HEAD = ("name", "on", "ready", "state", "age", "")
 
 
-def command(as_json: options.AsJson = False) -> None:
+def command(as_json: options.AsJson = False) -> int:
     """List the experiments: every stack of the store on which something was started.
 
     Examples:
@@ -19,12 +22,22 @@ def command(as_json: options.AsJson = False) -> None:
     listed = ls()
     if as_json:
         screen.show_json([each.to_json() for each in listed])
-        return
-    if not listed:
+    elif not listed:
         print("No experiments. Start one with `symphony up NAME`.")
-        return
-    rows = [
-        (each.name, each.world, f"{each.ready}/{each.total}", each.state, ago(each.since), each.hint)
-        for each in listed
-    ]
-    screen.show_table(HEAD, rows, styles=("bold",), right=(2,))
+    else:
+        screen.show_table(HEAD, [_row(each) for each in listed], styles=("bold",), right=(2,))
+    troubles = dict.fromkeys(each.trouble for each in listed if each.trouble)
+    for trouble in troubles:
+        _tell(trouble, [each for each in listed if each.trouble == trouble])
+    return 1 if troubles else 0
+
+
+def _row(each: Listed) -> tuple[str, ...]:
+    ready = "?" if each.trouble else str(each.ready)
+    return each.name, each.world, f"{ready}/{each.total}", each.state, ago(each.since), each.hint
+
+
+def _tell(trouble: str, unknown: Sequence[Listed]) -> None:
+    """One line for all that is in the same place."""
+    names = ", ".join(each.name for each in unknown)
+    print(screen.clean(f"symphony: {names}: {trouble}"), file=sys.stderr, flush=True)

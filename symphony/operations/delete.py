@@ -112,6 +112,8 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
         living = _living(stack)
     except SymphonyError:
         return None
+    if isinstance(statuses, SymphonyError):
+        return None
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
     left = [path for path in paths if path in alive or path in living]
     if not left:

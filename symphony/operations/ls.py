@@ -9,13 +9,17 @@ from typing import Any
 
 from symphony.backends.interface import ProcessStatus, observer_of
 from symphony.engine.state import file_store, locks
+from symphony.errors import SymphonyError
 from symphony.operations import stacks
 from symphony.operations.orphans import Orphan, orphans
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One experiment; `since` is when it was first started, in seconds since the epoch."""
+    """One experiment; `since` is when it was first started, in seconds since the epoch.
+
+    trouble: why its state is unknown: its backend does not answer.
+    """
 
     name: str
     project: str
@@ -25,6 +29,7 @@ class Listed:
     state: str
     since: float | None
     hint: str = ""
+    trouble: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -47,7 +52,14 @@ def ls() -> list[Listed]:
     for world, members in by_world.items():
         recorded = [stack.recorded for stack in members if stack.recorded is not None]
         for stack, statuses in zip(members, observer_of(world).statuses(recorded), strict=True):
-            found[labels[stack.name]] = _listed(labels[stack.name], stack, statuses)
+            label = labels[stack.name]
+            if isinstance(statuses, SymphonyError):
+                total = len(stack.recorded.processes) if stack.recorded else 0
+                found[label] = Listed(
+                    label, stack.name.project, world, 0, total, "unknown", _began(stack), "", statuses.line
+                )
+            else:
+                found[label] = _listed(label, stack, statuses)
     for stack in every:
         if stack.trouble:
             label = labels[stack.name]

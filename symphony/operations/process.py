@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 
 from symphony.backends.interface import ProcessStatus
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.times import ago
+from symphony.plan.problems import count
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
-    """Every process of the experiment. UserError: nothing was ever started, or it runs on another host."""
+    """Every process of the experiment.
+
+    UserError: nothing was ever started, or it runs on another host. SymphonyError: nobody answers there.
+    """
     stacks.refuse_elsewhere(stack)
     if stack.recorded is None:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
         )
     (statuses,) = stack.observer().statuses([stack.recorded])
+    if isinstance(statuses, SymphonyError):
+        unknown = count(len(stack.recorded.processes), "process", "processes")
+        what = f"{stack.shown}: {statuses.what}; {unknown} unknown"
+        raise SymphonyError(what, remedy=statuses.remedy) from statuses
     return sorted(statuses, key=lambda status: in_order(status.path))
 
 

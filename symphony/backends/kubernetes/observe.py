@@ -20,7 +20,7 @@ from symphony.backends.interface import (
     State,
 )
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, hurried, path_of
 from symphony.backends.kubernetes.api.fields import Values, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
@@ -72,10 +72,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     return Recorded(owner, namespace, found, reach=reach, things=things) if namespace else None
 
 
-def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
-    """How the processes of some experiments are, with one listing a namespace."""
+def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
+    """How the processes of some experiments are, with one listing a namespace; or why that is unknown."""
     away: dict[tuple[str, str], SymphonyError] = {}
-    return [_statuses(each, away) for each in recorded]
+    with hurried():
+        return [_statuses(each, away) for each in recorded]
 
 
 def broken(recorded: Recorded) -> dict[str, str]:
@@ -212,7 +213,9 @@ def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
     return labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
 
 
-def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) -> list[ProcessStatus]:
+def _statuses(
+    recorded: Recorded, away: dict[tuple[str, str], SymphonyError]
+) -> list[ProcessStatus] | SymphonyError:
     reach = (recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", ""))
     try:
         if reach in away:
@@ -228,7 +231,7 @@ def _statuses(recorded: Recorded, away: dict[tuple[str, str], SymphonyError]) ->
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
             away[reach] = error
-        return [ProcessStatus(path, "unknown", ready=False, why=error.what) for path in recorded.processes]
+        return error
 
 
 def _status_of(

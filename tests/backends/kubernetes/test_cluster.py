@@ -66,8 +66,8 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
             observe.reap(OWNER, "rl", recorded(api))
         assert "another cluster" not in str(error.value)
         assert "stack rm" not in str(error.value)
-        ((found,),) = observe.statuses([recorded(api)])
-        assert found.state == "unknown"
+        (found,) = observe.statuses([recorded(api)])
+        assert isinstance(found, Refused)
 
 
 def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:

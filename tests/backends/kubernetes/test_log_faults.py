@@ -297,3 +297,8 @@ def test_since_before_all_time_is_everything(since: float) -> None:
     with serving(node) as api:
         assert lines(api, since=since) == ["n 1", "n 2"]
     assert "sinceTime" not in node.asked[0]
+
+
+def test_the_log_of_a_pod_that_is_gone_says_so() -> None:
+    with serving(lambda _: (200, {"items": []})) as api:
+        assert lines(api) == ["log not read: its pod is gone"]

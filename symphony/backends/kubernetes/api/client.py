@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, cast
@@ -22,6 +23,8 @@ CONNECT_DEADLINE = 5.0
 ANSWER_DEADLINE = 15.0
 # With two more tries a server that is away is an error well within 30 s.
 PATIENCE = 10.0
+# Who only looks hears after two seconds that nobody is there, after five that no answer comes.
+_HASTE, _HASTY_ANSWER = 2.0, 5.0
 # One command asks several times: a server that was just away is not waited for anew each time.
 _AGAIN = 10.0
 _AWAY = (429, 502, 503, 504)
@@ -29,6 +32,7 @@ _AWAY = (429, 502, 503, 504)
 _WHOLE_SECONDS = 3.0
 
 Body = dict[str, Any]
+_hurried = ContextVar("hurried", default=False)
 
 
 class Unreachable(SymphonyError):
@@ -123,7 +127,8 @@ class Client:
         """The answer as plain values; a server that is away for a moment is asked again."""
         if self._away is not None and time.monotonic() - self._away[0] < _AGAIN:
             raise self._away[1]
-        deadline, pause, headers = time.monotonic() + PATIENCE, 0.2, self._headers
+        deadline = time.monotonic() + (_HASTE if _hurried.get() else PATIENCE)
+        pause, headers = 0.2, self._headers
         while True:
             try:
                 status, raw = self._once(verb, self.target(path, query), body, headers)
@@ -182,8 +187,11 @@ class Client:
             content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         try:
+            silence = _HASTY_ANSWER if _hurried.get() else ANSWER_DEADLINE
             if connection is None:
-                connection = self._own.connection = self.connected(ANSWER_DEADLINE)
+                connection = self._own.connection = self.connected(silence)
+            elif connection.sock is not None:  # pyright: ignore[reportUnnecessaryComparison]
+                connection.sock.settimeout(silence)
             connection.request(verb, target, content, headers)
             answer = connection.getresponse()
             self._date = (answer.getheader("Date") or "", time.time())
@@ -196,15 +204,16 @@ class Client:
 
     def connected(self, silence: float) -> http.client.HTTPConnection:
         """A new connection of the caller's own, on which waiting ends after so many seconds."""
+        deadline = _HASTE if _hurried.get() else CONNECT_DEADLINE
         server, proxy = urlsplit(self.access.server), urlsplit(self.access.proxy)
         host = proxy.netloc.rpartition("@")[2] or server.netloc
         if self.access.proxy and proxy.port is None:
             # That of http; a connection with TLS would take its own.
             host = f"{host.rstrip(':')}:80"
         if self.access.trust is None:
-            connection = http.client.HTTPConnection(host, timeout=CONNECT_DEADLINE)
+            connection = http.client.HTTPConnection(host, timeout=deadline)
         else:
-            connection = _Https(host, timeout=CONNECT_DEADLINE, context=self.access.trust)
+            connection = _Https(host, timeout=deadline, context=self.access.trust)
             connection.certified_as, connection.trust = self.access.server_name, self.access.trust
         if self.access.proxy:
             port = server.port or (443 if self.access.trust else 80)
@@ -235,6 +244,16 @@ class _Https(http.client.HTTPSConnection):
         http.client.HTTPConnection.connect(self)
         assert self.trust is not None
         self.sock = self.trust.wrap_socket(self.sock, server_hostname=self.certified_as)
+
+
+@contextlib.contextmanager
+def hurried() -> Generator[None]:
+    """While the block runs, a server that is away is not waited for long: somebody only looks."""
+    token = _hurried.set(True)
+    try:
+        yield
+    finally:
+        _hurried.reset(token)
 
 
 @cache

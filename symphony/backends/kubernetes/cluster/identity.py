@@ -14,6 +14,7 @@ from symphony.backends.kubernetes.api.client import (
     Refused,
     Unreachable,
     client_of,
+    hurried,
     path_of,
 )
 from symphony.backends.kubernetes.api.fields import Values, text
@@ -76,10 +77,11 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
     if reach is not None and _is_reached_anew(recorded, reach):
         return replace(recorded, reach={**recorded.reach, **reach})
     try:
-        client = client_for(recorded)
         if reach is None:
-            _refuse_others(client, recorded, name)
+            with hurried():
+                _refuse_others(client_for(recorded), recorded, name)
         else:
+            client_for(recorded)
             _refuse_switched(recorded, name, reach)
     except UserError:
         raise

@@ -151,7 +151,10 @@ class _Reader:
         # At least one: it says from when on to follow.
         query |= {} if tail is None else {"tailLines": str(max(tail, 1))}
         lines: list[LogLine] = []
-        for pod in self._pods():
+        pods = self._pods()
+        if not pods:
+            self._unread[""] = "its pod is gone"
+        for pod in pods:
             self._turn_to(pod)
             if pod_status.status("", self.place.container, pod).restarts:
                 lines += self._read(pod, {**query, "previous": "true"})
