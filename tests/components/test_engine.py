@@ -347,7 +347,7 @@ def test_a_missing_module_is_the_users_own_traceback(said):
         (
             "grace",
             "soon",
-            'error: "soon" is no number of seconds (symphony:grace). Give one between 0 and 600.',
+            "error: must be 0-600 seconds, got soon (symphony:grace).",
         ),
         (
             "program",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,11 +96,10 @@ def _range(said: str) -> str:
 
 def _grace(said: str | None) -> int:
     try:
-        grace = int(float(said)) if said else DEFAULT_GRACE
+        grace = float(said) if said else DEFAULT_GRACE
     except ValueError:
-        grace = -1
+        grace = -1.0
     if not 0 <= grace <= 600:
-        raise UserError(
-            f'"{said}" is no number of seconds', where="symphony:grace", remedy="Give one between 0 and 600"
-        )
-    return grace
+        raise UserError(f"must be 0-600 seconds, got {said}", where="symphony:grace")
+    # Kubernetes knows whole seconds only, and none means not to ask.
+    return math.ceil(grace)

@@ -94,9 +94,7 @@ def _grace(context: Context) -> float:
     except ValueError:
         grace = -1.0
     if not 0 <= grace <= 600:
-        raise UserError(
-            f'"{said}" is no number of seconds', where="symphony:grace", remedy="Give one between 0 and 600"
-        )
+        raise UserError(f"must be 0-600 seconds, got {said}", where="symphony:grace")
     return grace
 
 

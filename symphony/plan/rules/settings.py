@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
+from symphony.plan.quantities import amount
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
@@ -23,7 +23,6 @@ _TOLERATION_WORDS = {
     "operator": ("Exists", "Equal"),
     "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
 }
-_QUANTITY = re.compile(r"\d+(\.\d+)?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e\d+)?")
 
 
 def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -81,7 +80,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
             resources = getattr(process, setting)
             for kind in ("cpu", "memory"):
                 quantity = getattr(resources, kind)
-                if quantity is not None and not _QUANTITY.fullmatch(str(quantity)):
+                if quantity is not None and amount(quantity) is None:
                     yield Problem(
                         f"{path_of(group, process)} sets {kind} to {shown(str(quantity))}",
                         "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi",

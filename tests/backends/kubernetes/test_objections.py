@@ -161,12 +161,19 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
         ({"expose": "LoadBalancer", "sourceRanges": "here"}, "no range of addresses"),
         ({"controller": "job-set"}, "Did you mean JobSet"),
         ({"podSecurity": "none"}, "baseline, restricted, privileged"),
-        ({"grace": "soon"}, "no number of seconds"),
+        ({"grace": "soon"}, "must be 0-600 seconds, got soon"),
+        ({"grace": "1e999"}, "must be 0-600 seconds, got 1e999"),
+        ({"grace": "nan"}, "must be 0-600 seconds, got nan"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused(said_: dict[str, str], words: str) -> None:
     with pytest.raises(UserError, match=re.escape(words)):
         settings.read(said_.get)
+
+
+@pytest.mark.parametrize(("given", "grace"), [("0", 0), ("0.9", 1), ("5.0", 5), ("1e2", 100)])
+def test_grace_is_whole_seconds_and_never_less_than_was_given(given: str, grace: int) -> None:
+    assert settings.read({"grace": given}.get).grace == grace
 
 
 def test_settings_are_read_as_pulumi_writes_them() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from symphony.backends.kubernetes.manifests import controllers, labels, volumes
@@ -12,6 +11,7 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import overrides
 from symphony.plan.names import is_label, shown
 from symphony.plan.problems import Problem
+from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import Location
@@ -39,15 +39,6 @@ _HOSTPATH_TYPES = (
     *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File"),
     *("Socket", "CharDevice", "BlockDevice"),
 )
-_SCALE = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    **{sign: Decimal(1000) ** power for power, sign in enumerate("kMGTPE", 1)},
-    **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
-}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([numkMGTPE]i?|Ki)|e(\d+))?")
 
 
 def objections(
@@ -148,21 +139,6 @@ def _resources(path: str, process: ProcessSpec) -> Objections:
                     "lower it",
                     (process.at(f"{setting} {kind}"),),
                 )
-
-
-def amount(quantity: str | float | None) -> Decimal | None:
-    """A quantity as a number; None when there is none or it is illegal, which another rule reports.
-
-    >>> amount("500m") < amount(1) < amount("1Ki")
-    True
-    """
-    found = _QUANTITY.fullmatch(str(quantity)) if quantity is not None else None
-    if found is None or len(str(quantity)) > 40:
-        return None
-    number, sign, power = found.groups()
-    if power is not None:
-        return Decimal(number) * Decimal(10) ** min(int(power), 60)
-    return Decimal(number) * _SCALE.get(sign or "", Decimal(1))
 
 
 def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> Objections:

@@ -6,7 +6,6 @@ What is declared was judged with the plan (objections.py): here it is what came 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,11 +15,11 @@ from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.backends.kubernetes.validation.declaration import MAX_FILES, is_key, is_label_value
 from symphony.plan.names import is_label, shown
 from symphony.plan.problems import Problem
+from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec
 
 # etcd takes 1.5 MiB a request, and the server notes beside each field who set it.
 MAX_MANIFEST = 1_200_000
-_QUANTITY = re.compile(r"[+]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
 _WORDS = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
     "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
@@ -79,7 +78,7 @@ def _of_container(container: Values, volumes: list[str]) -> Iterator[_Mistake]:
             yield what, "add it to spec.volumes in pod_yml"
     for kind in ("requests", "limits"):
         for resource, value in mapping(container, "resources", kind).items():
-            if isinstance(value, bool) or not _QUANTITY.fullmatch(str(value)):
+            if amount(value) is None:
                 what = f"{kind} {shown(resource)} of {shown(str(value))}, in the container {shown(name)}"
                 yield what, "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
 
