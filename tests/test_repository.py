@@ -40,12 +40,12 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         (
             "symphony/operations/doctor.py",
             "import symphony.backends.kubernetes.api.kubeconfig",
-            "A world is asked through the interfaces of the backends, by its name",
+            "A backend is asked through its row",
         ),
-        ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no world"),
+        ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no backend"),
         ("caraml/limits.py", "import symphony", "caraml stands alone"),
     ],
-    ids=["classic", "old home", "a room in no layer", "one backend", "world", "caraml"],
+    ids=["classic", "old home", "a room in no layer", "one backend", "backend", "caraml"],
 )
 def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
     """One line of an import at the end of one file of a copy; `make check` sees the original kept."""

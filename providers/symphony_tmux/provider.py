@@ -21,7 +21,7 @@ from pulumi.dynamic import (
 from pulumi.output import Unknown
 from pulumi.runtime import rpc
 
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import host_patches, inputs, sessions, windows
 from symphony_tmux.resource.inputs import Problem
 
@@ -29,7 +29,7 @@ from symphony_tmux.resource.inputs import Problem
 REASON = "repair"
 STRAYS = "strays"
 Props = dict[str, Any]
-_run = World()
+_run = Snapshot()
 
 
 class SessionProvider(ResourceProvider):

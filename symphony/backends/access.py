@@ -1,17 +1,15 @@
-"""What a world must offer to reach into processes: commands, files, services; operations ask."""
+"""What a backend must offer to reach into processes: commands, files, services; operations ask."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
-from symphony.backends.interface import Recorded
+from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
-from symphony.plan.worlds import WORLDS
 
 
 class CannotStart(SymphonyError):
@@ -67,8 +65,8 @@ class Way:
     forward: Callable[[], AbstractContextManager[Forward]] | None = None
 
 
-class Inside(Protocol):
-    """The part of a backend that reaches into processes: its module `inside`. It never loads Pulumi."""
+class Access(Protocol):
+    """The part of a backend that reaches into processes: its module `access`. It never loads Pulumi."""
 
     def execute(self, recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
         """Run a command in a process to its end; its exit code. CannotStart: there is no such command."""
@@ -92,8 +90,3 @@ class Inside(Protocol):
     def way(self, recorded: Recorded, service: str, address: str) -> Way:
         """How a service is reached from here; address is where the processes of the experiment find it."""
         ...
-
-
-def inside_of(world: str) -> Inside:
-    """What reaches into the processes of a world; its libraries load only now."""
-    return cast("Inside", importlib.import_module(f"{WORLDS[world]}.access"))

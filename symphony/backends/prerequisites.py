@@ -1,14 +1,12 @@
-"""What a world needs on this machine, and the values it answers with; doctor asks."""
+"""What a backend needs on this machine, and the values it answers with; doctor asks."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from symphony.errors import SymphonyError
-from symphony.plan.worlds import WORLDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +24,12 @@ class Finding:
     needed: bool = True
 
 
-class Needs(Protocol):
-    """The part of a backend that looks for what it needs here: its module `needs`. It never loads Pulumi."""
+class Prerequisites(Protocol):
+    """The part of a backend that looks for what it needs here; it never loads Pulumi."""
 
     def findings(self) -> list[Finding]:
-        """All of it; nothing far away is asked, for who only uses another world would wait for it."""
+        """All of it; nothing far away is asked, for who only uses another backend would wait for it."""
         ...
-
-
-def needs_of(world: str) -> Needs:
-    """What looks for the needs of a world; its libraries load only now."""
-    return cast("Needs", importlib.import_module(f"{WORLDS[world]}.prerequisites"))
 
 
 def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from symphony.backends import registry
 from symphony.backends.access import Streams
-from symphony.backends.interface import LogLine, ProcessStatus
+from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
 from symphony.cli import uncaught
 from symphony.components.experiment import Experiment
@@ -31,12 +32,11 @@ from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
 from symphony.paths import PLAN_FILE_VARIABLE
-from symphony.plan.worlds import DEFAULT, FETCHING, world_named
 from symphony.spec.location import caller
 
 
 class Cluster:
-    """One world to launch experiments in.
+    """One backend to launch experiments in.
 
     cluster = Cluster.new("tmux")
     experiment = cluster.new_experiment("rl")
@@ -46,30 +46,29 @@ class Cluster:
     What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too.
     """
 
-    world = DEFAULT
+    backend = registry.DEFAULT
     own_options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, preamble_cmds: Any = None, start_dir: Any = None, **unknown: Any) -> None:
         uncaught.show_in_full()
         for option in unknown:
             raise _mistake(
-                f'a {self.world} cluster has no option "{option}"',
+                f'a {self.backend} cluster has no option "{option}"',
                 f"The options are: {', '.join(('preamble_cmds', 'start_dir', *self.own_options))}",
             )
         self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
         self._settings: dict[str, str | None] = {}
 
     @staticmethod
-    def new(backend: str = DEFAULT, **options: Any) -> Cluster:
+    def new(backend: str = registry.DEFAULT, **options: Any) -> Cluster:
         """A cluster of a backend: a TmuxCluster, a KubeCluster.
 
         UserError: no such backend, or it has no such option, with those there are.
         """
         uncaught.show_in_full()
-        world = world_named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
-        kind = next((each for each in (TmuxCluster, KubeCluster) if each.world == world), Cluster)
-        cluster = kind(**options)
-        cluster.world = world
+        row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
+        cluster = row.cluster_class(**options)
+        cluster.backend = row.name
         return cluster
 
     def new_experiment(
@@ -254,25 +253,25 @@ class Cluster:
             program=experiment.launch,
             extra=box.environment,
             options=self._options(target),
-            fetch_plugins=self.world in FETCHING,
+            fetch_plugins=bool(registry.get(self.backend).plugins),
         )
 
     def _options(self, target: Target) -> Sequence[str]:
         """The settings of this cluster, kept with the stack so that the other doors see them."""
         known = workspace.stack_config(target.workspace, target.name.stack)
-        before = {"symphony:backend": DEFAULT, "symphony:server": "default", **known}
+        before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **known}
         return [f"--config={key}={value}" for key, value in self._said().items() if before.get(key) != value]
 
     def _said(self) -> dict[str, str]:
         """The settings that this cluster gives a stack; those it is not told stay as the stack has them."""
         told = {key: value for key, value in self._settings.items() if value is not None}
-        return {"symphony:backend": self.world, **told}
+        return {"symphony:backend": self.backend, **told}
 
 
 class TmuxCluster(Cluster):
     """A Cluster of tmux; server_name tells several tmux servers of yours apart."""
 
-    world = "tmux"
+    backend = "tmux"
     own_options = ("server_name",)
 
     def __init__(self, server_name: str | None = None, **options: Any) -> None:
@@ -287,7 +286,7 @@ class KubeCluster(Cluster):
     that name none. The stack keeps them: kubernetes:kubeconfig, kubernetes:context, symphony:image.
     """
 
-    world = "kubernetes"
+    backend = "kubernetes"
     own_options = ("kubeconfig", "context", "image")
 
     def __init__(

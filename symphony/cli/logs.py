@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.backends.interface import LogLine
+from symphony.backends.observe import LogLine
 from symphony.cli import choose, complete, options, screen
 from symphony.errors import UserError
 from symphony.operations import stacks

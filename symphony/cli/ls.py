@@ -34,7 +34,7 @@ def command(as_json: options.AsJson = False) -> int:
 
 def _row(each: Listed) -> tuple[str, ...]:
     ready = "?" if each.trouble else str(each.ready)
-    return each.name, each.world, f"{ready}/{each.total}", each.state, ago(each.since), each.hint
+    return each.name, each.backend, f"{ready}/{each.total}", each.state, ago(each.since), each.hint
 
 
 def _tell(trouble: str, unknown: Sequence[Listed]) -> None:

@@ -23,7 +23,7 @@ _Row = tuple[str, ...]
 def show(planned: Planned) -> None:
     """Print the plan, and below it what it comes to."""
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
-    print(f"{planned.stack} on {planned.world}   {now}")
+    print(f"{planned.stack} on {planned.backend}   {now}")
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
     screen.show_table(HEAD, rows, row_styles=[_STYLES[row[2]] for row in rows])
     print(" ".join([_total(planned), *_not_used(planned)]))
@@ -43,7 +43,7 @@ def _total(planned: Planned) -> str:
 
 
 def _not_used(planned: Planned) -> list[str]:
-    return [f"Not used on {planned.world}: {', '.join(planned.unused)}."] if planned.unused else []
+    return [f"Not used on {planned.backend}: {', '.join(planned.unused)}."] if planned.unused else []
 
 
 def _rows(planned: Planned) -> Iterator[_Row]:

@@ -14,7 +14,7 @@ from symphony.operations.up import Progress
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from symphony.backends.interface import ProcessStatus
+    from symphony.backends.observe import ProcessStatus
 
 _COLOURS = {
     "started": "green",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import typer
 
-from symphony.backends.interface import Link
+from symphony.backends.observe import Link
 from symphony.cli import choose, options, screen
 from symphony.operations.times import ago
 from symphony.operations.why import Why, why

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pulumi
 
+from symphony.backends.expand import Components
 from symphony.components import run
 from symphony.components.builder import Declared, listed, path, ports, variables
 from symphony.components.errors import told_in_one_line
@@ -222,18 +223,18 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
         self.register_outputs(
             {
                 "session": self.session,
-                "backend": plan.world,
+                "backend": plan.backend,
                 "addresses": self.addresses,
                 "exposed": exposed,
             }
         )
 
-    def components(self) -> dict[str, Process]:
-        """Every process by its path; backends hang its resources under it."""
+    def components(self) -> Components:
+        """What a backend hangs its resources under."""
         free = {each.spec.name: each for each in self._processes}
         grouped = {
             f"{group.spec.name}/{each.spec.name}": each
             for group in self._groups
             for each in group.list_processes()
         }
-        return {**free, **grouped}
+        return Components(self, {each.spec.name: each for each in self._groups}, {**free, **grouped})

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pulumi
 
 from symphony import paths
+from symphony.backends import registry
+from symphony.backends.expand import Components, Context, Expander
 from symphony.components import debug_log, handover, output_wait
-from symphony.components.expander import Expander, expander_of
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import launched_name
 from symphony.plan.problems import PlanError, Problem
-from symphony.plan.worlds import world_named
 from symphony.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
-    from symphony.components.experiment import Experiment
     from symphony.plan.plan import Plan
 
 _ATTRIBUTE = "_symphony_run"
 
 
-@dataclass(frozen=True)
-class Context:
-    """What the running program is part of: the stack, and its settings.
+class Declared(Protocol):
+    """An experiment as the program declared it."""
 
-    owner tells this stack from every other of the user, in whichever state store.
-    """
-
-    project: str
-    stack: str
-    owner: str
-    launched_as: str
-    world: str
-    dry_run: bool
-    folder: Path
-    setting: Callable[[str], str | None]
+    @property
+    def name(self) -> str: ...
+    @property
+    def spec(self) -> ExperimentSpec: ...
+    def register(self, plan: Plan) -> None: ...
+    def components(self) -> Components: ...
 
 
 @dataclass
@@ -49,8 +41,8 @@ class Run:
 
     context: Context
     expander: Expander
-    experiments: list[Experiment] = field(default_factory=list["Experiment"])
-    launched: dict[int, tuple[Experiment, Plan, ExperimentSpec]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
+    experiments: list[Declared] = field(default_factory=list["Declared"])
+    launched: dict[int, tuple[Declared, Plan, ExperimentSpec]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
 
 
 def program_name() -> str:
@@ -58,7 +50,7 @@ def program_name() -> str:
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
-def declared(experiment: Experiment) -> None:
+def declared(experiment: Declared) -> None:
     """Note a declaration; outside a Pulumi program there is nothing to note."""
     root = _root()
     if root is None:
@@ -74,7 +66,7 @@ def anything_declared() -> bool:
     return getattr(_root(), _ATTRIBUTE, None) is not None
 
 
-def launch(experiment: Experiment) -> None:
+def launch(experiment: Declared) -> None:
     """Plan an experiment and register its components; its resources follow when the program has ended."""
     root = _root()
     if root is None:
@@ -139,7 +131,7 @@ def _begin(root: Any) -> Run:
     output_wait.wait_linearly()
     try:
         context = _context()
-        run = Run(context, expander_of(context.world))
+        run = Run(context, registry.get(context.backend).expander)
     except SymphonyError as error:
         raise _failed(error) from None
     setattr(root, _ATTRIBUTE, run)
@@ -160,17 +152,17 @@ def _expand(run: Run) -> None:
     for experiment in run.experiments:
         if id(experiment) not in run.launched:
             raise pulumi.RunError(
-                f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
-                ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
+                f'Declared "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
+                ' Declare it in "with Declared(...) as experiment:", or call its launch().'
             )
     for experiment, plan, spec in run.launched.values():
         if experiment.spec != spec:
             raise pulumi.RunError(
-                f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
+                f'Declared "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
                 " Say everything inside its with block, or before launch()."
             )
         try:
-            rendered = run.expander.expand(plan, run.context, experiment)
+            rendered = run.expander.expand(plan, spec, run.context, experiment.components())
         except PlanError as error:
             handover.write_problems(error)
             raise pulumi.RunError(str(error)) from None
@@ -187,7 +179,7 @@ def _context() -> Context:
         stack=stack,
         owner=paths.owner_of(project, stack),
         launched_as=config.get("namespace") or launched_name(stack),
-        world=world_named(config.get("backend"), where="symphony:backend"),
+        backend=registry.named(config.get("backend"), where="symphony:backend").name,
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
         setting=config.get,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symphony.backends.access import Inside, inside_of
-from symphony.backends.interface import Recorded
+from symphony.backends import registry
+from symphony.backends.access import Access
+from symphony.backends.observe import Recorded
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match
@@ -17,7 +18,7 @@ class Running:
 
     stack: stacks.Stack
     recorded: Recorded
-    inside: Inside
+    access: Access
 
     def process(self, said: str) -> str:
         """The path of the process that is meant. UserError: none or several."""
@@ -27,8 +28,8 @@ class Running:
 def running(stack: stacks.Stack) -> Running:
     """UserError: nothing was ever started, or it runs elsewhere."""
     stacks.refuse_elsewhere(stack)
-    if stack.recorded is None or stack.world is None:
+    if stack.recorded is None or stack.backend is None:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
         )
-    return Running(stack, stack.recorded, inside_of(stack.world))
+    return Running(stack, stack.recorded, registry.get(stack.backend).access)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from symphony.backends.interface import Recorded, observer_of
+from symphony.backends import registry
+from symphony.backends.observe import Recorded
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.run import Outcome, Run
@@ -17,7 +18,6 @@ from symphony.operations import stack_target, stacks, switch
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name, shown
 from symphony.plan.problems import count
-from symphony.plan.worlds import FETCHING, world_named
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
         stack.observer().require_answer(stack.recorded)
     fetches = (
         stack_target.fetches_plugins(stack_target.Target(stack.name, place))
-        if stack.world is None
-        else stack.world in FETCHING
+        if stack.backend is None
+        else bool(registry.get(stack.backend).plugins)
     )
     paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
@@ -136,7 +136,7 @@ def _hasten(stack: stacks.Stack) -> None:
 
 def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     """What a killed `up` started is not in the state: it is found by its mark."""
-    if stack.world is not None and stack.recorded is not None:
+    if stack.backend is not None and stack.recorded is not None:
         return stack.observer().reap(stack.owner, stack.recorded.launched_as, stack.recorded)
     # The state may have nothing yet of what the settings say and the killed run began.
     settings = workspace.stack_config(place, stack.name.stack)
@@ -145,6 +145,6 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if not is_label(name):
         return 0
     backend = settings.get("symphony:backend")
-    observer = observer_of(world_named(backend if isinstance(backend, str) else None))
+    observer = registry.named(backend if isinstance(backend, str) else None).observer
     unrecorded = Recorded(stack.owner, name, {}, reach=observer.reach(settings, place.folder))
     return observer.reap(stack.owner, name, unrecorded)

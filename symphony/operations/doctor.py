@@ -7,25 +7,26 @@ import platform
 import shutil
 
 from symphony import paths
-from symphony.backends.prerequisites import Finding, guarded, needs_of
+from symphony.backends import registry
+from symphony.backends.prerequisites import Finding, guarded
 from symphony.engine import binary
 from symphony.engine.state import file_store, passphrase
-from symphony.plan.worlds import WORLDS
 
 _SETUP = "symphony setup"
 
 
 def examine() -> list[Finding]:
     """All findings, the needed ones first."""
-    # The default world comes last: of it no more than a comfort is optional.
-    of_worlds = [finding for world in reversed(WORLDS) for finding in needs_of(world).findings()]
+    # The default backend comes last: of it no more than a comfort is optional.
+    rows = reversed(registry.every())
+    of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
     return [
         Finding("python", True, platform.python_version(), os.path.realpath("/proc/self/exe")),
-        *(finding for finding in of_worlds if finding.needed),
+        *(finding for finding in of_backends if finding.needed),
         _engine(),
         _state(),
         _secrets(),
-        *(finding for finding in of_worlds if not finding.needed),
+        *(finding for finding in of_backends if not finding.needed),
         _docker(),
     ]
 

@@ -16,4 +16,4 @@ def execute(stack: stacks.Stack, said: str, words: Sequence[str], streams: Strea
     path = found.process(said)
     if not words or not words[0]:
         raise UserError("there is no command to run", where=path)
-    return found.inside.execute(found.recorded, path, words, streams)
+    return found.access.execute(found.recorded, path, words, streams)

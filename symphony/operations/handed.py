@@ -33,8 +33,8 @@ class Handed:
     unused: tuple[str, ...]
 
     @property
-    def world(self) -> str:
-        return str(self.plan["world"])
+    def backend(self) -> str:
+        return str(self.plan["backend"])
 
 
 class Inbox:
@@ -51,7 +51,7 @@ class Inbox:
     def take(self) -> Handed | None:
         """What was handed over; None when nothing was.
 
-        PlanError: the program has problems. SymphonyError: what it asked of its world failed.
+        PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
         """
         try:
             data = json.loads(self.file.read_text())

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from symphony.backends.interface import LogLine
+from symphony.backends.observe import LogLine
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match

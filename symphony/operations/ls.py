@@ -1,4 +1,4 @@
-"""The experiments there are and how they are, read from state and from their worlds; cli/ls.py prints it."""
+"""The experiments there are and how they are, read from state and from their backends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from symphony.backends.interface import ProcessStatus, observer_of
+from symphony.backends import registry
+from symphony.backends.observe import ProcessStatus
 from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
@@ -23,7 +24,7 @@ class Listed:
 
     name: str
     project: str
-    world: str
+    backend: str
     ready: int
     total: int
     state: str
@@ -36,7 +37,7 @@ class Listed:
 
 
 def ls() -> list[Listed]:
-    """Every experiment that something is recorded of, with one look at each world."""
+    """Every experiment that something is recorded of, with one look at each backend."""
     # Before the states: that of a first run has everything at once, when the run ends.
     busy = locks.at_work()
     every = stacks.every()
@@ -44,19 +45,19 @@ def ls() -> list[Listed]:
     known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
     lost = orphans(known)
     labels = stacks.labels([*known, *lost])
-    by_world: dict[str, list[stacks.Stack]] = defaultdict(list)
+    by_backend: dict[str, list[stacks.Stack]] = defaultdict(list)
     for stack in every:
-        if stack.recorded is not None and stack.world is not None:
-            by_world[stack.world].append(stack)
+        if stack.recorded is not None and stack.backend is not None:
+            by_backend[stack.backend].append(stack)
     found: dict[str, Listed] = {}
-    for world, members in by_world.items():
+    for backend, members in by_backend.items():
         recorded = [stack.recorded for stack in members if stack.recorded is not None]
-        for stack, statuses in zip(members, observer_of(world).statuses(recorded), strict=True):
+        for stack, statuses in zip(members, registry.get(backend).observer.statuses(recorded), strict=True):
             label = labels[stack.name]
             if isinstance(statuses, SymphonyError):
                 total = len(stack.recorded.processes) if stack.recorded else 0
                 found[label] = Listed(
-                    label, stack.name.project, world, 0, total, "unknown", _began(stack), "", statuses.line
+                    label, stack.name.project, backend, 0, total, "unknown", _began(stack), "", statuses.line
                 )
             else:
                 found[label] = _listed(label, stack, statuses)
@@ -74,7 +75,7 @@ def _unrecorded(label: str, name: file_store.StackName, orphan: Orphan, busy: bo
     if busy:
         state, hint = "being started", ""
     count = len(orphan.living.paths)
-    return Listed(label, name.project, orphan.world, count, count, state, None, hint)
+    return Listed(label, name.project, orphan.backend, count, count, state, None, hint)
 
 
 def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) -> Listed:
@@ -84,7 +85,7 @@ def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) 
     return Listed(
         name=label,
         project=stack.name.project,
-        world=stack.world or "",
+        backend=stack.backend or "",
         # What came to its good end lacks nothing, though it is not there to be reached any more.
         ready=sum(1 for status in statuses if status.ready or status.state == "completed"),
         total=len(statuses),

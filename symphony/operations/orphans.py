@@ -9,16 +9,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from symphony import paths
-from symphony.backends.interface import Living, observer_of
+from symphony.backends import registry
+from symphony.backends.observe import Living
 from symphony.engine.state import file_store
-from symphony.plan.worlds import LOCAL
 
 
 @dataclass(frozen=True)
 class Orphan:
-    """An experiment that lives in a world and is in no state."""
+    """An experiment that lives in a backend and is in no state."""
 
-    world: str
+    backend: str
     living: Living
 
 
@@ -27,10 +27,10 @@ def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.Stack
     known = {(name.project, name.stack) for name in recorded}
     found: dict[file_store.StackName, Orphan] = {}
     mark = paths.store_mark()
-    for world in LOCAL:
-        for living in observer_of(world).living():
+    for row in filter(lambda row: row.local, registry.every()):
+        for living in row.observer.living():
             whose, _, of_store = living.owner.partition("#")
             project, _, stack = whose.partition("/")
             if of_store == mark and (project, stack) not in known:
-                found[file_store.StackName(project, stack)] = Orphan(world, living)
+                found[file_store.StackName(project, stack)] = Orphan(row.name, living)
     return found

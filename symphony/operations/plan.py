@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symphony.backends.interface import observer_of
+from symphony.backends import registry
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Started, Step
 from symphony.engine.run.run import Run
@@ -30,12 +30,12 @@ class Planned:
     others: tuple[str, ...] = ()
 
     @property
-    def world(self) -> str:
-        return str(self.plan["world"])
+    def backend(self) -> str:
+        return str(self.plan["backend"])
 
     def __str__(self) -> str:
         rows = [f"  {change.path}: {change.kind}, {change.why}".rstrip(", ") for change in self.changes]
-        return "\n".join([f"{self.stack} on {self.world}", *rows])
+        return "\n".join([f"{self.stack} on {self.backend}", *rows])
 
     def count(self, kind: str) -> int:
         return sum(1 for change in self.changes if change.kind == kind)
@@ -100,8 +100,8 @@ def _project_run(target: stack_target.Target, box: Inbox) -> Run:
 
 def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, handed: Handed) -> Planned:
     """The program's plan against what the state records and what lives."""
-    observer = observer_of(handed.world)
-    recorded = before.recorded if before.world == handed.world else None
+    observer = registry.get(handed.backend).observer
+    recorded = before.recorded if before.backend == handed.backend else None
     rows = changes(
         recorded.processes if recorded else {},
         handed.inputs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from symphony.backends.interface import ProcessStatus
+from symphony.backends.observe import ProcessStatus
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.times import ago

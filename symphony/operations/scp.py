@@ -53,8 +53,8 @@ def copy(stack: stacks.Stack, wanted: Sides) -> Iterator[Copied]:
     path = found.process(wanted.process)
     if wanted.sends:
         source = Path(os.path.abspath(wanted.here))  # noqa: PTH100 - a link keeps its own name
-        yield from found.inside.send(found.recorded, path, source, wanted.there)
+        yield from found.access.send(found.recorded, path, source, wanted.there)
         return
     name = PurePosixPath(wanted.there).name
     final = final_name(wanted.here, name if name not in ("", "..") else path.rpartition("/")[2])
-    yield from found.inside.fetch(found.recorded, path, wanted.there, final)
+    yield from found.access.fetch(found.recorded, path, wanted.there, final)

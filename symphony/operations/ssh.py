@@ -10,4 +10,4 @@ from symphony.operations.access import running
 def login(stack: stacks.Stack, said: str, streams: Streams) -> int:
     """The exit code with which they leave. UserError: no such process."""
     found = running(stack)
-    return found.inside.shell(found.recorded, found.process(said), streams)
+    return found.access.shell(found.recorded, found.process(said), streams)

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from symphony.backends import registry
 from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.plan.worlds import ALIASES, DEFAULT, FETCHING, LOCAL, WORLDS
 
 _BACKEND = "symphony:backend"
 
@@ -41,44 +41,46 @@ def of(said: str | None) -> Target:
 
 
 def fetches_plugins(target: Target) -> bool:
-    """Whether the engine is to get plugins for this stack: what its settings say of its world."""
-    return _world(target) in FETCHING
+    """Whether the engine is to get plugins for this stack: what its settings say of its backend."""
+    row = _backend(target)
+    return row is not None and bool(row.plugins)
 
 
 def before(target: Target) -> stacks.Stack:
     """The stack as its state records it. UserError: it runs where an `up` from here would not find it.
 
-    A stack that would move would stop in one world and start in another, which is hardly ever what is meant:
-    a settings file is missing, or its line of the backend.
+    A stack that would move would stop in one backend and start in another, which is hardly ever meant: a
+    settings file is missing, or its line of the backend.
     """
     stack = stacks.read(target.name)
-    wanted = _world(target)
-    if stack.recorded is not None and wanted in WORLDS and stack.world != wanted:
+    wanted = _backend(target)
+    if stack.recorded is not None and wanted is not None and stack.backend != wanted.name:
         file = workspace.config_file(target.workspace, target.name.stack)
         back = (
-            f'Launch it with Cluster.new("{stack.world}")'
+            f'Launch it with Cluster.new("{stack.backend}")'
             if _BACKEND in target.said
-            else f"Say `symphony:backend: {stack.world}`"
+            else f"Say `symphony:backend: {stack.backend}`"
         )
         raise UserError(
-            f"{stack.shown} runs on {stack.world} and would move to {wanted}",
+            f"{stack.shown} runs on {stack.backend} and would move to {wanted.name}",
             where="" if _BACKEND in target.said else str(file),
             remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
         )
     return stacks.refuse_elsewhere(stack, target.workspace, target.said)
 
 
-def _world(target: Target) -> str:
+def _backend(target: Target) -> registry.Backend | None:
+    """What the settings say; None for a backend that there is not, which the program's run reports."""
     settings = workspace.stack_config(target.workspace, target.name.stack)
-    said = str(target.said.get(_BACKEND) or settings.get(_BACKEND) or DEFAULT)
-    return ALIASES.get(said, said)
+    name = registry.resolve(str(target.said.get(_BACKEND) or settings.get(_BACKEND) or ""))
+    return registry.get(name) if name else None
 
 
 @contextmanager
 def existing(target: Target, *, changes: bool = False) -> Generator[None]:
     """The stack, made when it is missing; one made here goes again when nothing came of it.
 
-    changes: the block changes the world. An engine that dies in it leaves no record of what it has started:
+    changes: the block changes the backend. An engine that dies in it leaves no record of what it has started:
     where that is not on this machine, only the settings of the stack say where `delete` finds it.
     """
     file = workspace.config_file(target.workspace, target.name.stack)
@@ -87,7 +89,9 @@ def existing(target: Target, *, changes: bool = False) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        may_live = changes and _world(target) not in LOCAL and not isinstance(error, UserError)
+        row = _backend(target)
+        is_local = row is not None and row.local
+        may_live = changes and not is_local and not isinstance(error, UserError)
         if created and not may_live:
             _remove(target, file, settings)
         raise

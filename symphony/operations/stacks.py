@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symphony import paths
-from symphony.backends.interface import Observer, Recorded, observer_of
+from symphony.backends import registry
+from symphony.backends.observe import Observer, Recorded
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.operations.orphans import orphans
 from symphony.operations.switch import current
-from symphony.plan.worlds import WORLDS
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -27,7 +27,7 @@ class Stack:
 
     name: file_store.StackName
     state: file_store.StackState | None
-    world: str | None
+    backend: str | None
     recorded: Recorded | None
     trouble: str = ""
 
@@ -40,8 +40,8 @@ class Stack:
         return paths.owner_of(self.name.project, self.name.stack)
 
     def observer(self) -> Observer:
-        assert self.world is not None
-        return observer_of(self.world)
+        assert self.backend is not None
+        return registry.get(self.backend).observer
 
 
 def every() -> list[Stack]:
@@ -59,7 +59,7 @@ def orphan(said: str | None) -> Stack | None:
             nothing: Mapping[str, Any] = {}
             living, processes = found.living, dict.fromkeys(found.living.paths, nothing)
             recorded = Recorded(living.owner, living.launched_as, processes, paths.host())
-            return Stack(name, None, found.world, recorded)
+            return Stack(name, None, found.backend, recorded)
     return None
 
 
@@ -119,7 +119,7 @@ def refuse_elsewhere(
 
 
 def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = None) -> dict[str, str]:
-    """How the settings of a stack say to reach its world; said: others, which go before them."""
+    """How the settings of a stack say to reach its backend; said: others, which go before them."""
     from symphony.engine import workspace
 
     settings = workspace.stack_config(place, stack.name.stack)
@@ -183,8 +183,10 @@ def _read(name: file_store.StackName) -> Stack:
         return Stack(name, None, None, None)
     experiment = next((each for each in state.resources if each.type == _EXPERIMENT), None)
     said = experiment.outputs.get("backend") if experiment else None
-    for world in [str(said)] if said in WORLDS else []:
-        recorded = observer_of(world).recorded(paths.owner_of(name.project, name.stack), state.resources)
+    for backend in [str(said)] if said in registry.names() else []:
+        recorded = registry.get(backend).observer.recorded(
+            paths.owner_of(name.project, name.stack), state.resources
+        )
         if recorded is not None:
-            return Stack(name, state, world, recorded)
+            return Stack(name, state, backend, recorded)
     return Stack(name, state, None, None)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from symphony.backends.interface import LIMIT, PATIENCE, ProcessStatus, observer_of
+from symphony.backends import registry
+from symphony.backends.observe import LIMIT, PATIENCE, ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run.run import Outcome, Run
@@ -94,7 +95,7 @@ def _project_run(target: Target, box: Inbox) -> Run:
 def up(
     target: Target, make_run: MakeRun = _project_run, previewed: Planned | None = None
 ) -> Iterator[UpEvent]:
-    """Run the program, change the world, watch it come up; yields the plan, progress, then how it ended.
+    """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
     previewed: what a preview said of it just before.
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
@@ -126,7 +127,7 @@ def up(
     if before.state is not None and before.state.pending:
         # A run that was killed while the engine kept checkpoints: what was under way then is in no state.
         declared = {change.path for change in planned.changes if change.kind != "stop"}
-        observer_of(planned.world).end_undeclared(before.owner, declared)
+        registry.get(planned.backend).observer.end_undeclared(before.owner, declared)
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False
@@ -170,10 +171,10 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
 def _watched(target: Target, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
     """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
     stack = stacks.read(target.name)
-    if stack.recorded is None or stack.world is None:
+    if stack.recorded is None or stack.backend is None:
         return
     try:
-        yield from observer_of(stack.world).watch(stack.recorded, patience=patience)
+        yield from stack.observer().watch(stack.recorded, patience=patience)
     except SymphonyError as error:
         what = f"{stack.shown} was started, and cannot be watched: {error.what}"
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error

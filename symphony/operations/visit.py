@@ -29,7 +29,7 @@ def service(stack: stacks.Stack, said: str | None) -> str:
 def way(stack: stacks.Stack, name: str) -> Way:
     """How that service is reached. UserError: nothing was ever started."""
     found = running(stack)
-    return found.inside.way(found.recorded, name, stacks.addresses(stack)[name])
+    return found.access.way(found.recorded, name, stacks.addresses(stack)[name])
 
 
 def external_address(stack: stacks.Stack, said: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from symphony.backends.interface import Link
+from symphony.backends.observe import Link
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match

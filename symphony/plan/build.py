@@ -20,7 +20,7 @@ def problems(spec: ExperimentSpec, target: Target) -> tuple[Problem, ...]:
 
 
 def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
-    """The plan of the experiment in the target's world. PlanError: it cannot run, with every reason.
+    """The plan of the experiment in the target's backend. PlanError: it cannot run, with every reason.
 
     Pure: equal arguments give equal plans.
     """
@@ -31,7 +31,7 @@ def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
     members = tuple(_planned(clean, group, process, target) for group, process in clean.members())
     return Plan(
         name=clean.name,
-        world=target.world,
+        backend=target.backend,
         launched_as=target.launched_as,
         processes=members,
         groups=tuple(_planned_group(group) for group in clean.groups),

@@ -43,7 +43,7 @@ def as_label(name: str) -> str:
 
 
 def launched_name(stack: str) -> str:
-    """What a stack's experiment is called in its world: the stack's name with `.` turned into `-`."""
+    """What a stack's experiment is called in its backend: the stack's name with `.` turned into `-`."""
     return stack.rpartition("/")[2].replace(".", "-")
 
 

@@ -1,4 +1,4 @@
-"""The plan of an experiment in one world: inert, printable values that a backend renders."""
+"""The plan of an experiment in one backend: inert, printable values that a backend renders."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class Unused:
-    """A setting that means nothing in this world, and who made it."""
+    """A setting that means nothing in this backend, and who made it."""
 
     setting: str
     made_by: tuple[str, ...]
@@ -92,12 +92,12 @@ class Unused:
 class Plan:
     """Everything that will run: made by build_plan, rendered by a backend.
 
-    name is the experiment's own, launched_as what it is called in its world. service_env are the SYMPH_*
+    name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
     variables that every process gets.
     """
 
     name: str
-    world: str
+    backend: str
     launched_as: str
     processes: tuple[PlannedProcess, ...]
     groups: tuple[PlannedGroup, ...]
@@ -127,7 +127,7 @@ class Plan:
     def __str__(self) -> str:
         rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
         width = max((len(path) for path, _ in rows), default=0)
-        lines = [f"{self.launched_as} on {self.world}: {count(len(rows), 'process', 'processes')}"]
+        lines = [f"{self.launched_as} on {self.backend}: {count(len(rows), 'process', 'processes')}"]
         lines += [f"  {path:{width}}  {what}" for path, what in rows]
         lines += [
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services

@@ -30,7 +30,7 @@ def port_range(spec: ExperimentSpec) -> tuple[int, int] | None:
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
-    """Every service with its address in the target's world, in the order of declaration."""
+    """Every service with its address in the target's backend, in the order of declaration."""
     fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     chosen: dict[str, PlannedService] = {}
@@ -62,5 +62,5 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
-    """What a binding process gets beside: which host it binds in its world."""
+    """What a binding process gets beside: which host it binds in its backend."""
     return {service_env.bind_variable(service): target.bind_host for service in binds}

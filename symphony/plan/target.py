@@ -1,4 +1,4 @@
-"""What a world can do and has handed out, as a value: plan/ knows limits without importing a world."""
+"""What a backend can do and has handed out, as a value: plan/ knows limits without importing a backend."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from symphony.plan.problems import Problem
 
 @dataclass(frozen=True)
 class Target:
-    """A world to plan for; a backend makes it.
+    """A backend to plan for; a backend makes it.
 
-    world:        its name.
+    backend:        its name.
     launched_as:  what the experiment is called there (session, namespace).
     starts:       what a process needs to start there: "command" or "image".
     supports:     the settings that mean something there; the others are listed as not used.
     one_host:     all processes share the ports of one machine.
     host_of:      format of a service's host; `{service}` is its name.
     bind_host:    what a binding process binds.
-    ports:        service -> port, as handed out by the world.
+    ports:        service -> port, as handed out by the backend.
     taken:        service -> why it cannot have the port it asks for, or none at all.
     unreadable:   a file or folder the user named -> why it cannot be used.
     unstartable:  the path of a process -> why its command cannot be started.
     reserved:     a variable that no process can be given -> why.
     start_dir:    folder in which processes start unless they say another one.
     default_image: image of a process that names none.
-    objections:   what this world alone would refuse.
+    objections:   what this backend alone would refuse.
     """
 
-    world: str
+    backend: str
     launched_as: str
     starts: str
     supports: frozenset[str]

@@ -26,7 +26,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """A program with its settings for both worlds.
+    """A program with its settings for both backends.
 
     command and args are run without a shell; cmds are shell lines.
     said maps a setting to the line that made it; unknown are keywords that are no setting.

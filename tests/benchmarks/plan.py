@@ -33,7 +33,7 @@ def declaration() -> ExperimentSpec:
 
 def target() -> Target:
     return Target(
-        world="tmux",
+        backend="tmux",
         launched_as="big",
         starts="command",
         supports=frozenset({"command", "args", "preamble_cmds"}),
@@ -45,11 +45,11 @@ def target() -> Target:
 
 
 def seconds() -> list[float]:
-    spec, world = declaration(), target()
+    spec, backend = declaration(), target()
     took: list[float] = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        build_plan(spec, world)
+        build_plan(spec, backend)
         took.append(time.perf_counter() - start)
     return took
 

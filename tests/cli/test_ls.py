@@ -27,7 +27,7 @@ def test_row(lab: Desk) -> None:
 
 def test_json(lab: Desk) -> None:
     (row,) = lab.symphony("ls", "--json").json
-    assert (row["name"], row["project"], row["world"]) == ("rl", "lab", "tmux")
+    assert (row["name"], row["project"], row["backend"]) == ("rl", "lab", "tmux")
     assert (row["ready"], row["total"]) == (4, 5)
     assert abs(time.time() - row["since"]) < 600
 

@@ -42,12 +42,11 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_an_experiment_in_tmux_loads_nothing_of_another_world(tmp_path: Path) -> None:
+def test_an_experiment_in_tmux_loads_nothing_of_another_backend(tmp_path: Path) -> None:
     """From the import to its resources, in the process that runs the program."""
     program = (
         "import sys; import symphony; from symphony import Experiment\n"
         "from symphony.classic import Cluster\n"
-        "from symphony.components.expander import expander_of\n"
         "e = Cluster.new('tmux').new_experiment('rl')\n"
         "e.new_process('a', command=['sleep', '1']).binds('x')\n"
         "print(Cluster.new('tmux').launch(e, dry_run=True))\n"

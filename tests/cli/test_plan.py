@@ -19,7 +19,7 @@ def test_a_new_experiment(desk: Desk) -> None:
     assert "Not used on tmux: image" in out
     facts = desk.symphony("plan", "new", "--json").json
     assert [change["kind"] for change in facts["changes"]] == ["start"] * 4
-    assert facts["plan"]["world"] == "tmux"
+    assert facts["plan"]["backend"] == "tmux"
     assert desk.trees() == {}
     assert desk.servers() == []
     assert not (desk.home / "experiments" / "new").exists()

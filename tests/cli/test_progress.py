@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.interface import ProcessStatus
+from symphony.backends.observe import ProcessStatus
 from symphony.cli.progress import Board
 from tests.desk import Desk
 from tests.terminal import terminal

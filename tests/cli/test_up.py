@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import has_no_control
-from tests.conformance.tmux_world import TmuxWorld
+from tests.conformance.tmux_backend import TmuxBackend
 from tests.desk import SYMPHONY, Desk, wait_for
 from tests.terminal import terminal
 
@@ -322,7 +322,7 @@ def test_four_at_once(desk: Desk) -> None:
     if won:
         assert desk.trees() == before, "what the winner started goes on"
     assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
-    living = TmuxWorld(desk).identities("rl")
+    living = TmuxBackend(desk).identities("rl")
     assert {path: len(tops) for path, tops in living.items()} == {"server": 1, "guest": 1}
 
 

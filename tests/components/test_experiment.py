@@ -27,7 +27,7 @@ def test_lists(experiment):
     assert [each.name for each in experiment.list_all_processes()] == ["learner", "a", "b", "a", "z"]
     assert [each.name for each in experiment.list_process_groups()] == ["workers", "more", "even-more"]
     assert experiment.name == "rl"
-    assert list(experiment.components()) == ["learner", "a", "b", "workers/a", "even-more/z"]
+    assert list(experiment.components().processes) == ["learner", "a", "b", "workers/a", "even-more/z"]
 
 
 def test_finding(experiment):

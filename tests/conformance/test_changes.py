@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.world import Snapshot, World
+from tests.conformance.backend import Backend, Snapshot
 
 STACK = "edited.twice"
 START = """
@@ -35,22 +35,22 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def history(world: World) -> Iterator[dict[str, Snapshot]]:
+def history(backend: Backend) -> Iterator[dict[str, Snapshot]]:
     """The experiment after each step."""
     found: dict[str, Snapshot] = {}
     for name, program in STEPS.items():
-        plan = world.up(STACK, program).out
+        plan = backend.up(STACK, program).out
         for path in ("server", "client", "group/one"):
-            world.speaks(STACK, path, "ready")
-        world.becomes(STACK, "done", "completed")
-        found[name] = world.snapshot(STACK)
+            backend.speaks(STACK, path, "ready")
+        backend.becomes(STACK, "done", "completed")
+        found[name] = backend.snapshot(STACK)
         found[name].statuses["plan"] = {"text": plan}  # type: ignore[index]
     try:
         yield found
-        world.delete(STACK)
-        assert world.leftovers(STACK) == []
+        backend.delete(STACK)
+        assert backend.leftovers(STACK) == []
     finally:
-        world.forget(STACK)
+        backend.forget(STACK)
 
 
 ALWAYS = {"server", "client", "group/one", "group/two"}
@@ -61,10 +61,10 @@ def test_no_edit_changes_nothing(history: dict[str, Snapshot]) -> None:
     assert "Nothing changes" in history["nothing"].statuses["plan"]["text"]
 
 
-def test_an_edited_process_alone_restarts(world: World, history: dict[str, Snapshot]) -> None:
+def test_an_edited_process_alone_restarts(backend: Backend, history: dict[str, Snapshot]) -> None:
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
-    assert after.statuses["client"]["restarts"] == (1 if world.remembers_starts else 0)
+    assert after.statuses["client"]["restarts"] == (1 if backend.remembers_starts else 0)
     assert after.statuses["client"]["since"] > before.statuses["client"]["since"]
     assert {path: after.statuses[path]["since"] for path in ALWAYS - {"client"}} == {
         path: before.statuses[path]["since"] for path in ALWAYS - {"client"}
@@ -99,10 +99,10 @@ def test_a_new_connection_restarts_the_one_that_connects(history: dict[str, Snap
     assert history["connected"].same(history["edited"]) == ALWAYS
 
 
-def test_a_removed_process_alone_stops(world: World, history: dict[str, Snapshot]) -> None:
+def test_a_removed_process_alone_stops(backend: Backend, history: dict[str, Snapshot]) -> None:
     """With those that share its fate, which start again."""
     before, after = history["connected"], history["removed"]
-    assert after.same(before) == ALWAYS - world.shares_fate("group/two", ALWAYS)
+    assert after.same(before) == ALWAYS - backend.shares_fate("group/two", ALWAYS)
     assert set(after.identities) == ALWAYS - {"group/two"} | {"late"}
     assert "group/two" not in after.identities
     assert "group/two" not in after.statuses

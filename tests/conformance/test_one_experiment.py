@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.world import World
+from tests.conformance.backend import Backend
 from tests.desk import SYMPHONY, Ran, wait_for
 
 STACK = "whole"
@@ -63,22 +63,22 @@ with Experiment(secrets=[SECRET]) as e:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def whole(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def whole(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The experiment, up; `up` says with its exit code that some of it failed."""
     secret = tmp_path_factory.mktemp("s") / "key.txt"
     secret.write_text(CANARY)
     secret.chmod(0o644)
-    ran = world.up(STACK, f"SECRET = {str(secret)!r}\n{PROGRAM}", fails=True)
+    ran = backend.up(STACK, f"SECRET = {str(secret)!r}\n{PROGRAM}", fails=True)
     try:
         yield f"{ran}"
-        world.delete(STACK)
-        assert world.leftovers(STACK) == []
+        backend.delete(STACK)
+        assert backend.leftovers(STACK) == []
     finally:
-        world.forget(STACK)
+        backend.forget(STACK)
 
 
-def inside(world: World, path: str, *words: str, **more: Any) -> Ran:
-    return world.desk.symphony("exec", STACK, path, "--", *words, **more)
+def inside(backend: Backend, path: str, *words: str, **more: Any) -> Ran:
+    return backend.desk.symphony("exec", STACK, path, "--", *words, **more)
 
 
 EVERY = ("alpha", "beta", "left", "right", "far")
@@ -86,20 +86,20 @@ CONNECTORS = ("server", "pair/left", "pair/right", f"{GROUP}/{LONG}", LONG)
 
 
 @pytest.mark.parametrize("path", CONNECTORS, ids=lambda path: path[:12])
-def test_every_process_reaches_every_service(world: World, path: str) -> None:
+def test_every_process_reaches_every_service(backend: Backend, path: str) -> None:
     """A binder reaches its own service too, a member of a group the other's."""
-    assert set(world.speaks(STACK, path, "reached", len(EVERY))) == set(EVERY)
+    assert set(backend.speaks(STACK, path, "reached", len(EVERY))) == set(EVERY)
 
 
-def test_members_of_a_group_share_a_machine(world: World) -> None:
+def test_members_of_a_group_share_a_machine(backend: Backend) -> None:
     """One finds the other at the address of its own machine."""
-    assert world.speaks(STACK, "pair/left", "near") == [["right", True]]
-    assert world.speaks(STACK, "pair/right", "near") == [["left", True]]
+    assert backend.speaks(STACK, "pair/left", "near") == [["right", True]]
+    assert backend.speaks(STACK, "pair/right", "near") == [["left", True]]
 
 
-def test_every_process_sees_the_variables_of_every_service(world: World) -> None:
+def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> None:
     services = [*EVERY, *(f"s-{i}" for i in range(MANY)), "s" * 63]
-    seen = {path: world.speaks(STACK, path, "services")[0] for path in ("server", "pair/left", "talker")}
+    seen = {path: backend.speaks(STACK, path, "services")[0] for path in ("server", "pair/left", "talker")}
     for variables in seen.values():
         for service in services:
             stem = "SYMPH_" + service.upper().replace("-", "_")
@@ -112,112 +112,112 @@ def test_every_process_sees_the_variables_of_every_service(world: World) -> None
     assert without_binds[0] == without_binds[1] == without_binds[2]
 
 
-def test_who_binds_learns_which_host_to_bind(world: World) -> None:
-    seen = world.speaks(STACK, "server", "services")[0]
+def test_who_binds_learns_which_host_to_bind(backend: Backend) -> None:
+    seen = backend.speaks(STACK, "server", "services")[0]
     binds = {name for name in seen if name.endswith("_BIND")}
     assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}
 
 
-def test_a_hundred_services(world: World) -> None:
-    reached = world.speaks(STACK, "visitor", "reached", MANY + 1, seconds=40)
+def test_a_hundred_services(backend: Backend) -> None:
+    reached = backend.speaks(STACK, "visitor", "reached", MANY + 1, seconds=40)
     assert set(reached) == {*(f"s-{i}" for i in range(MANY)), "s" * 63}
 
 
-def test_names_at_the_limit(world: World) -> None:
-    statuses = world.statuses(STACK)
+def test_names_at_the_limit(backend: Backend) -> None:
+    statuses = backend.statuses(STACK)
     assert statuses[LONG]["state"] == statuses[f"{GROUP}/{LONG}"]["state"] == "running"
     assert (statuses[f"{GROUP}/{LONG}"]["group"], statuses[f"{GROUP}/{LONG}"]["name"]) == (GROUP, LONG)
 
 
-def test_arguments_and_variables_arrive_byte_for_byte(world: World) -> None:
-    assert world.speaks(STACK, "hard", "said", len(HARD)) == HARD
-    assert world.speaks(STACK, "hard", "variable", len(HARD)) == HARD
+def test_arguments_and_variables_arrive_byte_for_byte(backend: Backend) -> None:
+    assert backend.speaks(STACK, "hard", "said", len(HARD)) == HARD
+    assert backend.speaks(STACK, "hard", "variable", len(HARD)) == HARD
 
 
 @pytest.mark.parametrize("code", [1, 7, 126, 127, 255])
-def test_exit_codes(world: World, code: int) -> None:
-    status = world.becomes(STACK, f"exit-{code}", "failed")
+def test_exit_codes(backend: Backend, code: int) -> None:
+    status = backend.becomes(STACK, f"exit-{code}", "failed")
     assert f"exit {code}" in status["why"].split(":")[0]
     assert status["ready"] is False
-    (said,) = [line for line in world.lines(STACK, f"exit-{code}") if line["ended"]]
+    (said,) = [line for line in backend.lines(STACK, f"exit-{code}") if line["ended"]]
     assert said["text"].endswith(f"exit {code}")
 
 
-def test_a_good_end_is_completed(world: World) -> None:
-    assert world.becomes(STACK, "exit-0", "completed")["why"] == ""
-    assert world.becomes(STACK, "brief", "completed")["since"] is not None
+def test_a_good_end_is_completed(backend: Backend) -> None:
+    assert backend.becomes(STACK, "exit-0", "completed")["why"] == ""
+    assert backend.becomes(STACK, "brief", "completed")["since"] is not None
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM], ids=lambda n: n.name)
-def test_signals(world: World, number: signal.Signals) -> None:
-    status = world.becomes(STACK, f"signal-{int(number)}", "failed")
+def test_signals(backend: Backend, number: signal.Signals) -> None:
+    status = backend.becomes(STACK, f"signal-{int(number)}", "failed")
     assert number.name in status["why"]
-    (said,) = [line for line in world.lines(STACK, f"signal-{int(number)}") if line["ended"]]
+    (said,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
     assert number.name in said["text"]
 
 
-def test_up_says_what_failed(world: World, whole: str) -> None:
-    world.becomes(STACK, "exit-7", "failed")
-    again = world.desk.symphony("process", STACK).out
+def test_up_says_what_failed(backend: Backend, whole: str) -> None:
+    backend.becomes(STACK, "exit-7", "failed")
+    again = backend.desk.symphony("process", STACK).out
     assert any("exit-7" in line and "exit 7" in line for line in again.splitlines())
-    listed = world.desk.symphony("ls").out
+    listed = backend.desk.symphony("ls").out
     assert "failed" in listed
 
 
-def test_the_log_of_one_process(world: World) -> None:
-    world.speaks(STACK, "counter", "ready")
-    out = world.desk.symphony("logs", STACK, "counter").out
+def test_the_log_of_one_process(backend: Backend) -> None:
+    backend.speaks(STACK, "counter", "ready")
+    out = backend.desk.symphony("logs", STACK, "counter").out
     assert [line for line in out.splitlines() if line.startswith("line ")] == [f"line {i}" for i in range(50)]
 
 
-def test_the_log_of_a_process_that_died(world: World) -> None:
-    world.becomes(STACK, "exit-7", "failed")
-    out = world.desk.symphony("logs", STACK, "exit-7").out.splitlines()
+def test_the_log_of_a_process_that_died(backend: Backend) -> None:
+    backend.becomes(STACK, "exit-7", "failed")
+    out = backend.desk.symphony("logs", STACK, "exit-7").out.splitlines()
     assert out[-2:] == ['said "bye"', "ended: exit 7"]
 
 
-def test_the_log_of_a_group(world: World) -> None:
-    world.speaks(STACK, "pair/left", "ready")
-    world.speaks(STACK, "pair/right", "ready")
-    assert {line["path"] for line in world.lines(STACK, "pair")} == {"pair/left", "pair/right"}
-    out = world.desk.symphony("logs", STACK, "pair").out.splitlines()
+def test_the_log_of_a_group(backend: Backend) -> None:
+    backend.speaks(STACK, "pair/left", "ready")
+    backend.speaks(STACK, "pair/right", "ready")
+    assert {line["path"] for line in backend.lines(STACK, "pair")} == {"pair/left", "pair/right"}
+    out = backend.desk.symphony("logs", STACK, "pair").out.splitlines()
     assert {line.split(" | ")[0].strip() for line in out} == {"pair/left", "pair/right"}
 
 
-def test_all_logs_merged_in_the_order_of_time(world: World) -> None:
-    world.becomes(STACK, "brief", "completed")
-    lines = world.lines(STACK)
-    assert {line["path"] for line in lines} == set(world.statuses(STACK))
+def test_all_logs_merged_in_the_order_of_time(backend: Backend) -> None:
+    backend.becomes(STACK, "brief", "completed")
+    lines = backend.lines(STACK)
+    assert {line["path"] for line in lines} == set(backend.statuses(STACK))
     times = [line["time"] for line in lines if line["time"] is not None]
     assert times == sorted(times)
 
 
-def test_tail(world: World) -> None:
-    world.speaks(STACK, "counter", "ready")
-    texts = [line["text"] for line in world.lines(STACK, "counter", "-t", "3")]
+def test_tail(backend: Backend) -> None:
+    backend.speaks(STACK, "counter", "ready")
+    texts = [line["text"] for line in backend.lines(STACK, "counter", "-t", "3")]
     assert texts[:2] == ["line 48", "line 49"]
     assert texts[2].startswith("ready ")
-    assert world.lines(STACK, "counter", "-t", "0") == []
+    assert backend.lines(STACK, "counter", "-t", "0") == []
 
 
-def test_tail_is_of_each_process(world: World) -> None:
-    lines = world.lines(STACK, "counter", "many", "-t", "1")
+def test_tail_is_of_each_process(backend: Backend) -> None:
+    lines = backend.lines(STACK, "counter", "many", "-t", "1")
     assert sorted(line["path"] for line in lines) == ["counter", "many"]
 
 
-def test_since(world: World) -> None:
-    world.speaks(STACK, "counter", "ready")
-    wait_for(lambda: time.time() - world.statuses(STACK)["counter"]["since"] > 4, 20, "time goes by")
-    assert world.lines(STACK, "counter", "-s", "2s") == []
-    recent = world.lines(STACK, "talker", "-s", "2s")
+def test_since(backend: Backend) -> None:
+    backend.speaks(STACK, "counter", "ready")
+    wait_for(lambda: time.time() - backend.statuses(STACK)["counter"]["since"] > 4, 20, "time goes by")
+    assert backend.lines(STACK, "counter", "-s", "2s") == []
+    recent = backend.lines(STACK, "talker", "-s", "2s")
     assert 3 <= len(recent) <= 20
-    assert len(world.lines(STACK, "counter", "-s", "1h")) >= 51
+    assert len(backend.lines(STACK, "counter", "-s", "1h")) >= 51
 
 
-def test_follow(world: World) -> None:
+def test_follow(backend: Backend) -> None:
     """New lines come as they are printed, without those that were there before when so asked."""
     words = [str(SYMPHONY), "logs", STACK, "talker", "-f", "-t", "1"]
-    following = world.desk.start(words)
+    following = backend.desk.start(words)
     try:
         assert following.stdout is not None
         ticks = [int(following.stdout.readline().split()[1]) for _ in range(8)]
@@ -229,49 +229,51 @@ def test_follow(world: World) -> None:
     assert "Traceback" not in out + err
 
 
-def test_follow_ends_with_the_last_process(world: World) -> None:
-    followed = world.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20)
+def test_follow_ends_with_the_last_process(backend: Backend) -> None:
+    followed = backend.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20)
     assert "ended: exit 1" in followed.out
 
 
-def test_a_command_in_a_process_has_its_variables_streams_and_exit_code(world: World, tmp_path: Path) -> None:
-    address = world.speaks(STACK, "pair/left", "services")[0]["SYMPH_ALPHA_ADDR"]
+def test_a_command_in_a_process_has_its_variables_streams_and_exit_code(
+    backend: Backend, tmp_path: Path
+) -> None:
+    address = backend.speaks(STACK, "pair/left", "services")[0]["SYMPH_ALPHA_ADDR"]
     (tmp_path / "in").write_text("said to it")
     script = 'echo "$SYMPH_ALPHA_ADDR"; cat; echo wrong >&2; exit 7'
     with (tmp_path / "in").open() as given:
-        ran = inside(world, "pair/left", "sh", "-c", script, code=7, stdin=given)
+        ran = inside(backend, "pair/left", "sh", "-c", script, code=7, stdin=given)
     assert (ran.out, ran.err) == (f"{address}\nsaid to it", "wrong\n")
-    assert inside(world, "talker", "echo", "a b", "--", "$HOME").out == "a b -- $HOME\n"
-    inside(world, "talker", "sh", "-c", "kill -9 $$", code=137)
-    inside(world, "talker", "no-such-command", code=127)
+    assert inside(backend, "talker", "echo", "a b", "--", "$HOME").out == "a b -- $HOME\n"
+    inside(backend, "talker", "sh", "-c", "kill -9 $$", code=137)
+    inside(backend, "talker", "no-such-command", code=127)
 
 
-def test_files_and_folders_go_to_a_process_and_come_back(world: World, tmp_path: Path) -> None:
+def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_path: Path) -> None:
     (tmp_path / "src" / "sub").mkdir(parents=True)
     (tmp_path / "src" / "sub" / "a b").write_bytes(content := bytes(range(256)) * 999)
     (tmp_path / "src" / "run").write_text("echo it runs")
     (tmp_path / "src" / "run").chmod(0o755)
     there = f"/tmp/symphony-{uuid.uuid4().hex}"
     try:
-        world.desk.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
-        assert inside(world, "pair/left", "sh", f"{there}/run").out == "it runs\n"
-        world.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
-        world.desk.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
+        backend.desk.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
+        assert inside(backend, "pair/left", "sh", f"{there}/run").out == "it runs\n"
+        backend.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
+        backend.desk.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
     finally:
-        inside(world, "pair/left", "rm", "-r", there)
+        inside(backend, "pair/left", "rm", "-r", there)
     assert (tmp_path / "back" / "sub" / "a b").read_bytes() == content
     assert (tmp_path / "back" / "run").stat().st_mode & 0o111
     assert (tmp_path / "run").read_text() == "echo it runs"
-    ran = world.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
+    ran = backend.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
     assert "no such file or folder" in ran.err
     assert there in ran.err
 
 
-def test_why_tells_the_chain_of_what_runs_and_of_what_failed(world: World) -> None:
+def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -> None:
     def chain(path: str) -> list[dict[str, Any]]:
-        return world.desk.symphony("why", STACK, path, "--json").json["links"]
+        return backend.desk.symphony("why", STACK, path, "--json").json["links"]
 
-    world.becomes(STACK, "exit-7", "failed")
+    backend.becomes(STACK, "exit-7", "failed")
     well, badly = chain("pair/left"), chain("exit-7")
     for links in (well, badly):
         assert [each["step"] for each in links[:2]] == ["declared", "planned"]
@@ -282,23 +284,23 @@ def test_why_tells_the_chain_of_what_runs_and_of_what_failed(world: World) -> No
     assert f"symphony logs {STACK} exit-7" in badly[-1]["remedy"]
 
 
-def test_secrets(world: World) -> None:
+def test_secrets(backend: Backend) -> None:
     """The files are there for every process, for its eyes only."""
-    ((name, mode, size, checksum),) = world.speaks(STACK, "holder", "secret")
+    ((name, mode, size, checksum),) = backend.speaks(STACK, "holder", "secret")
     assert (name, size, checksum) == ("key.txt", len(CANARY), sum(map(ord, CANARY)))
     assert mode & 0o400
     assert not mode & 0o337
-    assert world.speaks(STACK, "talker", "services")[0]["SYMPH_SECRETS_DIR"]
+    assert backend.speaks(STACK, "talker", "services")[0]["SYMPH_SECRETS_DIR"]
 
 
-def test_secrets_are_in_no_state_and_no_argument(world: World) -> None:
-    seen = world.arguments()
-    assert [text for text in world.disguises(CANARY) if text in seen] == []
-    state = world.desk.home / "state"
+def test_secrets_are_in_no_state_and_no_argument(backend: Backend) -> None:
+    seen = backend.arguments()
+    assert [text for text in backend.disguises(CANARY) if text in seen] == []
+    state = backend.desk.home / "state"
     files = [file for file in state.rglob("*") if file.is_file()]
     assert len(files) > 3
-    exported = world.desk.pulumi("stack", "export", f"--stack={STACK}").out
-    for text in world.disguises(CANARY):
+    exported = backend.desk.pulumi("stack", "export", f"--stack={STACK}").out
+    for text in backend.disguises(CANARY):
         assert [file for file in files if text.encode() in file.read_bytes()] == []
         assert text not in exported
-    assert "key.txt" not in world.desk.symphony("process", STACK).out
+    assert "key.txt" not in backend.desk.symphony("process", STACK).out

@@ -1,4 +1,4 @@
-"""A stack does not move from one world to another unseen: a lost settings file would end what runs."""
+"""A stack does not move from one backend to another unseen: a lost settings file would end what runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-def test_a_stack_does_not_move_to_another_world(desk: Desk) -> None:
+def test_a_stack_does_not_move_to_another_backend(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y")
     (before,) = desk.trees().values()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.tmux_world import TmuxWorld
+from tests.conformance.tmux_backend import TmuxBackend
 from tests.desk import Desk, desk_in, wait_for
 
 PROGRAM = """
@@ -27,19 +27,19 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
-    world = TmuxWorld(desk)
+    backend = TmuxBackend(desk)
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y")
-    before = world.identities("rl")
+    before = backend.identities("rl")
     addresses = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
 
-    world.lose("rl", "b")
+    backend.lose("rl", "b")
     assert desk.processes("rl")["b"]["state"] == "lost"
     (row,) = desk.symphony("ls", "--json").json
     assert "lost" in row["state"]
     assert "symphony up rl" in row["hint"]
     desk.pulumi(*UP)
-    after = world.identities("rl")
+    after = backend.identities("rl")
     assert {path for path in after if after[path] == before[path]} == {"a", "c"}
     assert desk.processes("rl")["b"]["restarts"] == 1
 
@@ -49,7 +49,7 @@ def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
     states = {path: each["state"] for path, each in desk.processes("rl").items()}
     assert states == {"a": "lost", "b": "lost", "c": "lost"}
     desk.pulumi(*UP)
-    restored = world.identities("rl")
+    restored = backend.identities("rl")
     assert {path: len(tops) for path, tops in restored.items()} == {"a": 1, "b": 1, "c": 1}
     assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
     assert desk.symphony("plan", "rl", "--json").json["plan"]["services"] == addresses
@@ -60,13 +60,13 @@ def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
 
 @pytest.mark.thorough
 def test_refresh_tells_the_truth(desk: Desk) -> None:
-    world = TmuxWorld(desk)
+    backend = TmuxBackend(desk)
     desk.write(PROGRAM + '    e.new_process("fails", command=["false"])')
     desk.symphony("up", "rl", "-y", code=None)
     windows = {"a", "b", "c", "fails"}
     assert set(_windows(desk)) == windows
-    kept = world.identities("rl")
-    world.lose("rl", "a")
+    kept = backend.identities("rl")
+    backend.lose("rl", "a")
     desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
     assert _windows(desk) == {"b": "running", "c": "running", "fails": "failed: it exited with code 1"}
     assert set(desk.processes("rl")) == {"b", "c", "fails"}, (
@@ -81,8 +81,8 @@ def test_refresh_tells_the_truth(desk: Desk) -> None:
     }
     desk.symphony("up", "rl", "-y", code=None)
     assert set(_windows(desk)) == windows
-    assert all(world.identities("rl")[path] == kept[path] for path in ("b", "c"))
-    assert {path: len(tops) for path, tops in world.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
+    assert all(backend.identities("rl")[path] == kept[path] for path in ("b", "c"))
+    assert {path: len(tops) for path, tops in backend.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
 
 
 def _windows(desk: Desk) -> dict[str, str]:

@@ -11,14 +11,13 @@ from typing import Any, Self
 
 import pytest
 
-from symphony.backends.interface import ProcessStatus
+from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
 from symphony.engine.run.events import Diagnostic, ResourceState, Started, Step
 from symphony.engine.run.run import Outcome
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations import up as up_module
 from symphony.operations.handed import Inbox
 from symphony.operations.plan import planned_from
 from symphony.operations.up import Ended, Remark, _told, _watched, path_of, up
@@ -89,11 +88,13 @@ def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, the
         ("symphony:backend: tmux", False),
         ("symphony:backend: kubernetes", True),
         ("symphony:backend: kube", True),
-        ("symphony:backend: no-such-world", False),
+        ("symphony:backend: no-such-backend", False),
         ("symphony:backend: {secure: abc}", False),
     ],
 )
-def test_plugins_are_fetched_only_for_worlds_that_need_them(tmp_path: Path, said: str, fetched: bool) -> None:
+def test_plugins_are_fetched_only_for_backends_that_need_them(
+    tmp_path: Path, said: str, fetched: bool
+) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
@@ -113,7 +114,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
 
 
 BUCKET = Step("urn:bucket", "gcp:storage/bucket:Bucket", "create")
-PLAN = {"world": "tmux", "service_env": {}, "processes": []}
+PLAN = {"backend": "tmux", "service_env": {}, "processes": []}
 
 
 class PreviewedRun:
@@ -166,9 +167,9 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
         yield ()
         raise UserError("there is no kubeconfig", where="/nowhere", remedy="Name one")
 
-    stack = SimpleNamespace(recorded=object(), world="kubernetes", shown="rl")
+    observer = SimpleNamespace(watch=watch)
+    stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
     monkeypatch.setattr(stacks, "read", lambda name: stack)
-    monkeypatch.setattr(up_module, "observer_of", lambda world: SimpleNamespace(watch=watch))
     target = stack_target.Target(StackName("desk", "rl"), workspace.Workspace(Path(), "desk", Path()))
     seen = _watched(target, 1)
     assert next(seen) == ()

@@ -30,7 +30,7 @@ class AnyPort(dict[str, int]):
 @pytest.fixture(scope="session")
 def tmux() -> Target:
     return Target(
-        world="tmux",
+        backend="tmux",
         launched_as="rl",
         starts="command",
         supports=frozenset(
@@ -51,7 +51,7 @@ def tmux() -> Target:
 def kubernetes(tmux: Target) -> Target:
     return replace(
         tmux,
-        world="kubernetes",
+        backend="kubernetes",
         starts="image",
         supports=frozenset(
             (
@@ -92,9 +92,9 @@ def refused(
 ) -> Callable[..., None]:
     """The program has exactly this problem, on exactly the marked lines of its file."""
 
-    def check(program: str, what: str, remedy: str, target: Target = tmux, **world: Any) -> None:
+    def check(program: str, what: str, remedy: str, target: Target = tmux, **backend: Any) -> None:
         spec, marked = declare(program)
-        found = problems(spec, replace(target, **world))
+        found = problems(spec, replace(target, **backend))
         assert [(each.what, each.remedy) for each in found] == [(what, remedy)]
         assert sorted({place.line for place in found[0].where}) == marked
         assert {place.file for place in found[0].where} <= {str(tmp_path / "program.py")}
@@ -108,8 +108,8 @@ def found(
 ) -> Callable[..., list[Problem]]:
     """Every problem of a program, in the order they are reported."""
 
-    def gather(program: str, target: Target = tmux, **world: Any) -> list[Problem]:
-        return list(problems(declare(program)[0], replace(target, **world)))
+    def gather(program: str, target: Target = tmux, **backend: Any) -> list[Problem]:
+        return list(problems(declare(program)[0], replace(target, **backend)))
 
     return gather
 
@@ -118,7 +118,7 @@ def found(
 def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target) -> Callable[..., Any]:
     """The plan of a program without a mistake."""
 
-    def make(program: str, target: Target = tmux, **world: Any) -> Any:
-        return build_plan(declare(program)[0], replace(target, **world))
+    def make(program: str, target: Target = tmux, **backend: Any) -> Any:
+        return build_plan(declare(program)[0], replace(target, **backend))
 
     return make

@@ -28,7 +28,7 @@ RL = """
 """
 
 
-def test_the_plan_of_both_worlds(planned, kubernetes, snapshot):
+def test_the_plan_of_both_backends(planned, kubernetes, snapshot):
     assert planned(RL).to_json() == snapshot(name="tmux")
     assert planned(RL, kubernetes, default_image="d").to_json() == snapshot(name="kubernetes")
 

@@ -1,4 +1,4 @@
-"""What means nothing in a world is accepted and listed once, with who made it."""
+"""What means nothing in a backend is accepted and listed once, with who made it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from symphony_tmux.tmux.client import Listing, Pane
 
 
 @dataclass
-class World:
+class Snapshot:
     """One run of the provider; its four threads share it."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)

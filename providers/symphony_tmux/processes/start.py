@@ -16,7 +16,7 @@ from symphony.errors import UserError
 from symphony_tmux import files, names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import launch, limits, process_table, record
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
 from symphony_tmux.tmux import client, server
@@ -31,19 +31,21 @@ TRIES = 5
 
 
 def start(
-    inputs: WindowInputs, props: dict[str, Any], attempt: int, index: int, world: World
+    inputs: WindowInputs, props: dict[str, Any], attempt: int, index: int, snapshot: Snapshot
 ) -> dict[str, Any]:
     """Run the process in a new window, at this index if it is free (0: at any); the outputs of the Window."""
     folder = _prepare(inputs, attempt)
     digest, launched = changes.digest(props), time.time()
     mark = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
     # Not respawn-pane: tmux 3.3a then closes the pane of the new process as soon as its output was piped.
-    window_id, pane_id, pid, session_id, at = _new_window(inputs, attempt, mark, folder, index, world).split()
+    window_id, pane_id, pid, session_id, at = _new_window(
+        inputs, attempt, mark, folder, index, snapshot
+    ).split()
     pane = Pane(session_id, window_id, pane_id, int(at), int(pid), False, None, None, 0)
     pane = replace(
         pane, owner=inputs.owner, path=inputs.path, attempt=attempt, launched=launched, digest=digest
     )
-    world.placed(inputs.server, inputs.owner, inputs.path, pane)
+    snapshot.placed(inputs.server, inputs.owner, inputs.path, pane)
     outputs = {
         "window_id": window_id,
         "pane_id": pane_id,
@@ -83,11 +85,13 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     return folder.relative_to(paths.home())
 
 
-def _new_window(inputs: WindowInputs, attempt: int, mark: str, folder: Path, index: int, world: World) -> str:
+def _new_window(
+    inputs: WindowInputs, attempt: int, mark: str, folder: Path, index: int, snapshot: Snapshot
+) -> str:
     for further in range(TRIES):
-        session = server.ensure_session(inputs.server, inputs.session, inputs.owner, world)
+        session = server.ensure_session(inputs.server, inputs.session, inputs.owner, snapshot)
         if further or not index:
-            index = world.next_index(inputs.server, session.session_id)
+            index = snapshot.next_index(inputs.server, session.session_id)
         try:
             return _new_window_at(f"{session.session_id}:{index}", inputs, attempt, mark, folder)
         except client.TmuxError as error:
@@ -95,7 +99,7 @@ def _new_window(inputs: WindowInputs, attempt: int, mark: str, folder: Path, ind
             if further == TRIES - 1 or not (lost or "in use" in error.what):
                 raise
             if lost:
-                world.forget(inputs.server)
+                snapshot.forget(inputs.server)
     raise AssertionError
 
 

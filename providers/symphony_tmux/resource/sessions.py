@@ -12,7 +12,7 @@ from symphony import paths
 from symphony_tmux.ports import addresses, leases
 from symphony_tmux.processes import observe, process_table, record, stop, trees
 from symphony_tmux.processes.process_table import Identity
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, inputs, owners, windows
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
@@ -29,28 +29,28 @@ class Difference:
     replaced: tuple[str, ...] = ()
 
 
-def reason(old_inputs: Props, world: World) -> str:
+def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     """Why what state believes there must be made again, told before the outputs are known."""
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
-    if said := observe.session_reason(old_inputs, world.listing(on)):
+    if said := observe.session_reason(old_inputs, snapshot.listing(on)):
         return said
     return "" if addresses.place(on, old_inputs["name"]).exists() else "the file of its services is gone"
 
 
-def strays(declared: Props, old_inputs: Props, world: World) -> list[str]:
+def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
     """Processes of the experiment that run and that neither the program nor the state knows."""
     known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
-    return sorted(world.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
+    return sorted(snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
 
 
-def create(props: Props, world: World) -> tuple[str, dict[str, Any]]:
+def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Make or adopt the session; of what an interrupted run left only the declared processes stay."""
     wanted = inputs.session_inputs(props)
     experiment_lock.take(wanted.server, wanted.name)
-    return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), world)
+    return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), snapshot)
 
 
-def diff(olds: Props, news: Props, world: World) -> Difference:
+def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     """A session that is gone is made again in place; a process more or less does not change it.
 
     A change of its services starts nothing again: a window whose process uses one of them changes itself.
@@ -63,39 +63,39 @@ def diff(olds: Props, news: Props, world: World) -> Difference:
         changed.append("grace")
     if not _tells(olds, news.get("services") or {}):
         changed.append("services")
-    if observe.session_reason(olds, world.listing(olds["server"])):
+    if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
     if news.get("strays"):
         changed.append("strays")
     return Difference(tuple(changed))
 
 
-def read(props: Props, world: World) -> dict[str, Any] | None:
+def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
     """The outputs; None when the session is gone."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
-    if observe.session_reason(props, world.listing(props["server"])):
+    if observe.session_reason(props, snapshot.listing(props["server"])):
         return None
     return {**props, "server_pid": int(props["server_pid"])}
 
 
-def update(olds: Props, news: Props, world: World) -> dict[str, Any]:
+def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Make it again if it is gone and end what is not declared."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     wanted = inputs.session_inputs(news)
     experiment_lock.take(wanted.server, wanted.name)
-    there = not observe.session_reason(olds, world.listing(wanted.server))
+    there = not observe.session_reason(olds, snapshot.listing(wanted.server))
     return _made(
-        wanted, float(olds["created"]) if there else time.time(), world, set(olds.get("processes") or [])
+        wanted, float(olds["created"]) if there else time.time(), snapshot, set(olds.get("processes") or [])
     )
 
 
-def delete(props: Props, world: World) -> None:
+def delete(props: Props, snapshot: Snapshot) -> None:
     """Every tree in one go, the session, the files, the port leases; what is gone already is no error."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
     experiment_lock.take(on, name)
-    world.forget(on)
-    listing = world.listing(on)
+    snapshot.forget(on)
+    listing = snapshot.listing(on)
     roots = {
         Identity(one.pid, process_table.start_of(one.pid))
         for one in listing.panes
@@ -113,7 +113,7 @@ def delete(props: Props, world: World) -> None:
     _remove_files(on, name, owner)
     leases.release(owner)
     experiment_lock.give_back(on, name)
-    world.forget(on)
+    snapshot.forget(on)
 
 
 def _tells(olds: Props, services: Mapping[str, str]) -> bool:
@@ -122,18 +122,18 @@ def _tells(olds: Props, services: Mapping[str, str]) -> bool:
 
 
 def _made(
-    wanted: SessionInputs, created: float, world: World, known: set[str] | None = None
+    wanted: SessionInputs, created: float, snapshot: Snapshot, known: set[str] | None = None
 ) -> dict[str, Any]:
-    session = server.ensure_session(wanted.server, wanted.name, wanted.owner, world)
-    for path in sorted(world.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
-        windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, world)
+    session = server.ensure_session(wanted.server, wanted.name, wanted.owner, snapshot)
+    for path in sorted(snapshot.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
+        windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, snapshot)
     addresses.write(wanted.server, wanted.name, wanted.services)
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},
         "processes": list(wanted.processes),
         "session_id": session.session_id,
         "socket": str(paths.tmux_socket(wanted.server)),
-        "server_pid": world.listing(wanted.server).server_pid,
+        "server_pid": snapshot.listing(wanted.server).server_pid,
         "host": process_table.host(),
         "boot_id": process_table.boot_id(),
         "created": created,

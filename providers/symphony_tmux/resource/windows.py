@@ -11,7 +11,7 @@ from symphony.errors import SymphonyError
 from symphony_tmux import names
 from symphony_tmux.processes import limits, observe, record, start, stop, trees
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs
 from symphony_tmux.resource.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.tmux import client
@@ -29,32 +29,32 @@ class Difference:
     reason: str = ""
 
 
-def reason(old_inputs: Props, world: World) -> str:
+def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     """Why what state believes running must be started again, told before the outputs are known."""
     server = old_inputs.get("server") or paths.DEFAULT_SERVER
     known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
         return ""
-    found = observe.condition(known, world.listing(server))
+    found = observe.condition(known, snapshot.listing(server))
     return "" if found.is_good else found.reason
 
 
-def create(props: Props, world: World) -> tuple[str, dict[str, Any]]:
+def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Adopt what an interrupted run left of this very process, else take down what it left and start."""
     wanted = inputs.window_inputs(props)
     kept = _kept(props)
     experiment_lock.take(wanted.server, wanted.session)
-    outputs = _adopted(wanted, kept, world) or _started(wanted, kept, 0, world)
+    outputs = _adopted(wanted, kept, snapshot) or _started(wanted, kept, 0, snapshot)
     return identifier(wanted), {**kept, **outputs}
 
 
-def diff(olds: Props, news: Props, world: World) -> Difference:
-    """What the program changed, and what the world did to the process since."""
+def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
+    """What the program changed, and what the snapshot did to the process since."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
         return Difference(tuple(changed), tuple(replaced))
-    found = observe.condition(olds, world.listing(olds["server"]))
+    found = observe.condition(olds, snapshot.listing(olds["server"]))
     if (olds.get("grace") or 0) != (news.get("grace") or 0):
         changed.append("grace")
     if not found.is_good:
@@ -62,41 +62,41 @@ def diff(olds: Props, news: Props, world: World) -> Difference:
     return Difference(tuple(changed), reason="" if found.is_good else found.reason)
 
 
-def read(props: Props, world: World) -> dict[str, Any] | None:
+def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
     """The outputs with the status of now; None when the process and its window are gone."""
     _refuse_other_host(props)
-    found = observe.condition(props, world.listing(props["server"]))
+    found = observe.condition(props, snapshot.listing(props["server"]))
     if found.state == "lost":
         return None
     return {**props, **_numbers(props), "status": str(found)}
 
 
-def update(olds: Props, news: Props, world: World) -> dict[str, Any]:
+def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Start it again in its window when it must be; else only take note of what changed."""
     _refuse_other_host(olds)
     wanted = inputs.window_inputs(news)
     kept = _kept(news)
     experiment_lock.take(wanted.server, wanted.session)
-    found = observe.condition(olds, world.listing(wanted.server))
+    found = observe.condition(olds, snapshot.listing(wanted.server))
     if found.is_good and found.pane and not changes.changes(olds, news):
         outputs = {**_numbers(olds), **start.place(wanted), "status": _status(found)}
     else:
-        outputs = _adopted(wanted, kept, world, int(olds["attempt"])) or _started(
-            wanted, kept, int(olds["attempt"]), world
+        outputs = _adopted(wanted, kept, snapshot, int(olds["attempt"])) or _started(
+            wanted, kept, int(olds["attempt"]), snapshot
         )
     return {**kept, **outputs}
 
 
-def delete(props: Props, world: World) -> None:
+def delete(props: Props, snapshot: Snapshot) -> None:
     """The whole tree, the window and the launch file; the log stays until the experiment is deleted."""
     _refuse_other_host(props)
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_lock.take(server, session)
-    panes = world.panes(server, owner, path)
+    panes = snapshot.panes(server, owner, path)
     _take_down(owner, path, panes, float(props.get("grace", 5)), _last(props))
     for pane in panes:
         _kill_pane(server, pane)
-    world.placed(server, owner, path, None)
+    snapshot.placed(server, owner, path, None)
     folder = names.process_folder(server, session, path)
     for name in ("launch.sh", limits.NAME, start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
@@ -106,24 +106,24 @@ def identifier(wanted: WindowInputs) -> str:
     return f"{wanted.server}/{wanted.session}/{wanted.path}"
 
 
-def take_down_stray(server: str, owner: str, path: str, grace: float, world: World) -> None:
+def take_down_stray(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:
     """End a process that nobody declares any more."""
-    panes = world.panes(server, owner, path)
+    panes = snapshot.panes(server, owner, path)
     _take_down(owner, path, panes, grace, [])
     for pane in panes:
         _kill_pane(server, pane)
-    world.placed(server, owner, path, None)
+    snapshot.placed(server, owner, path, None)
 
 
-def _adopted(wanted: WindowInputs, kept: Props, world: World, after: int = 0) -> dict[str, Any] | None:
+def _adopted(wanted: WindowInputs, kept: Props, snapshot: Snapshot, after: int = 0) -> dict[str, Any] | None:
     """The outputs of a process that another run started exactly so, later than the attempt we know of."""
-    panes = world.panes(wanted.server, wanted.owner, wanted.path)
+    panes = snapshot.panes(wanted.server, wanted.owner, wanted.path)
     if len(panes) != 1 or panes[0].digest != changes.digest(kept) or panes[0].attempt <= after:
         return None
     pane = panes[0]
     if pane.dead and pane.exit_code != 0:
         return None
-    if world.listing(wanted.server).session(wanted.session) is None:
+    if snapshot.listing(wanted.server).session(wanted.session) is None:
         return None
     outputs = {
         "window_id": pane.window_id,
@@ -140,23 +140,23 @@ def _adopted(wanted: WindowInputs, kept: Props, world: World, after: int = 0) ->
     return outputs
 
 
-def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, world: World) -> dict[str, Any]:
-    panes = world.panes(wanted.server, wanted.owner, wanted.path)
+def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, snapshot: Snapshot) -> dict[str, Any]:
+    panes = snapshot.panes(wanted.server, wanted.owner, wanted.path)
     known = record.read(wanted.server, wanted.session, wanted.path) or {}
     if known.get("owner") != wanted.owner:
         known = {}
     last = max([attempt, int(known.get("attempt", 0)), *(pane.attempt for pane in panes)])
-    if panes or known or wanted.path in world.trees(wanted.owner):
+    if panes or known or wanted.path in snapshot.trees(wanted.owner):
         roots = _last(known) if known else []
         _take_down(wanted.owner, wanted.path, panes, wanted.grace, roots)
     for pane in panes:
         _kill_pane(wanted.server, pane)
-    index = next((pane.index for pane in panes if _is_in(pane, wanted, world)), 0)
-    return start.start(wanted, kept, last + 1, index, world)
+    index = next((pane.index for pane in panes if _is_in(pane, wanted, snapshot)), 0)
+    return start.start(wanted, kept, last + 1, index, snapshot)
 
 
-def _is_in(pane: Pane, wanted: WindowInputs, world: World) -> bool:
-    session = world.listing(wanted.server).session(wanted.session)
+def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
+    session = snapshot.listing(wanted.server).session(wanted.session)
     return session is not None and session.session_id == pane.session_id
 
 

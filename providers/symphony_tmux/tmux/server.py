@@ -9,7 +9,7 @@ from pathlib import Path
 from symphony import paths
 from symphony.errors import UserError
 from symphony_tmux import files, names
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import owners
 from symphony_tmux.tmux import client, program
 from symphony_tmux.tmux.client import Session
@@ -38,19 +38,19 @@ C-b d leaves; the processes run on. This window runs nothing.
 """
 
 
-def ensure_session(server: str, name: str, owner: str, world: World) -> Session:
+def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Session:
     """The session of this owner, made when missing; a session of that name of anybody else is refused."""
-    with world.lock:
-        found = world.listing(server).session(name)
+    with snapshot.lock:
+        found = snapshot.listing(server).session(name)
         if found is None:
             with _locked(server):
                 # Another run may have made it while this one waited for the lock.
-                world.forget(server)
-                found = world.listing(server).session(name)
+                snapshot.forget(server)
+                found = snapshot.listing(server).session(name)
                 if found is None:
                     _make_session(server, name, owner)
-                    world.forget(server)
-                    found = world.listing(server).session(name)
+                    snapshot.forget(server)
+                    found = snapshot.listing(server).session(name)
     if found is None:
         raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
     if found.owner != owner:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from symphony.backends.access import Copied, Streams, Way
-from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.remote import exec as running
 from symphony.backends.kubernetes.remote.exec import Place
+from symphony.backends.observe import Recorded
 
 # A login shell: the better one where the image has it.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
+from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import local_files, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of
@@ -24,10 +25,6 @@ from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
 from symphony.plan.types import checked
 from symphony.spec.experiment import ExperimentSpec
-
-if TYPE_CHECKING:
-    from symphony.components.experiment import Experiment
-    from symphony.components.run import Context
 
 # What the cluster may take over an object, beside the grace of the processes in it.
 _SECONDS = 120
@@ -63,7 +60,9 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
 
 
-def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
+def expand(
+    plan: Plan, spec: ExperimentSpec, context: Context, components: Components
+) -> dict[str, dict[str, Any]]:
     """Make every object of the plan; return the settings of each process by its path."""
     chosen = settings.read(context.setting)
     reach = _reach(context)
@@ -76,16 +75,16 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
         attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
         files=local_files.contents((*plan.secrets, *plan.configs)),
     )
-    if found := refusals(manifests, experiment.spec):
+    if found := refusals(manifests, spec):
         raise PlanError(plan.launched_as, found)
     planned = _planned(manifests)
     inventory.refuse_others(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
     if not context.dry_run:
         inventory.end_strays(client, live, plan.launched_as, owner, planned)
-    provider = _provider(experiment, reach)
+    provider = _provider(components.experiment, reach)
     deadline = _SECONDS + _grace(manifests, chosen.grace)
-    _Maker(experiment, client, live, owner, provider, deadline, context.dry_run).make(manifests)
+    _Maker(components, client, live, owner, provider, deadline, context.dry_run).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(process_inputs.processes_of(manifest, group))
@@ -96,7 +95,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
 class _Maker:
     """Makes resources of manifests: pods under their processes and groups, all else under the experiment."""
 
-    experiment: Experiment
+    components: Components
     client: Client
     live: Living
     owner: str
@@ -106,22 +105,22 @@ class _Maker:
     stale: dict[str, str] = field(default_factory=dict[str, str])
 
     def make(self, manifests: Manifests) -> None:
+        experiment = self.components.experiment
         first: list[pulumi.Resource] = []
         namespace = None
         if manifests.namespace is not None:
-            namespace = self._object(manifests.namespace, self.experiment, [], None)
+            namespace = self._object(manifests.namespace, experiment, [], None)
             first.append(namespace)
-        before = [self._object(manifests.variables, self.experiment, first, namespace)]
+        before = [self._object(manifests.variables, experiment, first, namespace)]
         if manifests.secrets is not None:
             # Encrypted in the state, hidden on every screen.
             hidden = {**manifests.secrets, "data": pulumi.Output.secret(manifests.secrets["data"])}
-            before.append(self._object(hidden, self.experiment, first, namespace))
+            before.append(self._object(hidden, experiment, first, namespace))
         if manifests.configs is not None:
-            before.append(self._object(manifests.configs, self.experiment, first, namespace))
+            before.append(self._object(manifests.configs, experiment, first, namespace))
         for manifest in manifests.services.values():
-            self._object(manifest, self.experiment, first, namespace, replaced_for=["spec.clusterIP"])
-        free = self.experiment.components()
-        groups = {each.name: each for each in self.experiment.list_process_groups()}
+            self._object(manifest, experiment, first, namespace, replaced_for=["spec.clusterIP"])
+        free, groups = self.components.processes, self.components.groups
         for name, (group, manifest) in manifests.pods.items():
             self._pod(manifest, groups[name] if group else free[name], [*first, *before], namespace)
 
@@ -221,7 +220,7 @@ def _reach(context: Context) -> _Reach:
     return _Reach(said, config.get("context") or "")
 
 
-def _provider(experiment: Experiment, reach: _Reach) -> pulumi.ProviderResource:
+def _provider(experiment: pulumi.Resource, reach: _Reach) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
     is_secret = kubeconfig.is_text(reach.kubeconfig)
     said: dict[str, Any] = {

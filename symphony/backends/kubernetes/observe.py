@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.interface import (
+from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, hurried, path_of
+from symphony.backends.kubernetes.api.fields import Values, mapping, text
+from symphony.backends.kubernetes.cluster import identity, inventory
+from symphony.backends.kubernetes.cluster.identity import client_for
+from symphony.backends.kubernetes.logs import kept
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.backends.kubernetes.status import pod_events, pod_status, service_address
+from symphony.backends.kubernetes.status import watch as watching
+from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
@@ -19,15 +28,6 @@ from symphony.backends.interface import (
     Resource,
     State,
 )
-from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, hurried, path_of
-from symphony.backends.kubernetes.api.fields import Values, mapping, text
-from symphony.backends.kubernetes.cluster import identity, inventory
-from symphony.backends.kubernetes.cluster.identity import client_for
-from symphony.backends.kubernetes.logs import kept
-from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.backends.kubernetes.status import pod_events, pod_status, service_address
-from symphony.backends.kubernetes.status import watch as watching
 from symphony.errors import SymphonyError
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"

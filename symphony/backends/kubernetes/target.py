@@ -42,7 +42,7 @@ def target(
         remedy = "rename the stack, set symphony:namespace to another, or wait until it is gone"
         objected.append(Problem(f"the namespace {namespace} {refusal}", remedy, (clean.where,)))
     return Target(
-        world="kubernetes",
+        backend="kubernetes",
         launched_as=namespace,
         starts="image",
         supports=SUPPORTS,

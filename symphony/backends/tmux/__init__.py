@@ -1,1 +1,1 @@
-"""The tmux world: an experiment is a session, a process is a window, services are ports of this machine."""
+"""The tmux backend: an experiment is a session, a process is a window, services are ports of this machine."""

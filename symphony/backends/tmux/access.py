@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.access import Copied, Streams, Way
-from symphony.backends.interface import Recorded
+from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from symphony.backends.interface import Link
+from symphony.backends.observe import Link
 from symphony.backends.tmux import logs
 from symphony.errors import SymphonyError
 from symphony.paths import host

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from symphony.backends.interface import ProcessStatus
+from symphony.backends.observe import ProcessStatus
 from symphony.backends.tmux import logs as log_lines
 from symphony_tmux.logs import reader as files
 from symphony_tmux.processes import observe

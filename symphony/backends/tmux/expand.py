@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
+from symphony.backends.expand import Components, Context
 from symphony.backends.tmux import local_files, render, validation
 from symphony.errors import UserError
 from symphony.paths import DEFAULT_SERVER
@@ -19,10 +20,6 @@ from symphony_tmux.ports import leases
 from symphony_tmux.processes import launch
 from symphony_tmux.processes.environment import RESERVED, search_path
 from symphony_tmux.resource.resources import Session, Window
-
-if TYPE_CHECKING:
-    from symphony.components.experiment import Experiment
-    from symphony.components.run import Context
 
 SUPPORTS = frozenset(
     {
@@ -42,25 +39,26 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     return replace(_target(spec, context, record=False), objections=objections)
 
 
-def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, dict[str, Any]]:
+def expand(
+    plan: Plan, spec: ExperimentSpec, context: Context, components: Components
+) -> dict[str, dict[str, Any]]:
     """Make the session and a window for each process; return the inputs of each window by its path."""
     server = context.setting("server") or DEFAULT_SERVER
     kinds = (local_files.SECRETS, local_files.CONFIGS)
     folders = [local_files.folder(server, plan.launched_as, kind) for kind in kinds]
     if not context.dry_run:
         # Now the ports are really ours: one that was lost since the plan was made is another port.
-        final = _target(experiment.spec, context, record=True)
-        plan = build_plan(experiment.spec, final)
+        final = _target(spec, context, record=True)
+        plan = build_plan(spec, final)
         local_files.copy(plan.secrets, folders[0])
         local_files.copy(plan.configs, folders[1])
     session = render.session(plan, context.owner, server, _grace(context))
-    owner = Session(plan.launched_as, **session, opts=_options(experiment))
+    owner = Session(plan.launched_as, **session, opts=_options(components.experiment))
     rendered: dict[str, dict[str, Any]] = {}
-    components = experiment.components()
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
         inputs = render.window(plan, process, session, str(start), *map(str, folders))
-        options = _options(components[process.path])
+        options = _options(components.processes[process.path])
         options.depends_on = [owner]
         options.deleted_with = owner
         Window(process.path, **inputs, opts=options)
@@ -71,7 +69,7 @@ def expand(plan: Plan, context: Context, experiment: Experiment) -> dict[str, di
 def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
     leased = leases.lease(context.owner, wanted_ports(spec), record, port_range(spec))
     return Target(
-        world="tmux",
+        backend="tmux",
         launched_as=context.launched_as,
         starts="command",
         supports=SUPPORTS,

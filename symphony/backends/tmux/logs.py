@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.interface import LogLine
+from symphony.backends.observe import LogLine
 from symphony.plan.problems import count
 from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Mark, Part

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.interface import (
+from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
@@ -163,32 +163,32 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
 
     The provider leaves to the engine what was declared before: it cannot know that the state lost it.
     """
-    from symphony_tmux.processes.snapshot import World
+    from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import owners, windows
 
     ended = 0
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
-        world = World()
-        for path in sorted(world.paths(server, owner) - {*declared}):
-            windows.take_down_stray(server, owner, path, _GRACE, world)
+        snapshot = Snapshot()
+        for path in sorted(snapshot.paths(server, owner) - {*declared}):
+            windows.take_down_stray(server, owner, path, _GRACE, snapshot)
             ended += 1
     return ended
 
 
 def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
-    # Only a deletion needs what changes the world, and that is most of the provider.
-    from symphony_tmux.processes.snapshot import World
+    # Only a deletion needs what changes the backend, and that is most of the provider.
+    from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import owners, sessions
 
     reaped: set[str] = set()
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
-        world = World()
-        strays = world.paths(server, owner)
-        session = world.listing(server).session(launched_as)
+        snapshot = Snapshot()
+        strays = snapshot.paths(server, owner)
+        session = snapshot.listing(server).session(launched_as)
         if strays or (session is not None and session.owner == owner):
             facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
-            sessions.delete(facts, World())
+            sessions.delete(facts, Snapshot())
         reaped |= strays
     return len(reaped)
 

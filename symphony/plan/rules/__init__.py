@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     settings.quantities_are_legal,
     settings.mounts_are_legal,
     settings.mounts_do_not_clash,
-    backend.world_does_not_object,
+    backend.backend_does_not_object,
 )
 
 

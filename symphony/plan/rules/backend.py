@@ -1,4 +1,4 @@
-"""The rule of what only one world knows: its backend has looked, and hands its objections over as values."""
+"""The rule of what only one backend knows: it has looked, and hands its objections over as values."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
 
-def world_does_not_object(_spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def backend_does_not_object(_spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     yield from target.objections

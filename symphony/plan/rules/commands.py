@@ -21,14 +21,14 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         if target.starts == "image":
             if not (process.image or (group and group.image) or spec.image or target.default_image):
                 yield Problem(
-                    f"{path} has no image, which {target.world} needs",
+                    f"{path} has no image, which {target.backend} needs",
                     'say image="...", or set a default with symphony:image',
                     (process.where,),
                 )
         elif not process.command and not process.cmds:
             what = "args but no command" if process.args else "no command"
             yield Problem(
-                f"{path} has {what}, which {target.world} needs",
+                f"{path} has {what}, which {target.backend} needs",
                 'say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
                 (process.where,),
             )

@@ -28,7 +28,7 @@ CALLS = (
 def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if not is_label(target.launched_as):
         yield Problem(
-            f"the experiment cannot be called {shown(target.launched_as)} on {target.world}",
+            f"the experiment cannot be called {shown(target.launched_as)} on {target.backend}",
             f"{why_not_label(target.launched_as)}; rename the stack or set symphony:namespace",
             (spec.where,),
         )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Link, Recorded
 from symphony.backends.kubernetes.diagnosis import chain, collect
 from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.api import Answer, Asked, serving
 from tests.backends.kubernetes.test_conditions import RUNS, ended, pod, waits
 from tests.backends.kubernetes.test_watch import event

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.observe import Recorded
 from symphony.engine.run.events import ResourceState
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, namespace, serving, thing

@@ -177,7 +177,7 @@ def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
         )
 
 
-def test_the_port_of_a_node_is_reached_at_its_address_in_the_world() -> None:
+def test_the_port_of_a_node_is_reached_at_its_address_in_the_backend() -> None:
     def node(outside: str) -> Answer:
         addresses = [
             {"type": "InternalIP", "address": "10.0.0.7"},

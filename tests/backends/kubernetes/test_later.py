@@ -1,4 +1,4 @@
-"""What changed in the world after an `up`: the namespace became another's (S29), the token ended (F74)."""
+"""What changed in the backend after an `up`: the namespace became another's (S29), the token ended (F74)."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from symphony.backends.interface import LogLine
 from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.logs.reader import Place
+from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.api import Answer, Api, Asked, chunked, serving, thing
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.api.client import Client, Unreachable, client_of, path_of
 from symphony.backends.kubernetes.api.kubeconfig import Access
+from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster

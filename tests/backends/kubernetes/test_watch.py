@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from symphony.backends.interface import ProcessStatus, Recorded
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.status import watch as watching
+from symphony.backends.observe import ProcessStatus, Recorded
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, chunked, serving, thing
 from tests.backends.kubernetes.test_conditions import EVICTED, GOING, RUNS, SILENT, ended, pod, waits
 

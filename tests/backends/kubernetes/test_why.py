@@ -144,10 +144,10 @@ def test_f66_a_process_that_a_quota_kept_out_is_told_so(
 def test_f68_a_server_that_does_not_answer_is_the_broken_link(
     desk: Desk, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from symphony.backends.interface import Recorded
     from symphony.backends.kubernetes.api.client import Client
     from symphony.backends.kubernetes.api.kubeconfig import Access
     from symphony.backends.kubernetes.diagnosis import collect
+    from symphony.backends.observe import Recorded
 
     began = time.monotonic()
     facts = {"pod_name": "a", "container_name": "a", "image": "x"}

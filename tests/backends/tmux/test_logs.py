@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import LogLine, ProcessStatus
+from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.backends.tmux import endings, logs
 from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Part

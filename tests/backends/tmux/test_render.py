@@ -12,7 +12,7 @@ from symphony.plan.build import build_plan
 from symphony.plan.target import Target
 
 TARGET = Target(
-    world="tmux",
+    backend="tmux",
     launched_as="rl-x",
     starts="command",
     supports=frozenset(),

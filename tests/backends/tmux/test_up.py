@@ -1,4 +1,4 @@
-"""What the tmux world refuses or chooses before anything starts, through the real command."""
+"""What the tmux backend refuses or chooses before anything starts, through the real command."""
 
 from __future__ import annotations
 

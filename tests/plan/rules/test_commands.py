@@ -78,7 +78,7 @@ def test_the_image_comes_from_the_process_its_group_or_the_experiment(planned, k
     assert planned(program, kubernetes).processes[0].image == "i"
 
 
-def test_the_default_image_of_the_world(planned, kubernetes):
+def test_the_default_image_of_the_backend(planned, kubernetes):
     plan = planned('exp = Experiment("rl"); exp.new_process("a")', kubernetes, default_image="d")
     assert plan.processes[0].image == "d"
 

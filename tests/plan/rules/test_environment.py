@@ -95,7 +95,7 @@ RESERVED = {"PWD": "the shell sets it itself"}
         ('exp.new_process_group("g", env={"PWD": "/"}).new_process("a", ["x"])  # <-', "process group g"),
     ],
 )
-def test_a_variable_that_the_world_keeps_to_itself(refused, said, who):
+def test_a_variable_that_the_backend_keeps_to_itself(refused, said, who):
     refused(
         f"""
         exp = Experiment("rl")
@@ -107,7 +107,7 @@ def test_a_variable_that_the_world_keeps_to_itself(refused, said, who):
     )
 
 
-def test_inheriting_what_the_world_keeps_to_itself_is_told(refused):
+def test_inheriting_what_the_backend_keeps_to_itself_is_told(refused):
     refused(
         """
         exp = Experiment("rl", inherit=["P*", "PWD"])  # <-
@@ -119,5 +119,5 @@ def test_inheriting_what_the_world_keeps_to_itself_is_told(refused):
     )
 
 
-def test_a_world_that_keeps_nothing_to_itself(planned):
+def test_a_backend_that_keeps_nothing_to_itself(planned):
     assert planned('exp = Experiment("rl", env={"PWD": "/"}, inherit="PWD"); exp.new_process("a", ["x"])')

@@ -84,7 +84,7 @@ def test_legal_names_of_experiments(planned, name):
         ("x" * 64, "names have at most 63 characters, this one has 64"),
     ],
 )
-def test_a_stack_whose_name_no_world_accepts(refused, launched_as, remedy):
+def test_a_stack_whose_name_no_backend_accepts(refused, launched_as, remedy):
     refused(
         """
         exp = Experiment("rl")  # <-

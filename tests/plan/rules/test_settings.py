@@ -1,4 +1,4 @@
-"""Kubernetes' own words: they must hold everywhere, so that a program can move to another world."""
+"""Kubernetes' own words: they must hold everywhere, so that a program can move to another backend."""
 
 from __future__ import annotations
 

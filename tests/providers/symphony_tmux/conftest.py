@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from symphony_tmux.processes import observe, process_table
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, sessions, windows
 from symphony_tmux.tmux import client
 
@@ -23,7 +23,7 @@ OWNER = f"proj/rl#{STORE}"
 
 
 class Rig:
-    """One experiment, driven as Pulumi would: every call sees the world anew."""
+    """One experiment, driven as Pulumi would: every call sees the snapshot anew."""
 
     def __init__(self, home: Path, owner: str = OWNER, name: str = "rl") -> None:
         self.home, self.owner, self.name = home, owner, name
@@ -38,17 +38,17 @@ class Rig:
         return {**base, "cwd": str(self.home), **({"argv": list(argv)} if argv else {}), **more}
 
     def session(self, *processes: str, **more: Any) -> dict[str, Any]:
-        self.session_outputs = sessions.create(self.session_inputs(*processes, **more), World())[1]
+        self.session_outputs = sessions.create(self.session_inputs(*processes, **more), Snapshot())[1]
         return self.session_outputs
 
     def start(self, path: str, *argv: str, **more: Any) -> dict[str, Any]:
-        return windows.create(self.inputs(path, *argv, **more), World())[1]
+        return windows.create(self.inputs(path, *argv, **more), Snapshot())[1]
 
     def script(self, path: str, *lines: str, **more: Any) -> dict[str, Any]:
-        return windows.create(self.inputs(path, script=list(lines), **more), World())[1]
+        return windows.create(self.inputs(path, script=list(lines), **more), Snapshot())[1]
 
     def condition(self, outputs: dict[str, Any]) -> observe.Condition:
-        return observe.condition(outputs, World().listing("default"))
+        return observe.condition(outputs, Snapshot().listing("default"))
 
     def ended(self, outputs: dict[str, Any], seconds: float = 10) -> observe.Condition:
         self.until(lambda: self.condition(outputs).state != "running", seconds)
@@ -101,7 +101,7 @@ def rig(home: Path) -> Iterator[Rig]:
     made = Rig(home)
     yield made
     if made.session_outputs:
-        sessions.delete(made.session_outputs, World())
+        sessions.delete(made.session_outputs, Snapshot())
 
 
 def _end_servers(folder: Path) -> list[str]:

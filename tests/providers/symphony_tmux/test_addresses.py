@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 
 ALL = {"SYMPH_PS_ADDR": "127.0.0.1:7", "SYMPH_X_ADDR": "127.0.0.1:8"}
@@ -60,22 +60,25 @@ def test_another_address_changes_the_session_and_who_uses_it(rig: Any) -> None:
     b = rig.start("b", "sleep", "100")
     moved = {**ALL, "SYMPH_PS_ADDR": "127.0.0.1:9"}
     declared = rig.session_inputs("a", "b", services=moved)
-    assert sessions.diff(old, declared, World()).changed == ("services",)
-    new = sessions.update(old, declared, World())
+    assert sessions.diff(old, declared, Snapshot()).changed == ("services",)
+    new = sessions.update(old, declared, Snapshot())
     assert addresses.read("default", "rl") == new["services"] == moved
-    assert sessions.diff(new, declared, World()).changed == ()
-    assert windows.diff(b, rig.inputs("b", "sleep", "100"), World()).changed == ()
+    assert sessions.diff(new, declared, Snapshot()).changed == ()
+    assert windows.diff(b, rig.inputs("b", "sleep", "100"), Snapshot()).changed == ()
     used = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_ADDR": "127.0.0.1:9"})
-    assert windows.diff(a, used, World()).changed == ("services",)
+    assert windows.diff(a, used, Snapshot()).changed == ("services",)
     assert (rig.condition(a).state, rig.condition(b).state) == ("running", "running")
 
 
 def test_a_lost_file_is_written_again(rig: Any) -> None:
     old = rig.session("a", services=ALL)
     declared = rig.session_inputs("a", services=ALL)
-    assert (sessions.diff(old, declared, World()).changed, sessions.reason(declared, World())) == ((), "")
+    assert (sessions.diff(old, declared, Snapshot()).changed, sessions.reason(declared, Snapshot())) == (
+        (),
+        "",
+    )
     addresses.place("default", "rl").unlink()
-    assert sessions.reason(declared, World()) == "the file of its services is gone"
-    assert sessions.diff(old, declared, World()).changed == ("services",)
-    sessions.update(old, declared, World())
+    assert sessions.reason(declared, Snapshot()) == "the file of its services is gone"
+    assert sessions.diff(old, declared, Snapshot()).changed == ("services",)
+    sessions.update(old, declared, Snapshot())
     assert addresses.read("default", "rl") == ALL

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import TmuxError
@@ -154,7 +154,7 @@ def test_missing_tmux_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         client.run("default", ["list-panes"])
     with pytest.raises(SymphonyError, match="tmux is not installed"):
         sessions.create(
-            {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}, World()
+            {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}, Snapshot()
         )
 
 
@@ -171,7 +171,7 @@ def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, goo
     try:
         # The stand-in makes no session; one that is too old is not asked to.
         with pytest.raises(SymphonyError, match="is gone again" if good else "too old"):
-            sessions.create(begun, World())
+            sessions.create(begun, Snapshot())
         assert started.exists() == good
     finally:
         stand_in.unlink()
@@ -200,13 +200,13 @@ def test_deep_home_gets_a_short_socket(tmp_path: Path, monkeypatch: pytest.Monke
     deep = tmp_path / ("d" * 100)
     monkeypatch.setenv("SYMPHONY_HOME", str(deep))
     inputs = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
-    outputs = sessions.create(inputs, World())[1]
+    outputs = sessions.create(inputs, Snapshot())[1]
     folder = Path(outputs["socket"]).parent
     try:
         assert len(outputs["socket"]) < 108
         assert folder.stat().st_mode & 0o777 == 0o700
     finally:
-        sessions.delete(outputs, World())
+        sessions.delete(outputs, Snapshot())
         Path(outputs["socket"]).unlink(missing_ok=True)
         folder.rmdir()
 
@@ -216,8 +216,8 @@ def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
     old = rig.session("a")
     process = rig.start("a", "sleep", "100")
     Path(old["socket"]).unlink()
-    new = sessions.update(old, rig.session_inputs("a"), World())
-    again = windows.update(process, rig.inputs("a", "sleep", "100"), World())
+    new = sessions.update(old, rig.session_inputs("a"), Snapshot())
+    again = windows.update(process, rig.inputs("a", "sleep", "100"), Snapshot())
     assert f"{rig.owner}/a/1" not in {one.marker for one in rig.living()}
     # It bears its mark as soon as the window's shell has become the launcher.
     rig.until(lambda: {one.marker for one in rig.living()} == {f"{rig.owner}/a/2"})

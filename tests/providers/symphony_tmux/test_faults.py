@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Recorded
+from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
 from symphony_tmux.ports import leases
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 from symphony_tmux.tmux.client import TmuxError
 
@@ -99,7 +99,7 @@ def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -
             assert first.recv(1) == b""
             first.close()
             assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
-            windows.delete(outputs, World())
+            windows.delete(outputs, Snapshot())
     finally:
         leases.release(rig.owner)
 

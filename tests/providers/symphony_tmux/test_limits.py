@@ -16,9 +16,9 @@ from symphony_tmux.processes import limits, process_table
 from symphony_tmux.tmux.client import Listing
 
 CREATE = """
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import {0}
-{0}.create({1}, World())
+{0}.create({1}, Snapshot())
 """
 LARGE = 1 << 33
 KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)

@@ -17,7 +17,7 @@ from symphony.backends.tmux import observe as tmux_observe
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux.ports import leases
 from symphony_tmux.processes import process_table
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client, server
 
@@ -37,9 +37,9 @@ def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
 def test_session_of_another_stack_is_refused(rig: Any) -> None:
     rig.session("a")
     with pytest.raises(UserError, match="the tmux session rl belongs to proj/rl"):
-        sessions.create(rig.session_inputs("a", owner="other/x.rl#ffff0000"), World())
+        sessions.create(rig.session_inputs("a", owner="other/x.rl#ffff0000"), Snapshot())
     with pytest.raises(UserError, match="belongs to proj/rl"):
-        windows.create(rig.inputs("a", "true", owner="other/x.rl#ffff0000"), World())
+        windows.create(rig.inputs("a", "true", owner="other/x.rl#ffff0000"), Snapshot())
     assert not rig.living()
 
 
@@ -47,9 +47,9 @@ def test_many_at_once_start_one_server(home: Path) -> None:
     """Twelve processes of different experiments come to a machine without a server."""
     code = (
         "import sys; from symphony_tmux.resource import sessions\n"
-        "from symphony_tmux.processes.snapshot import World\n"
+        "from symphony_tmux.processes.snapshot import Snapshot\n"
         "n=sys.argv[1]; i=dict(name='e'+n,owner=f'p/e{n}#1',server='default',processes=[],grace=1)\n"
-        "o=sessions.create(i,World())\n"
+        "o=sessions.create(i,Snapshot())\n"
         "print(o[1]['server_pid'])"
     )
     run = [
@@ -74,9 +74,9 @@ def test_server_that_ends_while_others_start(home: Path) -> None:
                     "processes": [],
                     "grace": 0.0,
                 },
-                World(),
+                Snapshot(),
             )[1]
-            sessions.delete(outputs, World())
+            sessions.delete(outputs, Snapshot())
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(one, range(4)))
@@ -97,12 +97,12 @@ def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
     rig.start("a", "sleep", "100")
     stray = rig.start("g/x", "sh", "-c", "trap '' TERM; sleep 100", grace=0.2)
     declared = rig.session_inputs("a", grace=0.2)
-    assert sessions.strays(declared, old, World()) == ["g/x"]
-    assert sessions.strays(rig.session_inputs("a", "g/x"), old, World()) == []
-    assert sessions.strays(declared, rig.session_inputs("a", "g/x"), World()) == []
+    assert sessions.strays(declared, old, Snapshot()) == ["g/x"]
+    assert sessions.strays(rig.session_inputs("a", "g/x"), old, Snapshot()) == []
+    assert sessions.strays(declared, rig.session_inputs("a", "g/x"), Snapshot()) == []
     news = {**declared, "strays": ["g/x"]}
-    assert sessions.diff(old, news, World()).changed == ("grace", "strays")
-    new = sessions.update(old, news, World())
+    assert sessions.diff(old, news, Snapshot()).changed == ("grace", "strays")
+    new = sessions.update(old, news, Snapshot())
     assert "strays" not in new
     assert rig.condition(stray).state == "lost"
     assert {one.marker for one in rig.living()} == {f"{rig.owner}/a/1"}
@@ -115,8 +115,8 @@ def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
     os.kill(old["server_pid"], signal.SIGKILL)
     rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.living()
-    assert sessions.strays(rig.session_inputs("a"), old, World()) == ["b"]
-    new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, World())
+    assert sessions.strays(rig.session_inputs("a"), old, Snapshot()) == ["b"]
+    new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, Snapshot())
     assert not rig.living()
     assert new["server_pid"] != old["server_pid"]
 
@@ -129,11 +129,11 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
     os.kill(old["server_pid"], signal.SIGKILL)
     rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.condition(survivor).reason == "the tmux server is gone"
-    assert sessions.reason(rig.session_inputs("a", "b"), World()) == "the tmux server is gone"
-    assert windows.reason(survivor, World()) == "the tmux server is gone"
-    assert sessions.read(old, World()) is None
-    sessions.update(old, rig.session_inputs("a", "b"), World())
-    new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), World())
+    assert sessions.reason(rig.session_inputs("a", "b"), Snapshot()) == "the tmux server is gone"
+    assert windows.reason(survivor, Snapshot()) == "the tmux server is gone"
+    assert sessions.read(old, Snapshot()) is None
+    sessions.update(old, rig.session_inputs("a", "b"), Snapshot())
+    new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), Snapshot())
     # Between its fork and its exec the new one still has the environment of the server.
     rig.until(lambda: {one.marker for one in rig.living() if "/a/" in one.marker} == {f"{rig.owner}/a/2"})
     assert new["attempt"] == 2
@@ -142,15 +142,15 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
 def test_reboot_is_noticed(rig: Any) -> None:
     old = {**rig.session("a"), "boot_id": "before"}
     rig.tmux("kill-session", "-t", old["session_id"])
-    assert sessions.diff(old, rig.session_inputs("a"), World()).changed == ("session_id",)
+    assert sessions.diff(old, rig.session_inputs("a"), Snapshot()).changed == ("session_id",)
 
 
 def test_one_process_more_or_less_changes_no_session(rig: Any) -> None:
     old = rig.session("a")
-    assert sessions.diff(old, rig.session_inputs("a", "b"), World()).changed == ()
-    assert sessions.diff(old, rig.session_inputs(), World()).changed == ()
-    assert sessions.diff(old, rig.session_inputs("a", grace=9.0), World()).changed == ("grace",)
-    assert sessions.diff(old, rig.session_inputs("a", name="x"), World()).replaced == ("name",)
+    assert sessions.diff(old, rig.session_inputs("a", "b"), Snapshot()).changed == ()
+    assert sessions.diff(old, rig.session_inputs(), Snapshot()).changed == ()
+    assert sessions.diff(old, rig.session_inputs("a", grace=9.0), Snapshot()).changed == ("grace",)
+    assert sessions.diff(old, rig.session_inputs("a", name="x"), Snapshot()).replaced == ("name",)
 
 
 def test_delete_takes_all_in_one_grace(rig: Any) -> None:
@@ -161,32 +161,32 @@ def test_delete_takes_all_in_one_grace(rig: Any) -> None:
         )
     leases.lease(rig.owner, {"ps": None}, record=True)
     began = time.monotonic()
-    sessions.delete(outputs, World())
+    sessions.delete(outputs, Snapshot())
     assert time.monotonic() - began < 4
     assert not rig.living()
     assert not (rig.home / "experiments" / "rl").exists()
     assert leases.leased() == {}
     assert client.list_panes("default").sessions == ()
-    sessions.delete(outputs, World())
+    sessions.delete(outputs, Snapshot())
 
 
 def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
     rig.tmux("kill-session", "-t", outputs["session_id"])
-    other = sessions.create(rig.session_inputs("a", owner="p/y#1"), World())[1]
-    running = windows.create(rig.inputs("a", "sleep", "100", owner="p/y#1"), World())[1]
-    sessions.delete(outputs, World())
+    other = sessions.create(rig.session_inputs("a", owner="p/y#1"), Snapshot())[1]
+    running = windows.create(rig.inputs("a", "sleep", "100", owner="p/y#1"), Snapshot())[1]
+    sessions.delete(outputs, Snapshot())
     assert rig.condition(running).state == "running"
     assert Path(running["log"]).exists()
-    sessions.delete(other, World())
+    sessions.delete(other, Snapshot())
 
 
 def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
     rig.session("a")
     mine = rig.start("a", "sleep", "100")
-    other = sessions.create(rig.session_inputs("a", name="rl2", owner="proj/rl2#abcd1234"), World())[1]
-    windows.create(rig.inputs("a", "sleep", "100", session="rl2", owner="proj/rl2#abcd1234"), World())
-    sessions.delete(other, World())
+    other = sessions.create(rig.session_inputs("a", name="rl2", owner="proj/rl2#abcd1234"), Snapshot())[1]
+    windows.create(rig.inputs("a", "sleep", "100", session="rl2", owner="proj/rl2#abcd1234"), Snapshot())
+    sessions.delete(other, Snapshot())
     assert rig.condition(mine).state == "running"
 
 
@@ -194,20 +194,20 @@ def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None
     rig.session("a")
     mine = rig.start("a", "sh", "-c", "echo mine; sleep 100")
     lab = {"server": "lab", "owner": "proj/lab#abcd1234"}
-    other = sessions.create(rig.session_inputs("a", **lab), World())[1]
-    others = windows.create(rig.inputs("a", "sh", "-c", "echo others; sleep 100", **lab), World())[1]
+    other = sessions.create(rig.session_inputs("a", **lab), Snapshot())[1]
+    others = windows.create(rig.inputs("a", "sh", "-c", "echo others; sleep 100", **lab), Snapshot())[1]
     rig.until(lambda: rig.printed(mine) == b"mine\r\n" and rig.printed(others) == b"others\r\n")
-    sessions.delete(other, World())
+    sessions.delete(other, Snapshot())
     assert rig.condition(mine).state == "running"
     assert rig.printed(mine) == b"mine\r\n"
-    assert sessions.strays(rig.session_inputs("a"), rig.session_outputs, World()) == []
+    assert sessions.strays(rig.session_inputs("a"), rig.session_outputs, Snapshot()) == []
 
 
 @pytest.mark.parametrize("server", ["default", "lab"])
 def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: str) -> None:
     """The state knows nothing of it, not even the server."""
-    outputs = sessions.create(rig.session_inputs("a", server=server), World())[1]
-    windows.create(rig.inputs("a", "sleep", "100", server=server), World())
+    outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
+    windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
     assert tmux_observe.reap("proj/other#1", "rl") == 0
     assert client.list_panes(server).sessions
     assert tmux_observe.reap(rig.owner, "rl") == 1
@@ -221,10 +221,10 @@ def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: st
 def test_other_host_is_refused(rig: Any) -> None:
     outputs = {**rig.session("a"), "host": "far-away"}
     for call in (
-        lambda: sessions.diff(outputs, rig.session_inputs("a"), World()),
-        lambda: sessions.update(outputs, rig.session_inputs("a"), World()),
-        lambda: sessions.read(outputs, World()),
-        lambda: sessions.delete(outputs, World()),
+        lambda: sessions.diff(outputs, rig.session_inputs("a"), Snapshot()),
+        lambda: sessions.update(outputs, rig.session_inputs("a"), Snapshot()),
+        lambda: sessions.read(outputs, Snapshot()),
+        lambda: sessions.delete(outputs, Snapshot()),
     ):
         with pytest.raises(SymphonyError, match="experiment rl was started on host far-away"):
             call()
@@ -278,7 +278,7 @@ def test_ensure_session_when_help_window_was_closed(rig: Any) -> None:
     outputs = rig.session("a")
     process = rig.start("a", "sleep", "100")
     rig.tmux("kill-window", "-t", f"{outputs['session_id']}:0")
-    assert server.ensure_session("default", "rl", rig.owner, World()).session_id == outputs["session_id"]
+    assert server.ensure_session("default", "rl", rig.owner, Snapshot()).session_id == outputs["session_id"]
     # Restarting the only window of a session ends the session in between.
-    new = windows.update(process, rig.inputs("a", "sleep", "200"), World())
+    new = windows.update(process, rig.inputs("a", "sleep", "200"), Snapshot())
     assert rig.condition(new).state == "running"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.interface import Recorded
+from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
 from symphony_tmux.processes import start

@@ -15,7 +15,7 @@ import pytest
 
 from symphony_tmux.processes import process_table, stop, trees
 from symphony_tmux.processes.process_table import Identity, Process
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 
 DAEMON = """
@@ -52,7 +52,7 @@ def test_whole_tree_goes(rig: Any, name: str) -> None:
     outputs = rig.start("a", *CASES[name], grace=0.3)
     time.sleep(0.3)
     assert any(one.marker == f"{rig.owner}/a/1" for one in rig.living())
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert not [one for one in rig.living() if "/a/" in one.marker]
     assert rig.condition(other).state == "running"
 
@@ -75,7 +75,7 @@ def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     monkeypatch.setattr(os, "pidfd_open", refused)
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert not [one for one in rig.living() if "/a/" in one.marker]
 
 
@@ -88,7 +88,7 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
     pid = _written(rig, file)
     rig.until(lambda: process_table.process(pid).marker == "" or not clear)
     rig.until(lambda: process_table.process(pid).parent == outputs["pid"])
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert process_table.start_of(pid) == 0
 
 
@@ -122,7 +122,7 @@ def test_a_tmux_server_started_in_a_process_outlives_it(rig: Any) -> None:
     deleted = rig.start("b", "sh", "-c", f"{start} sleep 100", sockets[1], grace=0.2)
     assert rig.ended(gone).state == "completed"
     rig.until(lambda: Path(sockets[1]).exists())
-    windows.delete(deleted, World())
+    windows.delete(deleted, Snapshot())
     for socket in sockets:
         subprocess.run(["tmux", "-S", socket, "kill-server"], check=True)
 
@@ -142,7 +142,7 @@ def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
     outputs = rig.start("a", "sh", "-c", "env -i setsid sleep 100 & wait")
     rig.until(lambda: len(_below(outputs["pid"])) == 2)
     below = _below(outputs["pid"])
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert not process_table.alive(below)
 
 
@@ -163,7 +163,7 @@ def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
     )
     rig.until(lambda: b"up" in rig.printed(outputs))
     began = time.monotonic()
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert time.monotonic() - began < 3
     assert rig.printed(outputs).startswith(b"up\r\n")
     assert rig.printed(outputs).endswith(b"saved\r\n")
@@ -184,7 +184,7 @@ def test_strangers_are_never_signalled(rig: Any) -> None:
     strangers.append(subprocess.Popen(["sleep", "100"]))
     try:
         old = {**outputs, "pid": strangers[-1].pid, "start_time": 1}
-        windows.delete(old, World())
+        windows.delete(old, Snapshot())
         assert not [one for one in rig.living() if one.marker == f"{rig.owner}/a/1"]
         assert [one.poll() for one in strangers] == [None] * len(strangers)
     finally:
@@ -239,5 +239,5 @@ def test_fork_storm_ends(rig: Any) -> None:
     storm = "trap '' TERM; while :; do (sleep 0.05; sleep 100) & sleep 0.01; done"
     outputs = rig.start("a", "sh", "-c", storm, grace=0.2)
     time.sleep(0.5)
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert not rig.living()

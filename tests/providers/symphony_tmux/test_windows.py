@@ -17,7 +17,7 @@ from symphony.backends.tmux import local_files
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
 from symphony_tmux.logs import reader
-from symphony_tmux.processes.snapshot import World
+from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client
 
@@ -53,13 +53,13 @@ def test_short_processes_lose_nothing(rig: Any) -> None:
     """A process that writes and ends at once: 100 times, from four threads, on a busy machine."""
     lines = 300
     rig.session(*(f"p{i}" for i in range(100)))
-    world = World()
+    snapshot = Snapshot()
 
     def run(number: int) -> dict[str, Any]:
         script = [
             f"i=0; while [ $i -lt {lines} ]; do echo line $i of {number}; i=$((i+1)); done; exit {number}"
         ]
-        return windows.create(rig.inputs(f"p{number}", script=script), world)[1]
+        return windows.create(rig.inputs(f"p{number}", script=script), snapshot)[1]
 
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(run, range(100)))
@@ -128,7 +128,7 @@ def test_change_of_callers_path_restarts_nothing(rig: Any, monkeypatch: pytest.M
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     monkeypatch.setenv("PATH", "/somewhere:" + os.environ["PATH"])
-    assert windows.diff(outputs, rig.inputs("a", "sleep", "100"), World()).changed == ()
+    assert windows.diff(outputs, rig.inputs("a", "sleep", "100"), Snapshot()).changed == ()
 
 
 def test_preamble_script_and_folder(rig: Any, tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_restart_keeps_place_and_counts(rig: Any) -> None:
     rig.session("a", "b")
     old, other = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
     news = rig.inputs("a", "sleep", "200")
-    assert windows.diff(old, news, World()).changed == ("argv",)
-    new = windows.update(old, news, World())
+    assert windows.diff(old, news, Snapshot()).changed == ("argv",)
+    new = windows.update(old, news, Snapshot())
     assert (new["attempt"], new["argv"]) == (2, ["sleep", "200"])
     assert new["pid"] != old["pid"]
     assert rig.condition(other).state == "running"
@@ -173,7 +173,7 @@ def test_attempts_share_one_log(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo one; exit 3")
     rig.ended(outputs)
-    outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), World())
+    outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), Snapshot())
     rig.ended(outputs)
     assert [(part.attempt, part.data) for part in reader.read(outputs["log"])] == [
         (1, b"one\r\n"),
@@ -191,19 +191,21 @@ def test_conditions_and_reasons(rig: Any) -> None:
     d = rig.start("d", "sleep", "100")
     rig.ended(b), rig.ended(c)
     rig.tmux("kill-pane", "-t", d["pane_id"])
-    assert windows.diff(a, rig.inputs("a", "sleep", "100"), World()) == windows.Difference()
-    assert windows.diff(c, rig.inputs("c", "true"), World()) == windows.Difference()
-    assert windows.diff(b, rig.inputs("b", "sh", "-c", "exit 3"), World()).reason == "it exited with code 3"
-    assert windows.diff(d, rig.inputs("d", "sleep", "100"), World()).reason == "its window is gone"
+    assert windows.diff(a, rig.inputs("a", "sleep", "100"), Snapshot()) == windows.Difference()
+    assert windows.diff(c, rig.inputs("c", "true"), Snapshot()) == windows.Difference()
+    assert (
+        windows.diff(b, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).reason == "it exited with code 3"
+    )
+    assert windows.diff(d, rig.inputs("d", "sleep", "100"), Snapshot()).reason == "its window is gone"
     os.kill(a["pid"], signal.SIGKILL)
     assert rig.ended(a).reason == "it was killed by signal 9 (SIGKILL)"
-    assert windows.read(d, World()) is None
-    assert windows.read(b, World())["status"] == "failed: it exited with code 3"
+    assert windows.read(d, Snapshot()) is None
+    assert windows.read(b, Snapshot())["status"] == "failed: it exited with code 3"
     assert (
-        windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), World()).reason
+        windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), Snapshot()).reason
         == "the host was rebooted"
     )
-    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), World()).reason.startswith(
+    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), Snapshot()).reason.startswith(
         "another process"
     )
 
@@ -217,7 +219,7 @@ def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
     rig.tmux("break-pane", "-d", "-s", outputs["pane_id"])
     assert rig.condition(outputs).state == "running"
     assert len([pane for pane in client.list_panes("default").panes if pane.path]) == 1
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
     assert not rig.living()
 
 
@@ -225,11 +227,11 @@ def test_silent_changes_do_not_restart(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"})
     news = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"}, grace=0.5)
-    assert windows.diff(outputs, news, World()).changed == ("grace",)
-    after = windows.update(outputs, news, World())
+    assert windows.diff(outputs, news, Snapshot()).changed == ("grace",)
+    after = windows.update(outputs, news, Snapshot())
     assert (after["pid"], after["attempt"], after["grace"]) == (outputs["pid"], 1, 0.5)
-    assert windows.diff(after, news, World()).changed == ()
-    assert windows.create(news, World())[1]["pid"] == outputs["pid"], "it is adopted"
+    assert windows.diff(after, news, Snapshot()).changed == ()
+    assert windows.create(news, Snapshot())[1]["pid"] == outputs["pid"], "it is adopted"
 
 
 def test_create_adopts_the_same_and_replaces_another(rig: Any) -> None:
@@ -253,8 +255,8 @@ def test_update_adopts_what_a_killed_run_restarted(rig: Any) -> None:
     rig.session("a")
     old = rig.start("a", "sleep", "100")
     news = rig.inputs("a", "sleep", "200")
-    lost = windows.update(old, news, World())
-    again = windows.update(old, news, World())
+    lost = windows.update(old, news, Snapshot())
+    again = windows.update(old, news, Snapshot())
     assert (again["pid"], again["attempt"]) == (lost["pid"], 2)
 
 
@@ -262,19 +264,19 @@ def test_numbers_come_back_as_floats(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     floats = {key: float(value) if isinstance(value, int) else value for key, value in outputs.items()}
-    assert windows.diff(floats, rig.inputs("a", "sleep", "100"), World()).changed == ()
-    read = windows.read(floats, World())
+    assert windows.diff(floats, rig.inputs("a", "sleep", "100"), Snapshot()).changed == ()
+    read = windows.read(floats, Snapshot())
     assert read is not None
     assert (read["pid"], read["attempt"]) == (outputs["pid"], 1)
     assert all(isinstance(read[name], int) for name in ("pid", "start_time", "attempt"))
-    windows.delete(floats, World())
+    windows.delete(floats, Snapshot())
 
 
 def test_delete_twice_and_of_what_is_gone(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
-    windows.delete(outputs, World())
-    windows.delete(outputs, World())
+    windows.delete(outputs, Snapshot())
+    windows.delete(outputs, Snapshot())
     assert not rig.living()
     folder = Path(outputs["log"]).parent
     # The index is its supervisor's, which may have been stopped before it made one.
@@ -286,10 +288,10 @@ def test_other_host_is_refused(rig: Any) -> None:
     outputs = {**rig.start("a", "sleep", "100"), "host": "far-away"}
     news = rig.inputs("a", "sleep", "100")
     for call in (
-        lambda: windows.diff(outputs, news, World()),
-        lambda: windows.update(outputs, news, World()),
-        lambda: windows.read(outputs, World()),
-        lambda: windows.delete(outputs, World()),
+        lambda: windows.diff(outputs, news, Snapshot()),
+        lambda: windows.update(outputs, news, Snapshot()),
+        lambda: windows.read(outputs, Snapshot()),
+        lambda: windows.delete(outputs, Snapshot()),
     ):
         with pytest.raises(SymphonyError, match="started on host far-away"):
             call()
@@ -334,7 +336,7 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
         assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
     assert [rig.printed(one).decode().strip() for one in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
-    sessions.delete(session, World())
+    sessions.delete(session, Snapshot())
     assert not list((rig.home / "experiments").iterdir())
 
 
@@ -360,9 +362,9 @@ def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
 )
 def test_hostile_names_are_refused(rig: Any, name: str) -> None:
     with pytest.raises(UserError):
-        windows.create(rig.inputs(name, "true"), World())
+        windows.create(rig.inputs(name, "true"), Snapshot())
     with pytest.raises(UserError):
-        windows.create({**rig.inputs("a", "true"), "session": name}, World())
+        windows.create({**rig.inputs("a", "true"), "session": name}, Snapshot())
     assert not (rig.home / "tmux").exists()
 
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from symphony.backends.interface import Recorded
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import (
     Client,
@@ -20,6 +19,7 @@ from symphony.backends.kubernetes.api.client import (
 from symphony.backends.kubernetes.api.fields import Values, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 
 # What `reach` calls the uid of the namespace that the experiment made.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from symphony.backends.interface import Link
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.status import pod_status, service_address
+from symphony.backends.observe import Link
 from symphony.plan.names import printable
 
 _LONGEST = 400

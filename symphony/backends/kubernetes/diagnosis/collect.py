@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from symphony.backends.interface import Link, Recorded
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.diagnosis import chain
 from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.observe import Link, Recorded
 from symphony.errors import SymphonyError
 
 _LINES = 5

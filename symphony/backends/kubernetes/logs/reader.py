@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
 
-from symphony.backends.interface import LogLine
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
@@ -21,6 +20,7 @@ from symphony.backends.kubernetes.logs.interruptible import take
 from symphony.backends.kubernetes.logs.kept import Kept, Shelf, order
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import LogLine
 from symphony.plan.names import printable
 
 _AT_ONCE = 16

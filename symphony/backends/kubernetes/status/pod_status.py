@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from symphony.backends.interface import ProcessStatus, State
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.observe import ProcessStatus, State
 from symphony.plan.names import printable
 
 Pod = Mapping[str, Any]

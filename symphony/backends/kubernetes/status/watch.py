@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from symphony.backends.interface import ProcessStatus
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import ProcessStatus
 
 # A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
 _ONE_WATCH = 8
@@ -35,7 +35,7 @@ class Heard:
 
     complaints: the name of a pod -> what the cluster complains of about it.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
-    pending:    Services that have no address in the world yet.
+    pending:    Services that have no address in the backend yet.
     """
 
     complaints: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as a world of the conformance suite: processes by container, as the server tells."""
+"""A Kubernetes cluster as a backend of the conformance suite: processes by container, as the server tells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conformance.world import World
+from tests.conformance.backend import Backend
 from tests.desk import Desk, wait_for
 from toolchain.kubernetes import accounts
 from toolchain.kubernetes.api import Api
@@ -23,7 +23,7 @@ from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import Layout
 
 
-class KubernetesWorld(World):
+class KubernetesBackend(Backend):
     name = "kubernetes"
     remembers_starts = False
     patience = 3.0
@@ -106,7 +106,7 @@ class KubernetesWorld(World):
         return f"{stack.replace('.', '-')}-{self._own}"
 
 
-class RoleWorld(KubernetesWorld):
+class RoleBackend(KubernetesBackend):
     """The same as the user of toolchain/kubernetes/role.yaml, in namespaces that an administrator made."""
 
     _EVERY = "pods,services,configmaps,secrets,jobs"

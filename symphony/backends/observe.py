@@ -1,15 +1,13 @@
-"""What a world must offer to be observed, and the values it answers with; operations ask."""
+"""What a backend must offer to be observed, and the values it answers with; operations ask."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from symphony.errors import SymphonyError
-from symphony.plan.worlds import WORLDS
 
 # How long a watch waits for trouble that may pass (no machine free, an image that does not come).
 PATIENCE = 60.0
@@ -36,11 +34,11 @@ class Resource(Protocol):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the state of one stack says of an experiment in this world.
+    """What the state of one stack says of an experiment in this backend.
 
     processes: path -> the recorded inputs and outputs of the process.
     host:      the machine it was started on, where that matters.
-    reach:     how its world is reached, where there is more than one.
+    reach:     how its backend is reached, where there is more than one.
     things:    where what it has beside processes is -> what tells that from one made anew.
     """
 
@@ -59,7 +57,7 @@ class ProcessStatus:
     why:   what a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
     since: when the state began, in seconds since the epoch.
     last:  how the attempt before this one ended.
-    words: the last lines of what failed, where its world keeps them beside its end.
+    words: the last lines of what failed, where its backend keeps them beside its end.
     """
 
     path: str
@@ -119,7 +117,7 @@ class Observer(Protocol):
     """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi."""
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
-        """What the state records in this world; None when it records nothing here."""
+        """What the state records in this backend; None when it records nothing here."""
         ...
 
     def statuses(self, recorded: Sequence[Recorded]) -> Sequence[Sequence[ProcessStatus] | SymphonyError]:
@@ -167,7 +165,7 @@ class Observer(Protocol):
         ...
 
     def reach(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """How the settings of a stack say to reach the world, for where the state records nothing.
+        """How the settings of a stack say to reach the backend, for where the state records nothing.
 
         folder: that of the project, to which the paths of the settings are relative.
         """
@@ -188,14 +186,14 @@ class Observer(Protocol):
         ...
 
     def require_answer(self, recorded: Recorded) -> None:
-        """Before a deletion. SymphonyError: the world does not answer, so the engine would wait in vain.
+        """Before a deletion. SymphonyError: the backend does not answer, so the engine would wait in vain.
 
         UserError: the engine would delete by its name what another made.
         """
         ...
 
     def stuck(self, recorded: Recorded) -> str:
-        """What a deletion that failed waits for, in the world's words; nothing when it does not say."""
+        """What a deletion that failed waits for, in the backend's words; nothing when it does not say."""
         ...
 
     def living(self) -> Sequence[Living]:
@@ -209,11 +207,6 @@ class Observer(Protocol):
     def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
         """Take down what an interrupted run left that no state knows; how many processes that were.
 
-        recorded: what the state said before it was emptied, for how to reach the world.
+        recorded: what the state said before it was emptied, for how to reach the backend.
         """
         ...
-
-
-def observer_of(world: str) -> Observer:
-    """The observer of a world; its libraries load only now."""
-    return cast("Observer", importlib.import_module(f"{WORLDS[world]}.observe"))

@@ -1,4 +1,4 @@
-"""What the conformance suite asks of a world, and what the `symphony` command answers alike in all."""
+"""What the conformance suite asks of a backend, and what the `symphony` command answers alike in all."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Snapshot:
         return {path for path, who in self.identities.items() if who == other.identities.get(path)}
 
 
-class World(ABC):
-    """One backend under test. What differs between worlds is abstract; the rest is the command line."""
+class Backend(ABC):
+    """One backend under test. What differs between backends is abstract; the rest is the command line."""
 
     name: str
     # Whether counts, and logs that nobody read, of earlier starts outlive a start by `up`.
@@ -57,7 +57,7 @@ class World(ABC):
 
     @abstractmethod
     def settings(self, stack: str) -> Mapping[str, str]:
-        """The configuration of a stack of this world."""
+        """The configuration of a stack of this backend."""
 
     @abstractmethod
     def identities(self, stack: str) -> dict[str, list[str]]:
@@ -65,7 +65,7 @@ class World(ABC):
 
     @abstractmethod
     def begun(self, stack: str) -> int:
-        """How many processes the world has been told to start."""
+        """How many processes the backend has been told to start."""
 
     @abstractmethod
     def shares_fate(self, path: str, paths: set[str]) -> set[str]:
@@ -77,7 +77,7 @@ class World(ABC):
 
     @abstractmethod
     def lose(self, stack: str, path: str) -> None:
-        """Take a running process away as the world itself may: a window closed by hand, a node gone."""
+        """Take a running process away as the backend itself may: a window closed by hand, a node gone."""
 
     @abstractmethod
     def vanish(self, stack: str) -> None:
@@ -85,7 +85,7 @@ class World(ABC):
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:
-        """All that is left of an experiment in this world, and should not be after `delete`."""
+        """All that is left of an experiment in this backend, and should not be after `delete`."""
 
     @abstractmethod
     def arguments(self) -> str:

@@ -1,4 +1,4 @@
-"""tmux as a world of the conformance suite: processes by pid and start time, windows by tmux itself."""
+"""tmux as a backend of the conformance suite: processes by pid and start time, windows by tmux itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.conformance.world import World
+from tests.conformance.backend import Backend
 from tests.desk import wait_for
 
 
-class TmuxWorld(World):
+class TmuxBackend(Backend):
     name = "tmux"
 
     def settings(self, stack: str) -> Mapping[str, str]:

@@ -1,0 +1,57 @@
+"""What a backend must offer so that an experiment can be expanded in it: its module `expand`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pulumi
+
+    from symphony.plan.plan import Plan
+    from symphony.plan.target import Target
+    from symphony.spec.experiment import ExperimentSpec
+
+Rendered = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the running program is part of: the stack, and its settings.
+
+    owner tells this stack from every other of the user, in whichever state store.
+    """
+
+    project: str
+    stack: str
+    owner: str
+    launched_as: str
+    backend: str
+    dry_run: bool
+    folder: Path
+    setting: Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The components under which a backend makes its resources; processes by path, groups by name."""
+
+    experiment: pulumi.Resource
+    groups: Mapping[str, pulumi.Resource]
+    processes: Mapping[str, pulumi.Resource]
+
+
+class Expander(Protocol):
+    """The half of a backend that runs inside the user's Pulumi program: its module `expand`."""
+
+    def target(self, spec: ExperimentSpec, context: Context) -> Target:
+        """What the backend can do for this experiment, and what it would hand out; changes nothing."""
+        ...
+
+    def expand(
+        self, plan: Plan, spec: ExperimentSpec, context: Context, components: Components
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Make the Pulumi resources of the plan; return the inputs of each process by its path."""
+        ...
