@@ -65,7 +65,7 @@ def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
         "    commands.load(commands.find(name))\n"
         "for module in ('symphony.backends.tmux.observe', 'symphony.backends.tmux.access'):\n"
         "    importlib.import_module(module)\n"
-        "heavy = {'rich', 'socket', 'tarfile', 'tempfile', 'webbrowser', 'pydantic', 'symphony.cli.up'}\n"
+        "heavy = {'rich', 'tarfile', 'webbrowser', 'pydantic', 'symphony.cli.up'}\n"
         "heavy |= {'symphony_tmux.logs.reader', 'symphony_tmux.processes.launch'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
