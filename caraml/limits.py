@@ -4,17 +4,25 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """Bounds on one message. The sender checks them too, so that nothing vanishes silently at the receiver.
+    """Bounds on what arrives; sockets take them as `limits=`. The sender checks its messages against its own,
+    so that nothing vanishes silently at a receiver with the same.
 
     `message_bytes` bounds the sum of all parts (and, by ZMQ_MAXMSGSIZE, each frame before it is read),
-    `header_bytes` the part that holds the structure (a decoded structure takes up to 64 times its bytes),
-    `parts` the frames, `depth` the nesting.
+    `header_bytes` the structure of a message: all but the contents of its arrays, bytes and long strings,
+    `items` its lists, dicts, tuples, records and arrays (of JSON too), `parts` the frames, `depth` the
+    nesting. A decoded structure takes up to 64 times its bytes, and 256 bytes an item more: under 100 MB.
+
+    `subscription` bounds one subscription of a ZmqSub in bytes, `subscriptions` what all subscriptions at a
+    ZmqPub take, each counted as 16 bytes more than its topic; ZeroMQ holds some 50 bytes for each of these.
     """
 
     message_bytes: int = 1 << 30
-    header_bytes: int = 16 << 20
+    header_bytes: int = 1 << 20
     parts: int = 4096
     depth: int = 64
+    items: int = 1 << 17
+    subscription: int = 1 << 10
+    subscriptions: int = 1 << 21
 
 
 DEFAULT_LIMITS = Limits()

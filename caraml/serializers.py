@@ -12,6 +12,7 @@
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ Decode: TypeAlias = "Callable[[Any, Sequence[Buffer]], Any]"
 
 NAMES = ("str", "json", "msgpack", "pickle", "pyarrow")
 _SMALL = 1 << 13
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # or one without end: linear
 _SAME: dict[Any, str] = {
     pickle.dumps: "pickle",
     pickle.loads: "pickle",
@@ -49,6 +51,8 @@ def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
     encode = (
         None if name is None else _pickle(socket)[0] if name == "pickle" else classic.get_serializer(name)
     )
+    if name == "json":
+        encode = _json_encoder(socket.limits)
     return encode if socket.limits.message_bytes >= ZERO_COPY else _within(socket.limits, encode)
 
 
@@ -64,7 +68,7 @@ def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
     if name == "str":
         return _text
     if name == "json":
-        return _json
+        return _json_decoder(socket.limits)
     return _called(classic.get_deserializer(name))
 
 
@@ -130,11 +134,36 @@ def _text(frame: Any, rest: Sequence[Buffer]) -> str:
         raise MalformedMessageError(f"not UTF-8: {error}") from None
 
 
-def _json(frame: Any, rest: Sequence[Buffer]) -> Any:
-    try:
-        return json.loads(decode_bytes(frame, rest))
-    except (ValueError, RecursionError) as error:
-        raise MalformedMessageError(f"not JSON: {error}") from None
+def _json_decoder(limits: Limits) -> Decode:
+    def decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
+        text = decode_bytes(frame, rest)
+        if len(text) > limits.items and _json_items(text, limits) > limits.items:
+            raise MalformedMessageError(f"JSON of more lists and objects than Limits.items of {limits.items}")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MalformedMessageError(f"not JSON: {error}") from None
+
+    return decode_json
+
+
+def _json_encoder(limits: Limits) -> Callable[[Any], bytes]:
+    def encode_json(value: Any) -> bytes:
+        text = classic.json_serialize(value)
+        if len(text) > limits.items and _json_items(text, limits) > limits.items:
+            raise MessageTooLargeError(f"more lists and objects than Limits.items of {limits.items}")
+        return text
+
+    return encode_json
+
+
+def _json_items(text: bytes, limits: Limits) -> int:
+    """The lists and objects, counted without those brackets that are inside strings where it matters."""
+    items = text.count(b"[") + text.count(b"{")
+    if items <= limits.items:
+        return items
+    bare = _JSON_STRING.sub(b"", text)
+    return bare.count(b"[") + bare.count(b"{")
 
 
 def _called(function: Callable[[Any], Any]) -> Decode:

@@ -15,11 +15,11 @@ import zmq
 from caraml.codec import extensions, records
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
+from caraml.codec.structure import openers, over_limits
 from caraml.errors import MalformedMessageError
 from caraml.limits import DEFAULT_LIMITS, Limits
 
 _HEAD = 6
-_CONTAINER_BYTES = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _CONTAINERS = frozenset({dict, list, tuple})
 _FRAMES = (zmq.Frame, Inline)
 _ndarray = np.ndarray
@@ -108,8 +108,9 @@ class Decoder:
             return self._arrays(head_view, head_view, parts, plan)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
-        if len(head_view) > self._limits.header_bytes + 2:
-            raise MalformedMessageError(f"a structure of {len(head_view)} bytes, over the limit")
+        smallest = min(self._limits.header_bytes, self._limits.items)
+        if len(head_view) > smallest and (reason := over_limits(bytes(head_view[2:]), self._limits)):
+            raise MalformedMessageError(reason)
         value = _Tree(self._layouts, self._limits.depth, parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
             if len(self._alone) >= REMEMBERED:
@@ -147,6 +148,8 @@ class Decoder:
         return {name: small[name] for name in plan.names}
 
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
+        if len(packed) > self._limits.header_bytes:
+            raise MalformedMessageError(f"a layout over Limits.header_bytes of {self._limits.header_bytes}")
         plan = _ArraysPlan([], [], [], [], 0, True, False)
         end = body
         for name, description in _layout_decoder.decode(packed):
@@ -195,8 +198,8 @@ class _Tree:
         """Decode, and refuse what nests deeper than the limit; counting the bytes that could open a container
         first spares small messages the walk."""
         value = _unpack(body, ext_hook=self._extension)
-        openers = len(body) - len(bytes(body).translate(None, _CONTAINER_BYTES)) if len(body) < 4096 else 4096
-        if openers + self._within > self._depth:
+        containers = openers(bytes(body)) if len(body) < 4096 else 4096
+        if containers + self._within > self._depth:
             level = [value]
             for _ in range(self._depth):
                 level = [

@@ -18,6 +18,7 @@ from msgspec.msgpack import Ext
 from caraml.codec import extensions, records
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
+from caraml.codec.structure import over_limits
 from caraml.errors import EncodeError, MessageTooLargeError
 from caraml.limits import DEFAULT_LIMITS, Limits
 
@@ -96,8 +97,7 @@ class Encoder:
             except (TypeError, ValueError, UnicodeEncodeError) as error:
                 raise EncodeError(f"{_where(value)}: {error}") from None
             total = sum(array.nbytes for array in value.values())
-            small_enough = total - sum(value[name].nbytes for name in plan.out_of_band) + len(plan.head)
-            if small_enough > self._limits.header_bytes:
+            if len(plan.head) > self._limits.header_bytes:
                 return None
             self._check_size(total + len(plan.head), 1 + len(plan.out_of_band))
         self._plans[key] = plan
@@ -131,10 +131,9 @@ class Encoder:
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
         parts = walk.parts
-        if len(body) > self._limits.header_bytes:
+        if reason := over_limits(body, self._limits):
             raise MessageTooLargeError(
-                f"a structure of {len(body)} bytes, over the limit of {self._limits.header_bytes}; "
-                "put bulk into numpy arrays, or raise Limits.header_bytes on both sides"
+                f"{reason}; put bulk into numpy arrays, or raise the limit on both sides"
             )
         self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
         return Parts((TREE + body, *parts)) if parts else TREE + body

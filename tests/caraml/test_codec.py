@@ -252,7 +252,7 @@ def nested(depth):
 
 def test_limits_hold_on_both_sides():
     small = Limits(message_bytes=1000, header_bytes=500, parts=3, depth=5)
-    for value in ({"a": np.zeros(200)}, list(range(600)), nested(6), [np.zeros(1 << 14)] * 3, "x" * 600):
+    for value in ({"a": np.zeros(200)}, list(range(600)), nested(6), [np.zeros(1 << 14)] * 3, ["x"] * 600):
         with pytest.raises(EncodeError):
             codec.Encoder(small).encode(value)
         parts = received(codec.encode(value))

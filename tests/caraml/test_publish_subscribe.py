@@ -208,4 +208,4 @@ def test_what_is_remembered_of_topics_is_bounded(pair):
     deadline = time.monotonic() + 5
     while publisher.subscribers() != 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(publisher._subscriptions) == 1
+    assert publisher._subscriptions.nbytes < 100

@@ -24,7 +24,6 @@ about one size: of such as are much larger, as much again), and beyond that, by 
 
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, Unpack
 
@@ -39,13 +38,13 @@ from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.pubsub.subscriptions import Subscriptions
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     HEADER_BYTES,
     INLINE,
     JOINED,
     LAST_NUMBER,
-    LONGEST_TOPIC,
     PARTS,
     check_topic,
     header,
@@ -63,6 +62,8 @@ _SMALLEST = 1 << 10
 _PREPARED = 256  # messages between two looks at the subscriptions, on all topics together
 _LEAST_PREPARED = 8
 _READ_AT_ONCE = 10_000
+_HANDSHAKE_BYTES = 1 << 10
+_COMMAND_BYTES = 16  # of a SUBSCRIBE beside its topic
 
 
 class _Topic:
@@ -133,7 +134,6 @@ class ZmqPub(Endpoint):
         self._hwm = 0
         self._fits = -1  # bytes of data up to which nothing needs to be looked at but the topic
         self._topics: dict[str | bytes, _Topic] = {}
-        self._subscriptions: Counter[bytes] = Counter()
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
@@ -142,7 +142,8 @@ class ZmqPub(Endpoint):
         raw = self.socket.unwrap()
         raw.setsockopt(zmq.XPUB_VERBOSER, 1)
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
-        raw.maxmsgsize = 2 * LONGEST_TOPIC  # subscriptions are all that comes
+        self._subscriptions = Subscriptions(self.socket.limits)
+        raw.maxmsgsize = max(_HANDSHAKE_BYTES, self.socket.limits.subscription + _COMMAND_BYTES)
         self._make_room(0)
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
@@ -210,10 +211,7 @@ class ZmqPub(Endpoint):
             self._read_subscriptions()
         finally:
             self._wire.leave()
-        if topic is None:
-            return self._subscriptions.total()
-        wanted = str2bytes(topic)
-        return sum(count for prefix, count in self._subscriptions.items() if wanted.startswith(prefix))
+        return self._subscriptions.count(None if topic is None else str2bytes(topic))
 
     def _publish(
         self, topic: str | bytes, message: Any, send: Callable[..., Any], timeout: float | None
@@ -297,27 +295,12 @@ class ZmqPub(Endpoint):
             if (frame := self._wire.receive_now()) is None:
                 return
             try:
-                self._take_subscription(frame)
+                if frame.more:
+                    self._wire.rest()
+                    raise MalformedMessageError("not a subscription, but a message of several parts")
+                self._subscriptions.take(frame)
             except MalformedMessageError as error:
                 self._reject(error)
-
-    def _take_subscription(self, frame: zmq.Frame) -> None:
-        if frame.more:
-            self._wire.rest()
-            raise MalformedMessageError("not a subscription, but a message of several parts")
-        change = frame.bytes
-        if change[:1] == b"\x01":
-            self._subscriptions[change[1:]] += 1
-        elif change[:1] == b"\x00":
-            self._unsubscribed(change[1:])
-        else:
-            raise MalformedMessageError("not a subscription")
-
-    def _unsubscribed(self, prefix: bytes) -> None:
-        if self._subscriptions[prefix] > 1:
-            self._subscriptions[prefix] -= 1
-        else:
-            del self._subscriptions[prefix]  # topics may come and go for as long as the program runs
 
 
 def _buffer(message: Any) -> Any:

@@ -98,8 +98,15 @@ class ZmqSub(LoopingEndpoint):
             self.subscribe(self._first_topic)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Also receive the topics that begin with this one; while a loop runs, from its next message on."""
-        self._change(partial(self._subscribe, str2bytes(topic)))
+        """Also receive the topics that begin with this one; while a loop runs, from its next message on.
+
+        Raises ValueError for more bytes than `Limits.subscription`, with which a publisher disconnects us.
+        """
+        prefix = str2bytes(topic)
+        most = self.socket.limits.subscription
+        if len(prefix) > most:
+            raise ValueError(f"a subscription of {len(prefix)} bytes; Limits.subscription is {most}")
+        self._change(partial(self._subscribe, prefix))
 
     def unsubscribe(self, topic: str | bytes) -> None:
         """Take back one `subscribe`; while a loop runs, from its next message on."""

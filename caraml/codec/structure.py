@@ -1,0 +1,81 @@
+"""Measures the msgpack of a message before it is decoded: how much memory its structure can take."""
+
+import re
+
+from caraml.codec.extensions import RECORD, TUPLE
+from caraml.limits import Limits
+
+_OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
+_SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
+_PLAIN = re.compile(  # numbers, None, bool, and strings so short that they count as structure
+    rb"(?:[\x00-\x7f\xc0-\xc3\xe0-\xff]+|[\xcc\xd0].|[\xcd\xd1]..|[\xca\xce\xd2].{4}|[\xcb\xcf\xd3].{8}|"
+    + _SHORT_STRINGS
+    + rb")*+",
+    re.DOTALL,
+)
+_LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
+_CONTAINERS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
+_EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+_FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+
+
+def openers(body: bytes) -> int:
+    """The bytes that could begin a list, dict or extension: at least as many as do."""
+    return len(body) - len(body.translate(None, _OPENERS))
+
+
+def over_limits(body: bytes, limits: Limits) -> str:
+    """Why a structure is over `header_bytes` or `items`, "" if it is not.
+
+    Small structures cannot be, and most large ones are cleared by one count of bytes; only the others are
+    walked, at most as far as the limits reach.
+    """
+    if len(body) <= limits.header_bytes and (len(body) <= limits.items or openers(body) <= limits.items):
+        return ""
+    structure, items = _measure(body, limits)
+    if items > limits.items:
+        return f"more than Limits.items of {limits.items} lists, dicts, tuples, records and arrays"
+    if structure > limits.header_bytes:
+        return f"a structure over Limits.header_bytes of {limits.header_bytes}"
+    return ""
+
+
+def _measure(body: bytes, limits: Limits) -> tuple[int, int]:
+    """Bytes of structure and items, until over a limit."""
+    skipped = items = position = 0
+    end = len(body)
+    while items <= limits.items and position - skipped <= limits.header_bytes:
+        position = _PLAIN.match(body, position).end()  # pyright: ignore[reportOptionalMemberAccess]
+        if position >= end:
+            break
+        lead = body[position]
+        if 0x80 <= lead < 0xA0:
+            items += 1
+            position += 1
+        elif lead in _CONTAINERS:
+            items += 1
+            position += _CONTAINERS[lead]
+        elif lead in _LENGTH_BYTES:
+            head = 1 + _LENGTH_BYTES[lead]
+            content = int.from_bytes(body[position + 1 : position + head], "big")
+            skipped += content
+            position += head + content
+        elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
+            head, content = _extension(body, position, lead)
+            items += content >= 0  # what is within a tuple or a record counts itself
+            skipped += max(0, content)
+            position += head + max(0, content)
+        else:
+            break  # cut short: the decoder says so
+    return min(position, end) - skipped, items
+
+
+def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
+    """The bytes of an extension's head and content; -1 for content that is msgpack itself."""
+    if lead in _FIXED_EXTENSIONS:
+        head, content = 2, _FIXED_EXTENSIONS[lead]
+    else:
+        head = 2 + _EXTENSIONS[lead]
+        content = int.from_bytes(body[position + 1 : position + head - 1], "big")
+    code = body[position + head - 1 : position + head]
+    return head, -1 if code in (bytes((TUPLE,)), bytes((RECORD,))) else content

@@ -1,0 +1,183 @@
+"""What one peer without a key can make a process hold: structures, subscriptions."""
+
+import json
+import time
+import tracemalloc
+
+import msgspec
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+from caraml import Limits, codec
+from caraml.codec.parts import ARRAYS, TREE
+from caraml.codec.structure import over_limits
+from caraml.errors import MalformedMessageError, MessageTooLargeError
+
+MIB = 1 << 20
+
+
+def list_of(count, item):
+    return TREE + b"\xdd" + count.to_bytes(4, "big") + item * count
+
+
+BOMBS = {
+    "empty lists": list_of(15 * MIB, b"\x90"),
+    "empty dicts": list_of(MIB - 100, b"\x80"),
+    "dicts of one": list_of(5 * MIB, b"\x81\x01\x01"),
+    "tuples": list_of(200_000, b"\xd4\x05\x90"),
+    "lists in a tuple": TREE + b"\xc9" + (MIB + 5).to_bytes(4, "big") + b"\x05" + list_of(MIB, b"\x90")[2:],
+    "lists after text": list_of(2 * MIB, b"\xa1x\x90\xa3abc"),
+    "short strings": list_of(5 * MIB, b"\xa2ab"),
+    "numbers": list_of(5 * MIB, b"\xcd\xff\xff"),
+    "layout": ARRAYS + (8 * MIB + 5).to_bytes(4, "little") + list_of(2 * MIB, b"\x92\xa0\xc4\0")[2:],
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(bomb):
+    """15 MB of empty lists took 1.3 GB."""
+    message = BOMBS[bomb]
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessageError, match="Limits"):
+            codec.Decoder().decode(message)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(message)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\x81\x01\x01", b"\xa2ab", b"\xcd\xff\xff"])
+def test_what_is_within_the_limits_takes_under_100_mb(item):
+    count = min(Limits().items - 1, (MIB - 10) // len(item))
+    message = list_of(count, item)
+    tracemalloc.start()
+    try:
+        assert len(codec.Decoder().decode(message)) == count
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", [b"[%s[]]" % (b"[]," * 200_000), b"[%s1]" % (b'{"a":1},' * 200_000)])
+def test_json_of_too_many_lists_is_refused(text):
+    with (
+        caraml.ZmqPuller(port=0, deserializer="json") as puller,
+        caraml.ZmqPusher(address=puller.address) as raw,
+    ):
+        raw.push(text)
+        with pytest.raises(caraml.ZmqTimeoutError):
+            puller.pull(timeout=1)
+        assert "Limits.items" in str(puller.last_rejection)
+        with caraml.ZmqPusher(address=puller.address, serializer="json") as pusher:
+            with pytest.raises(MessageTooLargeError, match="items"):
+                pusher.push(json.loads(text))
+            brackets = ["[{" * 100_000, '"\\[' * 100_000]
+            pusher.push(brackets)
+        assert puller.pull(timeout=5) == brackets
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [np.full(15_000, n, "f4") for n in range(100)],
+        {f"layer {n}": np.full(15_000, n, "f4") for n in range(100)},
+        {"text": "ö" * 3_000_000, "bytes": bytes(60_000)},
+        [{"observation": np.full(100, n, "f4"), "done": False, "reward": 1.5} for n in range(20_000)],
+        [0.5] * 100_000,
+        list(range(200_000)),
+    ],
+    ids=["arrays", "dict", "text", "steps", "floats", "integers"],
+)
+def test_contents_are_no_structure(value):
+    """What programs send comes through with the limits as they are, though it is megabytes."""
+    encoded = codec.Encoder().encode(value)
+    parts = encoded if isinstance(encoded, list) else [encoded]
+    decoded = codec.Decoder().decode(*[bytes(memoryview(parts[0]))], parts[1:])
+    assert len(decoded) == len(value)
+    first = value[0] if isinstance(value, list) else next(iter(value.values()))
+    again = decoded[0] if isinstance(value, list) else next(iter(decoded.values()))
+    assert repr(again) == repr(first)
+
+
+def test_what_is_over_says_which_limit_and_passes_with_a_larger_one():
+    for value, name in (([[]] * 200_000, "items"), ([0.5] * 200_000, "header_bytes")):
+        with pytest.raises(MessageTooLargeError, match=f"Limits.{name}"):
+            codec.encode(value)
+        larger = Limits(header_bytes=8 * MIB, items=MIB)
+        message = codec.Encoder(larger).encode(value)
+        with pytest.raises(MalformedMessageError, match=f"Limits.{name}"):
+            codec.Decoder().decode(message)
+        assert codec.Decoder(larger).decode(message) == value
+
+
+def test_items_are_counted_exactly():
+    value = [{"a": (1, [2.5, "x" * 40, b"\x90" * 300]), "b": np.zeros(3)}, [None, -1, 1 << 40, "ö"], {}]
+    body = bytes(memoryview(codec.encode(value)[0]))[2:] + b"\xc7" * 0
+    count = 7  # the list, {}, (), [], the array, [], {}
+    wide = msgspec.msgpack.encode("\x90" * 100)
+    assert not over_limits(body, Limits(items=count))
+    assert "items" in over_limits(body, Limits(items=count - 1))
+    assert not over_limits(wide, Limits(items=1))
+
+
+@pytest.mark.timeout(120)
+def test_subscriptions_take_no_more_than_the_limits_say(spawn):
+    """20 MB of subscriptions kept 978 MB. Who brings too many is disconnected, and others are served."""
+    publisher = spawn(
+        """
+        import sys, time, caraml
+        from pathlib import Path
+        def resident():
+            return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) // 1024
+        publisher = caraml.ZmqPub(port=0)
+        before = resident()
+        print(publisher.address)
+        most = 0
+        while resident() < 2000:
+            publisher.pub("t", b"honest")
+            time.sleep(0.001)
+            if resident() - before > most:
+                most = resident() - before
+            if sys.argv[1:] and publisher.rejected and not publisher.subscribers():
+                break
+            if publisher.subscribers("t") > 0:
+                print(most)
+                time.sleep(1)
+                publisher.pub("t", b"honest")
+                break
+        print(most)
+        """
+    )
+    address = publisher.line()
+    generator = np.random.default_rng(1)
+    with zmq.Context() as context:
+        for nbytes in (1000, 20):
+            with context.socket(zmq.XSUB) as peer:
+                peer.linger, peer.sndtimeo, peer.sndhwm = 0, 200, 10
+                peer.reconnect_ivl = -1
+                peer.connect(address)
+                deadline = time.monotonic() + 20
+                sent = 0
+                while sent < min(20 * MIB, 80_000 * nbytes) and time.monotonic() < deadline:
+                    try:
+                        peer.send(b"\x01" + generator.bytes(nbytes))
+                    except zmq.Again:
+                        break
+                    sent += nbytes
+    with caraml.ZmqSub(address=address, topic="t") as honest:
+        assert honest.recv(timeout=20) == b"honest"
+        assert int(publisher.line()) < 400
+
+
+def test_a_subscription_longer_than_publishers_take_is_an_error():
+    with (
+        caraml.ZmqPub(port=0) as publisher,
+        caraml.ZmqSub(address=publisher.address, topic=b"t" * 1024) as subscriber,
+    ):
+        with pytest.raises(ValueError, match=r"Limits\.subscription"):
+            subscriber.subscribe(b"t" * 1025)
+        publisher.wait_subscribers(1, timeout=5)
+        publisher.pub(b"t" * 5000, b"x")
+        assert subscriber.recv(timeout=5) == b"x"
