@@ -31,11 +31,10 @@ def command(
         show_plan(stack)
         return 0
     target = stack_target.of(stack)
-    previewed = None
-    if not yes and (previewed := _agreed(stack)) is None:
+    if not yes and not _agreed(stack):
         return 1
     with Board() as board:
-        for event in up(target, previewed=previewed):
+        for event in up(target):
             match event:
                 case Planned(changes=changes):
                     board.expect([change.path for change in changes if change.kind != "keep"])
@@ -53,17 +52,17 @@ def command(
     return 1
 
 
-def _agreed(stack: str | None) -> Planned | None:
-    """The plan that a person said yes to, or that changes nothing."""
+def _agreed(stack: str | None) -> bool:
+    """Whether a person said yes to the plan, or it changes nothing."""
     planned = plan(stack)
     plan_table.show(planned)
     if planned.changes_nothing:
-        return planned
+        return True
     choose.require_terminal()
     if choose.confirmed("Go on?"):
-        return planned
+        return True
     print("Nothing was changed.")
-    return None
+    return False
 
 
 def _ended(ended: Ended) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import runpy
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pulumi
 
-from symphony.components import handover, run
 from symphony.errors import SymphonyError
 from symphony.plan.names import nearest
 
@@ -22,8 +20,6 @@ _NOT_THE_USERS = tuple(
 
 def run_program(folder: str | Path = "stacks") -> None:
     """Run stacks/<program>.py; config symphony:program names another one. RunError: there is no such file."""
-    # The engine runs this process for the program alone: looking for garbage took a sixth of its time.
-    gc.set_threshold(50_000, 20, 20)
     home = Path(folder)
     stack = pulumi.get_stack()
     name = pulumi.Config("symphony").get("program") or stack.partition(".")[0]
@@ -36,21 +32,12 @@ def run_program(folder: str | Path = "stacks") -> None:
     sys.path.insert(0, str(home.resolve()))
     try:
         runpy.run_path(str(file), run_name="__main__")
-        _refuse_nothing(file)
     except pulumi.RunError:
         raise
     except SymphonyError as error:
         raise pulumi.RunError(str(error)) from None
     except Exception as error:
         raise pulumi.RunError(_own_traceback(error, file)) from None
-
-
-def _refuse_nothing(file: Path) -> None:
-    """Under `symphony up`, a program without an experiment is a mistake: it would stop all that runs."""
-    if handover.is_asked() and not run.anything_declared():
-        raise pulumi.RunError(
-            f'{file} launches no experiment. Declare one in it: "with Experiment(...) as experiment:"'
-        )
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:

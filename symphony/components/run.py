@@ -21,6 +21,7 @@ from symphony.spec.experiment import ExperimentSpec
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
+# engine/tuning/guard knows the name: it runs in programs that never load this.
 _ATTRIBUTE = "_symphony_run"
 
 
@@ -59,11 +60,6 @@ def declared(experiment: Declared) -> None:
     if run is None:
         run = _begin(root)
     run.experiments.append(experiment)
-
-
-def anything_declared() -> bool:
-    """Whether the running program has declared an experiment so far."""
-    return getattr(_root(), _ATTRIBUTE, None) is not None
 
 
 def launch(experiment: Declared) -> None:

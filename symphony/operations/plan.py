@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends import registry
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Started, Step
 from symphony.engine.run.run import Run
-from symphony.engine.tuning import checkpoints
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Handed, Inbox, inbox
@@ -19,7 +17,7 @@ from symphony.plan.changes import Change, changes
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and what it changes; others: the resources of the program that are not ours."""
+    """The plan of a stack and what it changes."""
 
     stack: str
     project: str
@@ -27,7 +25,6 @@ class Planned:
     changes: tuple[Change, ...]
     unused: tuple[str, ...]
     now: int
-    others: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:
@@ -71,21 +68,13 @@ def planned_from(
     before = stack_target.before(target)
     with stack_target.existing(target), inbox() as box:
         with make_run(target, box) as run:
-            others = dict.fromkeys(step.urn for step in _steps(run) if not _is_ours(step))
+            for _ in run:
+                pass
         handed = box.take()
         errors.check(run.outcome)
         if handed is None:
             raise no_experiment(target.name.stack)
-    return replace(compared(target.name.stack, target.workspace, before, handed), others=tuple(others))
-
-
-def _steps(run: Run) -> Iterator[Step]:
-    return (event.step for event in run if isinstance(event, Started))
-
-
-def _is_ours(step: Step) -> bool:
-    state = step.new or step.old
-    return checkpoints.is_ours(step.type, state.inputs if state else {})
+    return compared(target.name.stack, target.workspace, before, handed)
 
 
 def _project_run(target: stack_target.Target, box: Inbox) -> Run:

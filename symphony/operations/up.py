@@ -18,7 +18,7 @@ from symphony.engine.workspace import stack_config
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Inbox, inbox
-from symphony.operations.plan import Planned, compared, no_experiment, plan_of
+from symphony.operations.plan import Planned, compared, no_experiment
 from symphony.operations.stack_target import Target
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -92,24 +92,17 @@ def _project_run(target: Target, box: Inbox) -> Run:
     )
 
 
-def up(
-    target: Target, make_run: MakeRun = _project_run, previewed: Planned | None = None
-) -> Iterator[UpEvent]:
+def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
-    previewed: what a preview said of it just before.
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = stack_target.before(target)
     patience = _patience(target)
-    if make_run is _project_run and _could_empty(target, before):
-        previewed = plan_of(target)
     planned: Planned | None = None
     done: set[str] = set()
     with stack_target.existing(target, changes=True), inbox() as box:
-        run = make_run(target, box)
-        run.keep_checkpoints = previewed is not None and bool(previewed.others)
-        with run:
+        with make_run(target, box) as run:
             for event in run:
                 if planned is None and (handed := box.take_new()) is not None:
                     planned = compared(target.name.stack, target.workspace, before, handed)
@@ -137,20 +130,6 @@ def up(
         if waited:
             yield Watched(statuses)
     yield Ended(target.name.stack, statuses, run.outcome.seconds + time.monotonic() - began)
-
-
-def _could_empty(target: Target, before: stacks.Stack) -> bool:
-    """Whether a program that launches nothing would stop all that runs before anyone notices.
-
-    The dispatcher sees to that itself; a program of another form is run once without changing anything.
-    """
-    resources = before.state.resources if before.state else ()
-    if all(resource.type.startswith("pulumi:") for resource in resources):
-        return False
-    try:
-        return "run_program(" not in target.workspace.program.read_text(errors="replace")
-    except OSError:
-        return True
 
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:

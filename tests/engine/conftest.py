@@ -10,13 +10,15 @@ import pytest
 
 from symphony.engine import binary, workspace
 from symphony.engine.run.run import Run, Verb
+from symphony.engine.tuning import checkpoints
 from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, Ran, Runner
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Workspace:
-    """The project, in a folder of its own."""
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """The project, in a folder of its own; its things are not ours, so it runs with checkpoints at once."""
+    monkeypatch.setenv(checkpoints.VARIABLE, "false")
     folder = tmp_path / "tiny"
     shutil.copytree(TINY, folder)
     return workspace.load(folder / "Pulumi.yaml")

@@ -1,19 +1,24 @@
-"""Checkpoints are left out only where all is ours: the recorded state, and what the program can make."""
+"""Checkpoints are left out only where all is ours: the recorded state, and what the program registers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 
 from symphony.engine import workspace
 from symphony.engine.run.inline import InlineRun
-from symphony.engine.run.run import Run
+from symphony.engine.run.run import Run, Verb
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName
 from symphony.engine.tuning import checkpoints
+from symphony.engine.tuning.guard import sitecustomize as guard
+from symphony.engine.workspace import Workspace
+from tests.engine.support import Runner
 
 STACK = ("pulumi:pulumi:Stack", {})
 WINDOW = ("pulumi-python:dynamic/symphony_tmux:Window", {"path": "a"})
@@ -24,7 +29,11 @@ OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:provider
 
 @pytest.mark.parametrize("kind", OURS)
 def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
-    assert checkpoints.is_ours(*kind)
+    type_, inputs = kind
+    assert guard.is_ours(type_, inputs)
+    sent = Struct()
+    sent.update(inputs)
+    assert guard.is_ours(type_, sent), "as the engine is sent it"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +48,10 @@ def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
     ],
 )
 def test_not_ours(type_: str, inputs: dict[str, Any]) -> None:
-    assert not checkpoints.is_ours(type_, inputs)
+    assert not guard.is_ours(type_, inputs)
+    sent = Struct()
+    sent.update(inputs)
+    assert not guard.is_ours(type_, sent)
 
 
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
@@ -72,77 +84,94 @@ def test_states() -> None:
     assert not checkpoints.holds_only_ours(name)
 
 
-DISPATCHER = 'from symphony import run_program\n\nrun_program("stacks")\n'
-EXPERIMENT = 'import pulumi\nfrom symphony import Experiment\nwith Experiment() as e: e.new_process("a")\n'
+# Whether the engine keeps checkpoints, and a variable of the guard that a process of the user's could get.
+TRACE = """
+import os, sys
+from pathlib import Path
+kept = os.environ.get("PULUMI_SKIP_CHECKPOINTS") != "true"
+with Path("trace").open("a") as file:
+    print("with" if kept else "without", file=file)
+assert "guard" not in os.environ.get("PYTHONPATH", "") + "".join(sys.path)
+assert "SYMPHONY_WITHOUT_CHECKPOINTS" not in os.environ
+"""
+COMPONENT = "pulumi.ComponentResource('a:b:C', 'c')"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "mine"
-    (folder / "stacks").mkdir(parents=True)
-    (folder / "Pulumi.yaml").write_text("name: mine\nruntime: python\n")
-    (folder / "__main__.py").write_text(DISPATCHER)
-    (folder / "stacks" / "rl.py").write_text(EXPERIMENT)
-    return folder
+def traced(tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """traced("Thing('x')") brings it up; with or without checkpoints, for each time that the program ran."""
+    monkeypatch.delenv(checkpoints.VARIABLE)
+
+    def runner(program: str, verb: Verb = "up", **more: Any) -> list[str]:
+        trace = tiny.folder / "trace"
+        trace.unlink(missing_ok=True)
+        outcome = run(verb, program=TRACE + program, **more).outcome
+        assert outcome.result == "succeeded", outcome
+        return trace.read_text().split()
+
+    return runner
 
 
-def may_skip(folder: Path, verb: Any = "up", stack: str = "rl", **more: Any) -> bool:
-    run = Run(verb, workspace.load(folder / "Pulumi.yaml"), stack)
-    run.keep_checkpoints = more.get("keep", False)
-    return run._may_skip_checkpoints()
+def test_a_program_that_makes_nothing_else(traced: Callable[..., list[str]]) -> None:
+    assert traced(COMPONENT) == ["without"]
 
 
-@pytest.mark.parametrize(
-    "text", [DISPATCHER, "import symphony\nsymphony.run_program()\n", "run_program('stacks')"]
-)
-def test_a_project_with_the_dispatcher(project: Path, text: str) -> None:
-    (project / "__main__.py").write_text(text)
-    assert may_skip(project)
-    assert may_skip(project, stack="rl.gke")
-    assert not may_skip(project, keep=True)
-    assert not may_skip(project, stack="no-such-program")
-    (project / "Pulumi.other.yaml").write_text("config: {'symphony:program': rl}")
-    assert may_skip(project, stack="other")
+def test_what_else_a_program_makes_is_made_once_and_with_checkpoints(
+    traced: Callable[..., list[str]], tiny: Workspace
+) -> None:
+    program = f"{COMPONENT}; Thing('x')"
+    assert traced(program, "preview") == ["with"], "a preview has none, and refuses nothing"
+    assert traced(program) == ["without", "with"]
+    types = [each.type for each in file_store.read(StackName(tiny.project, "dev")).resources]
+    assert types.count("pulumi-python:dynamic/tiny_provider:Thing") == 1
+    assert traced(program) == ["with"], "the state knows of it"
 
 
-@pytest.mark.parametrize("text", [EXPERIMENT, "# run_program('stacks')\n", ""])
-def test_a_project_of_another_form(project: Path, text: str) -> None:
-    (project / "__main__.py").write_text(text)
-    assert not may_skip(project)
-    assert may_skip(project, "destroy"), "it runs no program"
+def test_the_first_run_of_a_program_that_makes_more_makes_nothing(
+    tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(checkpoints.VARIABLE)
+    monkeypatch.setattr(Run, "_again", lambda self: iter(()))
+    mark = tmp_path / "mark"
+    ran = run("up", program=f"Thing('x', mark={str(mark)!r})")
+    assert ran.outcome.result == "failed"
+    assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import pulumi_gcp as gcp",
-        "from buckets import Bucket",
-        "from .buckets import Bucket",
-        "(",
-        "import pulumi.dynamic",
-        "from pulumi import dynamic",
-        "pulumi.CustomResource('a:b:C', 'c')",
-    ],
-)
-def test_a_program_that_makes_more(project: Path, line: str) -> None:
-    (project / "stacks" / "rl.py").write_text(f"{line}\n{EXPERIMENT}")
-    assert not may_skip(project)
+def test_the_word_of_the_user_goes_first(
+    traced: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(checkpoints.VARIABLE, "true")
+    assert traced("Thing('x')") == ["without"]
 
 
-def test_a_state_that_holds_more(project: Path) -> None:
+def test_the_sitecustomize_and_the_path_of_the_user_stay(
+    traced: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['OF_THE_USER'] = 'x'\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    program = f"assert (os.environ['OF_THE_USER'], os.environ['PYTHONPATH']) == ('x', {str(tmp_path)!r})"
+    assert traced(program) == ["without"]
+
+
+def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
+    place = workspace.Workspace(Path(), "mine", Path())
+    return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._with_checkpoints({})
+
+
+def test_a_state_that_holds_more() -> None:
+    recorded(*OURS)
+    assert skips("up")
+    assert skips("destroy")
+    assert skips("up", InlineRun, program=print)
+    assert not skips("preview")
     recorded(*OURS, BUCKET)
-    assert not may_skip(project)
-    assert not may_skip(project, "destroy")
+    assert not skips("up")
+    assert not skips("destroy")
+    assert not skips("up", InlineRun, program=print)
 
 
-def test_a_plain_script_makes_nothing_else(project: Path) -> None:
-    place = workspace.load(project / "Pulumi.yaml")
-    (project / "__main__.py").unlink()
-    assert InlineRun("up", place, "rl", program=print)._may_skip_checkpoints()
-    recorded(BUCKET)
-    assert not InlineRun("up", place, "rl", program=print)._may_skip_checkpoints()
-
-
-def test_only_file_stores_have_any(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_file_stores_have_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert skips("up")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
-    assert not may_skip(project)
+    assert not skips("up")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import random
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +15,6 @@ import psutil
 import pytest
 
 from tests.desk import SYMPHONY, Desk, desk_in, wait_for
-
-pytestmark = pytest.mark.thorough
 
 # A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
 BUCKETS = """
@@ -52,6 +54,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dispatched", [False, True], ids=["program", "dispatcher"])
 def test_a_killed_engine_loses_no_bucket(desk: Desk, dispatched: bool) -> None:
     buckets = desk.home.parent / "buckets"
@@ -75,3 +78,49 @@ def test_a_killed_engine_loses_no_bucket(desk: Desk, dispatched: bool) -> None:
     desk.symphony("delete", "rl", "-y")
     assert list(buckets.iterdir()) == []
     assert desk.trees() == {}
+
+
+# What makes the buckets cannot be told from the text; they come in the middle of the experiment.
+DISGUISED = """
+import importlib
+buckets = importlib.import_module("buc" + "kets")
+with Experiment() as e:
+    for i in range(20):
+        e.new_process(f"p-{i}", command=["sleep", "3600"])
+        buckets.Bucket(f"b-{i}", %r)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_of_twenty_killed_runs_none_loses_a_bucket(desk: Desk) -> None:
+    buckets = desk.home.parent / "buckets"
+    buckets.mkdir()
+    (desk.folder / "buckets.py").write_text(BUCKETS)
+    desk.write(DISGUISED % str(buckets))
+    whole = desk.symphony("up", "rl", "-y").seconds
+    assert len(list(buckets.iterdir())) == 20
+    desk.symphony("delete", "rl", "-y")
+    state = desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json"
+    chance = random.Random(20)
+    reached = 0
+    for _ in range(20):
+        process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.uniform(0, whole))
+        for pid in desk.engines():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        wait_for(lambda: not desk.engines(), 20, "the engine is gone")
+        latest = json.loads(state.read_text())["checkpoint"].get("latest") or {} if state.exists() else {}
+        known = {each.get("id") for each in latest.get("resources") or ()}
+        begun = len(latest.get("pending_operations") or ())
+        lost = {each.name for each in buckets.iterdir()} - known
+        assert len(lost) <= begun, f"{len(lost)} buckets in no state, {begun} begun"
+        reached += bool(list(buckets.iterdir()))
+        for name in lost:
+            (buckets / name).rmdir()
+        desk.symphony("delete", "rl", "-y", code=None)
+        assert list(buckets.iterdir()) == []
+    assert reached > 3, "the kills came too early"

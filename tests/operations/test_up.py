@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
-from symphony.engine.run.events import Diagnostic, ResourceState, Started, Step
-from symphony.engine.run.run import Outcome
+from symphony.engine.run.events import Diagnostic, ResourceState, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations.handed import Inbox
-from symphony.operations.plan import planned_from
-from symphony.operations.up import Ended, Remark, _told, _watched, path_of, up
+from symphony.operations.up import Ended, Remark, _told, _watched, path_of
 
 STACK = "urn:pulumi:rl::desk::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -111,53 +106,6 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
     assert stacks.reach_of(stack, place) == {"kubeconfig": "/old.yaml", "context": "a"}
     said = {"kubernetes:kubeconfig": "/new.yaml"}
     assert stacks.reach_of(stack, place, said) == {"kubeconfig": "/new.yaml", "context": "a"}
-
-
-BUCKET = Step("urn:bucket", "gcp:storage/bucket:Bucket", "create")
-PLAN = {"backend": "tmux", "service_env": {}, "processes": []}
-
-
-class PreviewedRun:
-    """A run of a program that makes these, and hands over a plan without processes."""
-
-    def __init__(self, steps: list[Step], box: Inbox) -> None:
-        self.steps = steps
-        box.file.write_text(json.dumps({"plan": PLAN, "inputs": {}, "unused": []}))
-        self.outcome = Outcome("preview", "rl", "desk", Path(), "succeeded", 0, None, (), "", 0.1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __iter__(self) -> Iterator[Started]:
-        return (Started(each, preview=True) for each in self.steps)
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("steps", "others"),
-    [
-        ([step("symphony:index:Process", "")], ()),
-        ([BUCKET, step("symphony:index:Process", "")], ("urn:bucket",)),
-    ],
-)
-def test_a_preview_tells_what_is_not_ours_and_the_run_keeps_its_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Step], others: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(stack_target, "existing", lambda target, **_: nullcontext())
-    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
-    target = stack_target.Target(StackName("desk", "rl"), workspace.load(tmp_path / "Pulumi.yaml"))
-    previewed = planned_from(target, lambda _, box: PreviewedRun(steps, box))  # type: ignore[arg-type,return-value]
-    assert previewed.others == others
-    made: list[PreviewedRun] = []
-
-    def make_run(_: object, box: Inbox) -> PreviewedRun:
-        made.append(PreviewedRun(steps, box))
-        return made[0]
-
-    list(up(target, make_run, previewed))  # type: ignore[arg-type]
-    assert made[0].keep_checkpoints is bool(others)  # type: ignore[attr-defined]
 
 
 def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ Program = Callable[[], object]
 class InlineRun(Run):
     """A Run whose program is a callable; it runs in a thread, once for each run."""
 
+    _is_inline = True
+
     def __init__(
         self,
         verb: Verb,
@@ -99,9 +101,6 @@ class InlineRun(Run):
         except BaseException as error:
             self._program_error = error
             raise RunError(str(error)) from error
-
-    def _runs_only_ours(self) -> bool:
-        return True  # It is the launch of one experiment.
 
     def _stop_server(self) -> None:
         server, self._server = self._server, None

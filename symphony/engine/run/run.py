@@ -63,6 +63,9 @@ class Outcome:
 class Run:
     """One `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
 
+    # A program in this process is the launch of one experiment.
+    _is_inline = False
+
     def __init__(
         self,
         verb: Verb,
@@ -74,8 +77,6 @@ class Run:
         fetch_plugins: bool = False,
         deadline: float | None = None,
     ) -> None:
-        # Set by a caller who knows that the program makes more than experiments.
-        self.keep_checkpoints = False
         self.verb: Verb = verb
         self.workspace = workspace
         self.stack = stack
@@ -128,10 +129,8 @@ class Run:
         )
         if home := quiet_home():
             env["PULUMI_HOME"] = str(home)
-        if self._may_skip_checkpoints():
-            env.setdefault(checkpoints.VARIABLE, "true")
         self._take_signals()
-        self._command = (engine.pulumi, env)
+        self._command = (engine.pulumi, self._with_checkpoints(env))
         try:
             self._start(*self._command)
         except BaseException:
@@ -158,6 +157,10 @@ class Run:
         yield from self._events()
         if self._is_shut_out() and (settings := encryption_salt.without(self._settings)) is not None:
             yield from self._again_with(settings)
+        if self.outcome.result == "failed" and checkpoints.were_needed(self._diagnostics):
+            pulumi, env = self._command
+            self._command = (pulumi, checkpoints.kept(env))
+            yield from self._again()
 
     def _events(self) -> Iterator[Event]:
         process = self._process
@@ -185,24 +188,28 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / self._settings.name
             copy.write_text(settings, encoding="utf-8")
-            self._options = (*self._options, f"--config-file={copy}")
-            self._outcome = None
-            self._stderr.clear()
-            self._start(*self._command)
-            yield from self._events()
+            options, self._options = self._options, (*self._options, f"--config-file={copy}")
+            yield from self._again()
+            self._options = options
             # What is planned or deleted keeps nothing that the engine must be able to read again.
             if self.verb in ("up", "refresh") and not self._is_shut_out():
                 self._settings.write_bytes(copy.read_bytes())
                 yield Note(encryption_salt.replaced(self._settings))
 
-    def _may_skip_checkpoints(self) -> bool:
-        if self.verb == "preview" or self.keep_checkpoints or not file_store.is_files():
-            return False
-        return self._runs_only_ours() and checkpoints.holds_only_ours(self._name)
+    def _again(self) -> Iterator[Event]:
+        self._outcome = None
+        self._stderr.clear()
+        self._diagnostics.clear()
+        self._start(*self._command)
+        yield from self._events()
 
-    def _runs_only_ours(self) -> bool:
-        """Whether the program that runs can make nothing but experiments; a destroy or refresh runs none."""
-        return self.verb != "up" or checkpoints.is_dispatched(self.workspace, self.stack)
+    def _with_checkpoints(self, env: dict[str, str]) -> dict[str, str]:
+        """The environment, with what decides on checkpoints."""
+        writes = self.verb != "preview" and file_store.is_files()
+        skip = writes and checkpoints.holds_only_ours(self._name)
+        if self.verb in ("up", "preview") and not self._is_inline:
+            return checkpoints.guarded(env, skip=skip)
+        return {checkpoints.VARIABLE: "true", **env} if skip else env
 
     def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
         self._reader = Reader()

@@ -1,0 +1,1 @@
+"""Put on the PYTHONPATH of a program that the engine runs."""
