@@ -5,31 +5,38 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table, trees
+from symphony_tmux.processes.child import Child
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.trees import Wanted
 
 KILL_DEADLINE = 10.0
 # Roots are supervisors: they end by themselves when their process has, after the last line of its log.
 SUPERVISOR_DEADLINE = 0.5
+Look = Callable[[Iterable[Identity]], dict[Identity, Process]]
 
 
-def take_down(roots: Collection[Identity], wanted: Wanted, grace: float) -> None:
-    """No process of these trees lives when this returns."""
-    known = _members(roots, wanted)
-    if not known:
-        return
-    _send(known.values(), signal.SIGTERM)
-    _send([one for one in known.values() if one.stopped], signal.SIGCONT)
-    known = _wait(known, wanted, grace)
-    _kill({*roots, *known}, set(roots), wanted)
+def take_down(
+    roots: Collection[Identity], wanted: Wanted, grace: float, children: Collection[Child] = ()
+) -> None:
+    """No process of these trees lives when this returns; children: what their supervisors have started."""
+    look = partial(_members, wanted=wanted, children=children)
+    if known := look(roots):
+        _send(known.values(), signal.SIGTERM)
+        _send([one for one in known.values() if one.stopped], signal.SIGCONT)
+        known = _wait(known, look, grace)
+        _kill({*roots, *known}, set(roots), look, children)
+    for child in children:
+        child.remove_cgroup()
 
 
-def _wait(known: dict[Identity, Process], wanted: Wanted, grace: float) -> dict[Identity, Process]:
+def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Identity, Process]:
     """Until all are gone or the grace is over; keeps what they start meanwhile in sight."""
     deadline = time.monotonic() + grace
     pause, looked = 0.01, time.monotonic()
@@ -37,14 +44,14 @@ def _wait(known: dict[Identity, Process], wanted: Wanted, grace: float) -> dict[
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(pause * 1.5, 0.1)
         if time.monotonic() - looked > 0.5:
-            known |= _members(known, wanted)
+            known |= look(known)
             looked = time.monotonic()
     return known
 
 
-def _kill(known: set[Identity], spared: set[Identity], wanted: Wanted) -> None:
+def _kill(known: set[Identity], spared: set[Identity], look: Look, children: Collection[Child]) -> None:
     start = time.monotonic()
-    while found := _members(known, wanted):
+    while found := look(known):
         known |= set(found)
         late = time.monotonic() - start
         if late > KILL_DEADLINE:
@@ -57,12 +64,18 @@ def _kill(known: set[Identity], spared: set[Identity], wanted: Wanted) -> None:
         only_spared = set(found) <= spared
         if not (only_spared and late < SUPERVISOR_DEADLINE):
             _send([one for key, one in found.items() if only_spared or key not in spared], signal.SIGKILL)
+        for child in children:
+            # Who deletes an experiment from inside is in it, too, and stays.
+            if child.grouped() <= set(found):
+                child.kill()
         time.sleep(0.01)
 
 
-def _members(roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
+def _members(
+    roots: Iterable[Identity], wanted: Wanted, children: Collection[Child]
+) -> dict[Identity, Process]:
     scan = process_table.scan()
-    found = trees.members(scan, roots, wanted)
+    found = trees.members(scan, {*roots, *chain.from_iterable(one.members() for one in children)}, wanted)
     # Who deletes an experiment from inside it lives until the work is done.
     for above in _self_and_above(scan):
         found.pop(above, None)

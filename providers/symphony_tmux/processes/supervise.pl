@@ -9,13 +9,15 @@ use warnings;
 use Config;
 use Fcntl;
 
-my ($most_failures, $long, $longest_wait, $set_child_subreaper) = (5, 600, 2, 36);
+my ($most_failures, $long, $longest_wait) = (5, 600, 2);
 # Their numbers in Linux; other systems lack most of them.
 my ($prctl, $prlimit64, $sched_setaffinity) = $Config{archname} =~ /^x86_64-linux/ ? (157, 302, 203)
     : $Config{archname} =~ /^aarch64-linux/ ? (167, 261, 122) : ();
+my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
+my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
 my ($folder, $attempt, $shell, $cap, $policy, $grace) = @ARGV;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
-my ($log, $index, $size, $lost, $why, $noted) = (undef, undef, 0, 0, '', 0);
+my ($log, $index, $size, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, '', 0, 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
@@ -34,7 +36,8 @@ $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill
 syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
-my ($cat, $held, $status) = (0, '', 0);
+my ($cat, $held, $status) = (undef, '', 0);
+my $cgroup = own_cgroup();
 while (1) {
     my $began = now();
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
@@ -50,7 +53,8 @@ while (1) {
     $restarts++;
 }
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
-kill 'TERM', $cat if $cat;
+syscall($pidfd_send_signal, $cat, $sigterm, 0, 0) if defined $cat && $cat >= 0;
+rmdir $cgroup if $cgroup;
 if (my $signal = $status & 127) {
     default_signals();
     kill $signal, $$;
@@ -61,11 +65,12 @@ exit($status >> 8);
 
 # Starts the process and keeps what its pane shows until its whole tree has ended and all of that is here.
 sub run_once {
-    my ($end, $deadline, $over) = ('', 0, 0);
+    my ($end, $deadline, $over, $supervisor) = ('', 0, 0, $$);
     $child = fork() // die "fork: $!\n";
     if (!$child) {
         default_signals();
         kill 'TERM', $$ if $stopping;
+        bind_to($supervisor);
         limit_as_the_caller();
         exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
     }
@@ -96,6 +101,43 @@ sub run_once {
 }
 
 sub default_signals { $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG }
+
+# The process ends with its supervisor, also where that is killed; what it has started by then is in its cgroup.
+sub bind_to {
+    my ($supervisor) = @_;
+    write_line("$cgroup/cgroup.procs", 0) if $cgroup;
+    my $boot = read_line('/proc/sys/kernel/random/boot_id') // '';
+    write_line("$folder/child", join ' ', $$, start_of($$), $boot, $cgroup // '');
+    return if !$prctl;
+    syscall($prctl, $set_parent_death_signal, $sigkill, 0, 0, 0);
+    kill 'KILL', $$ if getppid() != $supervisor;
+}
+
+# A cgroup below our own, where that is version 2 and ours to divide.
+sub own_cgroup {
+    open(my $mounts, '<', '/proc/self/mountinfo') or return undef;
+    my ($mount) = map { m{^\S+ \S+ \S+ / (\S+) .* - cgroup2 } } <$mounts>;
+    open(my $groups, '<', '/proc/self/cgroup') or return undef;
+    my ($at) = map { m{^0::(/.*)} } <$groups>;
+    return undef if !defined $mount || !defined $at;
+    my $made = "$mount$at/symphony-$$";
+    $made =~ s{//+}{/}g;
+    # One of the same name is of a supervisor that was killed.
+    rmdir $made;
+    return mkdir($made) ? $made : undef;
+}
+
+# When a process began, 0 for one that is gone.
+sub start_of {
+    my $line = read_line("/proc/$_[0]/stat") // return 0;
+    return (split ' ', substr $line, rindex($line, ')') + 2)[19];
+}
+
+sub write_line {
+    my ($file, $line) = @_;
+    sysopen(my $to, $file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) or return;
+    syswrite $to, "$line\n";
+}
 
 # The limits, niceness and processors of who ran `up` (see limits.py), or what of them may still be had.
 sub limit_as_the_caller {
@@ -146,10 +188,12 @@ sub end_the_rest {
     return 0;
 }
 
-# A tmux server that was started in here holds experiments of its own.
+# A tmux server of ours that was started in here holds experiments of its own (see servers.py).
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
-    return grep { (read_line("/proc/$_/comm") // '') ne 'tmux: server' } @children;
+    return @children if !@children;
+    my %servers = map { (read_line($_) // '') => 1 } glob 'tmux/*.pid';
+    return grep { !$servers{"$_ " . start_of($_)} } @children;
 }
 
 sub read_line {
@@ -176,6 +220,7 @@ sub wait_for_news {
     my $ready = '';
     vec($ready, fileno($pipe), 1) = 1;
     vec($ready, fileno($wake), 1) = 1 if $heeds_bell;
+    look_at_log();
     select($ready, undef, undef, $seconds);
     sysread($wake, my $rung, 16);
 }
@@ -183,8 +228,11 @@ sub wait_for_news {
 sub take_news {
     my $got = sysread($pipe, my $data, 65536) or return 0;
     $held .= $data;
-    return 0 if !$cat && $held !~ /\n/;
-    $cat = $1 if !$cat && $held =~ s/^(\d+)\n//;
+    if (!defined $cat) {
+        $held =~ s/^(\d+)\n// or return 0;
+        # A number is used again, a descriptor of a process is not; -1 where there is none.
+        $cat = $pidfd_open ? syscall($pidfd_open, $1 + 0, 0) : -1;
+    }
     return 1;
 }
 
@@ -207,6 +255,26 @@ sub open_log {
     sysopen($log, "$folder/log", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $log = undef;
     sysopen($index, "$folder/index", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $index = undef;
     $size = $log ? -s $log : 0;
+}
+
+# What nobody can read any more is told where it still can be.
+sub look_at_log {
+    return if now() - $looked < 1;
+    $looked = now();
+    my ($here, $there) = ($log ? (stat $log)[1] : 0, (stat "$folder/log")[1] // 0);
+    return if $here == $there && $here;
+    if (!-d $folder) {
+        print STDERR "\r\n[symphony: $folder is gone: no log is kept any more]\r\n" if $log;
+        ($log, $index) = (undef, undef);
+        return;
+    }
+    my $had = defined $log;
+    # It tells of what was in the other one.
+    unlink "$folder/index" if $had;
+    open_log();
+    return if !$log;
+    mark("more $attempt $restarts");
+    put("[symphony: the log was removed here, with what it held]\n") if $had;
 }
 
 sub mark {
@@ -236,6 +304,7 @@ sub put {
         $size += $wrote if $wrote;
         $lost = 0 if $wrote && $wrote == length $note;
     }
+    look_at_log();
     mark('') if now() - $noted >= 0.25;
     while (length $data) {
         my $wrote = $log && !$lost ? syswrite($log, $data) : undef;

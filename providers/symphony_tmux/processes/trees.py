@@ -11,6 +11,7 @@ from typing import Any
 from symphony_tmux import names
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_table import Identity, Process
+from symphony_tmux.tmux import servers
 
 Wanted = Callable[[str], bool]
 
@@ -28,6 +29,7 @@ def marked(owner: str, path: str | None = None) -> Wanted:
 def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
     """All of the trees: living roots, what carries a wanted marker, their sessions and descendants."""
     by_identity = {one.identity: one for one in scan}
+    apart = servers.written()
     children: dict[int, list[Process]] = {}
     for one in scan:
         children.setdefault(one.parent, []).append(one)
@@ -43,13 +45,8 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
         one = ahead.pop()
         if one.identity not in found:
             found[one.identity] = one
-            ahead.extend(child for child in children.get(one.pid, ()) if not _is_a_server(child))
+            ahead.extend(child for child in children.get(one.pid, ()) if child.identity not in apart)
     return found
-
-
-def _is_a_server(child: Process) -> bool:
-    """A tmux server of ours that was started in a process holds experiments of its own, and has no marker."""
-    return not child.marker and process_table.command_name(child.pid) == "tmux: server"
 
 
 class Ours:

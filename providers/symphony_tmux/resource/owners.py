@@ -29,7 +29,12 @@ def known() -> set[str]:
 
 def servers(owner: str) -> set[str]:
     """The tmux servers in which this owner has made a session."""
-    return {paths.server_of(folder) for folder in _folders() if of(folder) == owner}
+    return {paths.server_of(folder) for folder in folders(owner)}
+
+
+def folders(owner: str) -> list[Path]:
+    """The folders of this owner's experiments."""
+    return [folder for folder in _folders() if of(folder) == owner]
 
 
 def _folders() -> list[Path]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from symphony import paths
 from symphony_tmux.ports import addresses, leases
-from symphony_tmux.processes import observe, process_table, record, stop, trees
+from symphony_tmux.processes import child, observe, process_table, record, stop, trees
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, inputs, owners, windows
@@ -106,7 +106,9 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         for one in record.of_owner(owner)
         if one["boot_id"] == process_table.boot_id()
     }
-    stop.take_down({one for one in roots if one.start}, trees.marked(owner), float(props.get("grace", 5)))
+    children = list(child.of_owner(owner))
+    grace = float(props.get("grace", 5))
+    stop.take_down({one for one in roots if one.start}, trees.marked(owner), grace, children)
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(on, session.session_id)

@@ -9,7 +9,7 @@ from typing import Any
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
-from symphony_tmux.processes import limits, observe, record, start, stop, trees
+from symphony_tmux.processes import child, limits, observe, record, start, stop, trees
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs
@@ -98,7 +98,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         _kill_pane(server, pane)
     snapshot.placed(server, owner, path, None)
     folder = names.process_folder(server, session, path)
-    for name in ("launch.sh", limits.NAME, start.PIPE, record.NAME):
+    for name in ("launch.sh", limits.NAME, child.NAME, start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -162,7 +162,8 @@ def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
 
 def _take_down(owner: str, path: str, panes: list[Pane], grace: float, further: list[Identity]) -> None:
     living = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    stop.take_down([*(one for one in living if one.start), *further], trees.marked(owner, path), grace)
+    roots = [*(one for one in living if one.start), *further]
+    stop.take_down(roots, trees.marked(owner, path), grace, list(child.of_owner(owner, path)))
 
 
 def _last(props: Props) -> list[Identity]:

@@ -11,7 +11,7 @@ from symphony.errors import UserError
 from symphony_tmux import files, names
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import owners
-from symphony_tmux.tmux import client, program
+from symphony_tmux.tmux import client, program, servers
 from symphony_tmux.tmux.client import Session
 
 HISTORY_LINES = 10_000
@@ -53,6 +53,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
                     found = snapshot.listing(server).session(name)
     if found is None:
         raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
+    servers.write(server, snapshot.listing(server).server_pid)
     if found.owner != owner:
         raise UserError(
             f"the tmux session {name} belongs to {paths.told_owner(found.owner, owner)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -153,3 +154,35 @@ def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path)
         supervisor.wait(10)
     told = [float(line.split()[0]) for line in index.read_text().splitlines()]
     assert told[-1] < told[0] - 3 * 3600, "its clock was not put back"
+
+
+def test_recorder_ends_with_the_process(rig: Any) -> None:
+    rig.session("a")
+    assert rig.ended(rig.start("a", "sleep", "0.3")).state == "completed"
+    rig.until(lambda: not _recorders(rig.home))
+
+
+def test_removed_log_is_made_again_and_says_so(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start(
+        "a", "sh", "-c", 'echo one; until [ -e "$0" ]; do sleep 0.05; done; echo two', str(rig.home / "go")
+    )
+    log = Path(outputs["log"])
+    rig.until(lambda: b"one" in log.read_bytes())
+    log.unlink()
+    rig.until(log.exists)
+    (rig.home / "go").touch()
+    rig.ended(outputs)
+    assert log.read_bytes() == b"[symphony: the log was removed here, with what it held]\ntwo\r\n"
+    assert [mark and mark.event for _, _, mark in reader.attempts(log)] == ["exit"]
+
+
+def test_removed_folder_is_told_in_the_window(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "while :; do echo one; sleep 0.2; done")
+    folder = Path(outputs["log"]).parent
+    rig.until(lambda: b"one" in rig.printed(outputs))
+    shutil.rmtree(folder)
+    rig.until(lambda: "is gone: no log is kept" in rig.tmux("capture-pane", "-pJ", "-t", outputs["pane_id"]))
+    assert not folder.exists()
+    assert rig.condition(outputs).state == "running"

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.processes import process_table, stop, trees
+from symphony_tmux.processes import child, process_table, stop, trees
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
+from symphony_tmux.tmux import client
 
 DAEMON = """
 import os, signal, sys, time
@@ -62,6 +63,15 @@ SCRUBBED = """
             os._exit(0)
         open(sys.argv[1], "w").write(str(os.getpid()))
         os.execve("/bin/sleep", ["sleep", "1000"], {})
+"""
+
+
+CALLED_LIKE_A_SERVER = """
+        if os.fork():
+            os._exit(0)
+        code = "import os, sys, time; open('/proc/self/comm', 'w').write('tmux: server'); "
+        code += "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+        os.execve(sys.executable, [sys.executable, "-c", code, sys.argv[1]], {})
 """
 
 
@@ -113,18 +123,88 @@ def test_leftovers_have_their_grace_and_the_log_their_last_words(rig: Any) -> No
     assert rig.printed(outputs) == b"up\r\nsaved\r\n"
 
 
-def test_a_tmux_server_started_in_a_process_outlives_it(rig: Any) -> None:
-    """It holds experiments of its own, as when a process launches some on another server."""
+NESTED = """
+import os, sys
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import sessions, windows
+server = sys.argv[1]
+owner = os.environ["INNER"] + server
+sessions.create({"name": "in", "server": server, "owner": owner, "processes": ["a"]}, Snapshot())
+inputs = {"session": "in", "server": server, "owner": owner, "path": "a", "cwd": "/"}
+windows.create({**inputs, "argv": ["sleep", "100"]}, Snapshot())
+print("made", flush=True)
+"""
+
+
+def test_an_experiment_that_a_process_starts_on_another_server_outlives_it(rig: Any) -> None:
     rig.session("a", "b")
-    start = 'env -i PATH="$PATH" tmux -S "$0" -f /dev/null new-session -d sleep 100; '
-    sockets = [str(rig.home / name) for name in ("one", "two")]
-    gone = rig.start("a", "sh", "-c", f"{start} exit 0", sockets[0], grace=0.2)
-    deleted = rig.start("b", "sh", "-c", f"{start} sleep 100", sockets[1], grace=0.2)
+    env = {"INNER": f"{rig.owner}in", "SYMPHONY_HOME": str(rig.home)}
+    run = '"$0" -c "$1" "$2"; '
+    gone = rig.start("a", "sh", "-c", f"{run} exit 0", sys.executable, NESTED, "one", env=env, grace=0.2)
+    kept = rig.start("b", "sh", "-c", f"{run} sleep 100", sys.executable, NESTED, "two", env=env, grace=0.2)
     assert rig.ended(gone).state == "completed"
-    rig.until(lambda: Path(sockets[1]).exists())
-    windows.delete(deleted, Snapshot())
-    for socket in sockets:
-        subprocess.run(["tmux", "-S", socket, "kill-server"], check=True)
+    rig.until(lambda: b"made" in rig.printed(kept))
+    windows.delete(kept, Snapshot())
+    for name in ("one", "two"):
+        [pane] = [pane for pane in client.list_panes(name).panes if pane.path == "a"]
+        assert not pane.dead
+        client.run(name, ["kill-server"])
+
+
+@pytest.mark.parametrize("then", ["sleep 100", "exit 0"])
+def test_a_process_that_is_called_like_a_server_ends(rig: Any, then: str) -> None:
+    rig.session("a")
+    file = rig.home / "pid"
+    code = DAEMON.format(clear=CALLED_LIKE_A_SERVER)
+    body = f'"$0" -c "$1" "$2" & until [ -s "$2" ]; do sleep 0.05; done; {then}'
+    outputs = rig.start("a", "sh", "-c", body, sys.executable, code, str(file), grace=0.3)
+    pid = _written(rig, file)
+    if then == "exit 0":
+        rig.ended(outputs)
+    else:
+        assert process_table.command_name(pid) == "tmux: server"
+        windows.delete(outputs, Snapshot())
+    assert process_table.start_of(pid) == 0
+
+
+HIDDEN = """
+import os, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+os.setsid()
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("again", ["up", "delete"])
+def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str) -> None:
+    """Neither the process, which ignores hang-ups and has no marker, nor what it has started."""
+    rig.session("a")
+    file = rig.home / "pid"
+    command = ["sh", "-c", 'exec env -i "$0" -c "$1" "$2"', sys.executable, HIDDEN, str(file)]
+    outputs = rig.start("a", *command, grace=0.2)
+    left = _written(rig, file)
+    started = child.of(Path(outputs["log"]).parent)
+    assert started is not None
+    assert process_table.process(started.identity.pid).marker == ""
+    assert started.cgroup is not None or os.geteuid(), "root may divide its cgroup"
+    os.kill(outputs["pid"], signal.SIGKILL)
+    rig.until(lambda: not process_table.alive([started.identity]))
+    if started.cgroup is None:
+        os.kill(left, signal.SIGKILL)
+    if again == "up":
+        file.unlink()
+        windows.update(outputs, rig.inputs("a", *command, grace=0.2), Snapshot())
+        rig.until(file.exists)
+    else:
+        windows.delete(outputs, Snapshot())
+        assert not started.cgroup or not started.cgroup.exists()
+    assert process_table.start_of(left) == 0
 
 
 def test_supervisor_collects_who_comes_to_it(rig: Any) -> None:
