@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -82,8 +83,9 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/processes/supervise.pl"} <= set(
         committed
     )
+    own = {"caraml/pyproject.toml", "caraml/README.md"}  # of the wheel of caraml alone
     missing = [file for file in committed if not (wheel / file.removeprefix("providers/")).is_file()]
-    assert missing == []
+    assert set(missing) == own
     assert {each.name for each in wheel.iterdir() if not each.name.endswith(".dist-info")} == {
         "symphony",
         "caraml",
@@ -98,7 +100,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert f"\nVersion: {symphony.__version__}\n" in metadata
     assert "\nLicense-Expression: MIT\n" in metadata
     assert (info / "licenses" / "LICENSE").is_file()
-    for package in ("symphony", "symphony_tmux"):
+    for package in ("symphony", "symphony_tmux", "caraml"):
         assert (wheel / package / "py.typed").is_file(), package
 
 
@@ -123,6 +125,39 @@ def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
     *folders, version = ran.stdout.splitlines()
     assert folders == [str(wheel / name) for name in ("symphony", "symphony_tmux", "caraml")], ran.stderr
     assert version.startswith("symphony ")
+
+
+def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
+    """As `pip install CLONE/caraml` does, into an environment with the packages it asks for and no others."""
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    words = [sys.executable, "-m", "pip", "wheel", *offline, "-w", str(tmp_path), str(ROOT / "caraml")]
+    built = run(*words, cwd=tmp_path)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (file,) = tmp_path.glob("symphony_caraml-*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(site)
+    (info,) = site.glob("*.dist-info")
+    metadata = (info / "METADATA").read_text()
+    assert f"\nVersion: {symphony.__version__}\n" in metadata
+    needed = re.findall(r"^Requires-Dist: ([\w-]+)", metadata, flags=re.M)
+    assert sorted(needed) == ["msgspec", "numpy", "pyzmq"]
+    installed = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    committed = set(git_files("caraml")) - {"caraml/pyproject.toml", "caraml/README.md"}
+    assert {name for name in installed if ".dist-info/" not in name} == committed
+    for package in ("msgspec", "numpy", "numpy.libs", "pyzmq.libs", "zmq"):
+        source = Path(sysconfig.get_path("platlib")) / package
+        if source.is_dir():
+            (site / package).symlink_to(source)
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        "import caraml\n"
+        "puller = caraml.ZmqPuller(port=0, deserializer='msgpack')\n"
+        "pusher = caraml.ZmqPusher(address=puller.address, serializer='msgpack')\n"
+        "pusher.push([1]); print(puller.pull(timeout=10), caraml.__file__)"
+    )
+    ran = run(sys.executable, "-I", "-S", "-c", code, cwd=tmp_path)
+    assert ran.stdout.split() == ["[1]", str(site / "caraml/__init__.py")], ran.stderr
 
 
 @pytest.mark.parametrize("file", ["requirements.txt", "requirements-bench.txt"])
