@@ -127,11 +127,11 @@ class Observer(Protocol):
         """
         ...
 
-    def broken(self, recorded: Recorded) -> dict[str, str]:
+    def restart_reasons(self, recorded: Recorded) -> dict[str, str]:
         """path -> why the next `up` starts this process again although its settings did not change."""
         ...
 
-    def differing(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+    def changed_fields(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
         """The settings for which a running process is started again."""
         ...
 
@@ -164,14 +164,14 @@ class Observer(Protocol):
         """
         ...
 
-    def reach(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         """How the settings of a stack say to reach the backend, for where the state records nothing.
 
         folder: that of the project, to which the paths of the settings are relative.
         """
         ...
 
-    def refuse_elsewhere(
+    def ensure_same_location(
         self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None
     ) -> Recorded:
         """The record, reached by another way where `reach` says one to the same place.
@@ -181,22 +181,22 @@ class Observer(Protocol):
         """
         ...
 
-    def hasten(self, recorded: Recorded) -> None:
+    def terminate_early(self, recorded: Recorded) -> None:
         """The deletion of an experiment has begun: let everything end at once that would end in turn."""
         ...
 
-    def require_answer(self, recorded: Recorded) -> None:
+    def ensure_reachable(self, recorded: Recorded) -> None:
         """Before a deletion. SymphonyError: the backend does not answer, so the engine would wait in vain.
 
         UserError: the engine would delete by its name what another made.
         """
         ...
 
-    def stuck(self, recorded: Recorded) -> str:
+    def deletion_blockers(self, recorded: Recorded) -> str:
         """What a deletion that failed waits for, in the backend's words; nothing when it does not say."""
         ...
 
-    def living(self) -> Sequence[Living]:
+    def list_owned(self) -> Sequence[Living]:
         """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
         ...
 
@@ -204,7 +204,7 @@ class Observer(Protocol):
         """After an `up`: end what a killed run before it started and the state never learned of; how many."""
         ...
 
-    def reap(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+    def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
         """Take down what an interrupted run left that no state knows; how many processes that were.
 
         recorded: what the state said before it was emptied, for how to reach the backend.

@@ -27,7 +27,7 @@ class Running:
 
 def running(stack: stacks.Stack) -> Running:
     """UserError: nothing was ever started, or it runs elsewhere."""
-    stacks.refuse_elsewhere(stack)
+    stacks.ensure_same_location(stack)
     if stack.recorded is None or stack.backend is None:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"

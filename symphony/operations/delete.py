@@ -32,13 +32,13 @@ class Deleted:
 
 def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
-    stacks.refuse_elsewhere(stack)
+    stacks.ensure_same_location(stack)
     place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
         yield _ended_without_state(stack, place)
         return
     if stack.recorded is not None:
-        stack.observer().require_answer(stack.recorded)
+        stack.observer().ensure_reachable(stack.recorded)
     fetches = (
         stack_target.fetches_plugins(stack_target.Target(stack.name, place))
         if stack.backend is None
@@ -97,7 +97,7 @@ def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> Non
     try:
         errors.check(outcome)
     except SymphonyError as error:
-        if stack.recorded is not None and (waits_for := stack.observer().stuck(stack.recorded)):
+        if stack.recorded is not None and (waits_for := stack.observer().deletion_blockers(stack.recorded)):
             error.what = f"{error.what}; {waits_for}"
         raise
 
@@ -126,18 +126,20 @@ def _living(stack: stacks.Stack) -> list[str]:
     """The processes that bear its mark, also those that an interrupted deletion has made the state forget."""
     if stack.recorded is None:
         return []
-    return [path for each in stack.observer().living() if each.owner == stack.owner for path in each.paths]
+    return [
+        path for each in stack.observer().list_owned() if each.owner == stack.owner for path in each.paths
+    ]
 
 
 def _hasten(stack: stacks.Stack) -> None:
     if stack.recorded is not None:
-        stack.observer().hasten(stack.recorded)
+        stack.observer().terminate_early(stack.recorded)
 
 
 def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     """What a killed `up` started is not in the state: it is found by its mark."""
     if stack.backend is not None and stack.recorded is not None:
-        return stack.observer().reap(stack.owner, stack.recorded.launched_as, stack.recorded)
+        return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
     # The state may have nothing yet of what the settings say and the killed run began.
     settings = workspace.stack_config(place, stack.name.stack)
     said = settings.get("symphony:namespace")
@@ -146,5 +148,5 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
         return 0
     backend = settings.get("symphony:backend")
     observer = registry.named(backend if isinstance(backend, str) else None).observer
-    unrecorded = Recorded(stack.owner, name, {}, reach=observer.reach(settings, place.folder))
-    return observer.reap(stack.owner, name, unrecorded)
+    unrecorded = Recorded(stack.owner, name, {}, reach=observer.connection_settings(settings, place.folder))
+    return observer.delete_orphans(stack.owner, name, unrecorded)

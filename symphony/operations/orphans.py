@@ -28,7 +28,7 @@ def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.Stack
     found: dict[file_store.StackName, Orphan] = {}
     mark = paths.store_mark()
     for row in filter(lambda row: row.local, registry.every()):
-        for living in row.observer.living():
+        for living in row.observer.list_owned():
             whose, _, of_store = living.owner.partition("#")
             project, _, stack = whose.partition("/")
             if of_store == mark and (project, stack) not in known:

@@ -94,8 +94,8 @@ def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, hande
     rows = changes(
         recorded.processes if recorded else {},
         handed.inputs,
-        observer.differing,
-        observer.broken(recorded) if recorded else {},
+        observer.changed_fields,
+        observer.restart_reasons(recorded) if recorded else {},
     )
     now = len(recorded.processes) if recorded else 0
     return Planned(stack, place.project, handed.plan, rows, handed.unused, now)

@@ -16,7 +16,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
 
     UserError: nothing was ever started, or it runs on another host. SymphonyError: nobody answers there.
     """
-    stacks.refuse_elsewhere(stack)
+    stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"

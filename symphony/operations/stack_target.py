@@ -66,7 +66,7 @@ def before(target: Target) -> stacks.Stack:
             where="" if _BACKEND in target.said else str(file),
             remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
         )
-    return stacks.refuse_elsewhere(stack, target.workspace, target.said)
+    return stacks.ensure_same_location(stack, target.workspace, target.said)
 
 
 def _backend(target: Target) -> registry.Backend | None:

@@ -104,7 +104,7 @@ def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, 
     }
 
 
-def refuse_elsewhere(
+def ensure_same_location(
     stack: Stack, place: Workspace | None = None, said: Mapping[str, str] | None = None
 ) -> Stack:
     """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
@@ -115,7 +115,7 @@ def refuse_elsewhere(
     if stack.recorded is None:
         return stack
     reach = reach_of(stack, place, said) if place is not None else None
-    return replace(stack, recorded=stack.observer().refuse_elsewhere(stack.recorded, stack.shown, reach))
+    return replace(stack, recorded=stack.observer().ensure_same_location(stack.recorded, stack.shown, reach))
 
 
 def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -123,7 +123,7 @@ def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = No
     from symphony.engine import workspace
 
     settings = workspace.stack_config(place, stack.name.stack)
-    return stack.observer().reach({**settings, **(said or {})}, place.folder)
+    return stack.observer().connection_settings({**settings, **(said or {})}, place.folder)
 
 
 def addresses(stack: Stack) -> dict[str, str]:

@@ -31,7 +31,7 @@ def why(stack: stacks.Stack, said: str) -> Why:
 
     UserError: there is none, nothing was ever started, or it runs elsewhere.
     """
-    stacks.refuse_elsewhere(stack)
+    stacks.ensure_same_location(stack)
     declared = _declared(stack)
     known = dict.fromkeys([*declared, *(stack.recorded.processes if stack.recorded else ())])
     if not known:

@@ -79,7 +79,7 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | Symphon
         return [_statuses(each, away) for each in recorded]
 
 
-def broken(recorded: Recorded) -> dict[str, str]:
+def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """path -> why the next `up` starts this process again although its settings did not change."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.launched_as)
@@ -97,9 +97,9 @@ def broken(recorded: Recorded) -> dict[str, str]:
     return found
 
 
-def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings for which the pod of a running process is replaced."""
-    return process_inputs.differing(old, new)
+    return process_inputs.changed_fields(old, new)
 
 
 def logs(
@@ -156,37 +156,37 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     return explain(client_for(recorded), recorded, path, name)
 
 
-def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """The kubeconfig and the context of a stack's settings; an encrypted one is left to the user's own."""
     found = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
     said = {name: value if isinstance(value, str) else "" for name, value in found.items()}
     return {**said, "kubeconfig": kubeconfig.located(said["kubeconfig"], folder)}
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
-    return identity.refuse_elsewhere(recorded, name, reach)
+    return identity.ensure_same_location(recorded, name, reach)
 
 
-def hasten(recorded: Recorded) -> None:
+def terminate_early(recorded: Recorded) -> None:
     """The cluster begins with the contents of a namespace late, and then again after a pause."""
     with contextlib.suppress(SymphonyError):
         inventory.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
 
 
-def require_answer(recorded: Recorded) -> None:
+def ensure_reachable(recorded: Recorded) -> None:
     """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
-    identity.refuse_their_things(identity.require_answer(recorded), recorded)
+    identity.refuse_their_things(identity.ensure_reachable(recorded), recorded)
 
 
-def stuck(recorded: Recorded) -> str:
+def deletion_blockers(recorded: Recorded) -> str:
     """What a deletion that did not come to its end waits for; nothing when the cluster does not say."""
     with contextlib.suppress(SymphonyError):
-        return inventory.stuck(client_for(recorded), recorded.launched_as)
+        return inventory.deletion_blockers(client_for(recorded), recorded.launched_as)
     return ""
 
 
-def living() -> Sequence[Living]:
+def list_owned() -> Sequence[Living]:
     """Nothing of a cluster is on this machine."""
     return ()
 
@@ -196,7 +196,7 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
     return 0
 
 
-def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
 
     recorded: what the state said before, for how to reach the cluster; else the user's current context.

@@ -54,7 +54,7 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
     return [[_status(path, facts, listings) for path, facts in each.processes.items()] for each in recorded]
 
 
-def broken(recorded: Recorded) -> dict[str, str]:
+def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """path -> why the next `up` starts this process again although its settings did not change."""
     listings: dict[str, Listing | SymphonyError] = {}
     found: dict[str, str] = {}
@@ -68,7 +68,7 @@ def broken(recorded: Recorded) -> dict[str, str]:
     return found
 
 
-def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings for which a running process is started again: the provider's own rule."""
     return changes(old, new)
 
@@ -116,12 +116,12 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     return list(chain(facts, _listing(str(facts["server"]), {}), name))
 
 
-def reach(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """There is one tmux of ours a user."""
     return {}
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
     """UserError: it was started on another machine; that can be listed here, nothing else."""
     if recorded.host not in ("", host()):
         raise UserError(
@@ -130,20 +130,20 @@ def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | N
     return recorded
 
 
-def hasten(recorded: Recorded) -> None:
+def terminate_early(recorded: Recorded) -> None:
     """A session ends with all its windows at once."""
 
 
-def require_answer(recorded: Recorded) -> None:
+def ensure_reachable(recorded: Recorded) -> None:
     """This machine answers."""
 
 
-def stuck(recorded: Recorded) -> str:
+def deletion_blockers(recorded: Recorded) -> str:
     """The provider says it all."""
     return ""
 
 
-def living() -> Sequence[Living]:
+def list_owned() -> Sequence[Living]:
     """Every session of ours with its processes that live; a server that does not answer has none to show."""
     from symphony_tmux.resource import owners
 
@@ -175,7 +175,7 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
     return ended
 
 
-def reap(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the backend, and that is most of the provider.
     from symphony_tmux.processes.snapshot import Snapshot

@@ -63,7 +63,7 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
         with pytest.raises(Refused):
             inventory.identifier(api.client())
         with pytest.raises(Refused) as error:
-            observe.reap(OWNER, "rl", recorded(api))
+            observe.delete_orphans(OWNER, "rl", recorded(api))
         assert "another cluster" not in str(error.value)
         assert "stack rm" not in str(error.value)
         (found,) = observe.statuses([recorded(api)])
@@ -79,16 +79,16 @@ def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
     with serving(Cluster(status=401)) as api:
         for reach in (None, {"context": "c"}):
             with pytest.raises(Refused, match="does not know who you are") as error:
-                observe.refuse_elsewhere(recorded(api), "rl", reach)
+                observe.ensure_same_location(recorded(api), "rl", reach)
             assert error.value.remedy == "Log in again"
 
 
 def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     with serving(Cluster(status=503)) as api:
-        observe.refuse_elsewhere(recorded(api), "rl")
+        observe.ensure_same_location(recorded(api), "rl")
         with pytest.raises(Refused):
-            observe.refuse_elsewhere(recorded(api), "rl", {})
+            observe.ensure_same_location(recorded(api), "rl", {})
 
 
 def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
@@ -96,12 +96,12 @@ def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
     with serving(Cluster(system)) as api:
         before = recorded(api, kubeconfig="/nowhere/kubeconfig")
         with pytest.raises(UserError):
-            observe.refuse_elsewhere(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
-        found = observe.refuse_elsewhere(before, "rl", {"kubeconfig": api.kubeconfig()})
-        assert observe.broken(found) == {"a": "its pod is gone"}, "the plan asks by the new way"
+            observe.ensure_same_location(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
+        found = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
+        assert observe.restart_reasons(found) == {"a": "its pod is gone"}, "the plan asks by the new way"
         another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
         with pytest.raises(UserError):
-            observe.refuse_elsewhere(another, "rl", {"kubeconfig": api.kubeconfig()})
+            observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
 
 
 def test_f75_settings_that_name_another_cluster_move_nothing() -> None:
@@ -111,12 +111,12 @@ def test_f75_settings_that_name_another_cluster_move_nothing() -> None:
         before = recorded(here, clusterIdentifier="ours", context="c")
         reach = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
         with pytest.raises(UserError) as error:
-            observe.refuse_elsewhere(before, "rl", reach)
+            observe.ensure_same_location(before, "rl", reach)
         assert "rl runs in the cluster of context c, and its settings name context b" in error.value.line
         assert "`symphony delete rl` ends it there" in error.value.remedy
         assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
         same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
-        assert observe.refuse_elsewhere(before, "rl", same).reach["context"] == "renamed"
+        assert observe.ensure_same_location(before, "rl", same).reach["context"] == "renamed"
 
 
 def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +125,10 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
     with serving(Cluster()) as api:
         before = recorded(api, clusterIdentifier="")
         with pytest.raises(UserError) as error:
-            observe.require_answer(recorded(api, context="deleted"))
+            observe.ensure_reachable(recorded(api, context="deleted"))
         assert forget in error.value.remedy
     with pytest.raises(SymphonyError) as silent:
-        observe.require_answer(before)
+        observe.ensure_reachable(before)
     assert forget in silent.value.remedy
 
 
@@ -149,10 +149,10 @@ def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -
     with serving(theirs) as api:
         ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
         with pytest.raises(UserError, match="the namespace rl is not the one that rl made") as error:
-            observe.refuse_elsewhere(ours, "rl")
+            observe.ensure_same_location(ours, "rl")
         assert "`pulumi stack rm rl --force`" in error.value.remedy
-        observe.hasten(ours)
-        observe.reap(OWNER, "rl", ours)
+        observe.terminate_early(ours)
+        observe.delete_orphans(OWNER, "rl", ours)
         assert api.paths("DELETE") == []
 
 
@@ -167,16 +167,16 @@ def test_s29_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -
 )
 def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
     with serving(Cluster({SPACE: live})) as api:
-        observe.refuse_elsewhere(recorded(api, **{identity.NAMESPACE: "ours-that-was"}), "rl")
+        observe.ensure_same_location(recorded(api, **{identity.NAMESPACE: "ours-that-was"}), "rl")
 
 
 def test_s29_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
     words = "the pod a in namespace rl is not the one that rl made"
     theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "theirs")}
     with serving(Cluster(theirs)) as api, pytest.raises(UserError, match=words):
-        observe.refuse_elsewhere(recorded(api), "rl")
+        observe.ensure_same_location(recorded(api), "rl")
     with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
-        observe.refuse_elsewhere(recorded(api), "rl")
+        observe.ensure_same_location(recorded(api), "rl")
 
 
 THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets": "symphony-secrets"}
@@ -193,13 +193,13 @@ def test_s29_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: s
     with serving(Cluster({**version, **theirs})) as api:
         state = replace(recorded(api), things=places)
         with pytest.raises(UserError, match=words) as error:
-            observe.require_answer(state)
+            observe.ensure_reachable(state)
         assert "`pulumi stack rm rl --force`" in error.value.remedy
         # A namespace of its own goes as a whole, and was looked at before.
-        observe.require_answer(replace(state, reach={**state.reach, identity.NAMESPACE: "ours"}))
+        observe.ensure_reachable(replace(state, reach={**state.reach, identity.NAMESPACE: "ours"}))
     for there in (ours, again, {}):
         with serving(Cluster({**version, **there})) as api:
-            observe.require_answer(replace(recorded(api), things=places))
+            observe.ensure_reachable(replace(recorded(api), things=places))
 
 
 def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
@@ -296,9 +296,9 @@ def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.
         with pytest.raises(SymphonyError, match="rl is not gone after 0 s: configmaps") as error:
             inventory.end_all(api.client(), "rl", OWNER)
         assert error.value.remedy
-        assert observe.stuck(recorded(api)) == "configmaps. has 1 resource"
+        assert observe.deletion_blockers(recorded(api)) == "configmaps. has 1 resource"
     with serving(Cluster({SPACE: namespace("rl", "1", OWNER)})) as api:
-        assert observe.stuck(recorded(api)) == ""
+        assert observe.deletion_blockers(recorded(api)) == ""
 
 
 class TestTextOfAKubeconfig:
@@ -316,16 +316,16 @@ class TestTextOfAKubeconfig:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig("another"))
             with pytest.raises(UserError, match='no context "c"') as error:
-                observe.refuse_elsewhere(recorded(api, kubeconfig=ENCRYPTED), "rl")
+                observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
             assert "keeps encrypted, so your own kubeconfig is asked" in error.value.remedy
 
     def test_the_cause_is_told_when_it_means_another_cluster(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig())
-            observe.refuse_elsewhere(recorded(api, kubeconfig=ENCRYPTED), "rl")
+            observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
             other = recorded(api, kubeconfig=ENCRYPTED, clusterIdentifier="other")
             with pytest.raises(UserError, match="context c of your own kubeconfig") as error:
-                observe.refuse_elsewhere(other, "rl")
+                observe.ensure_same_location(other, "rl")
             assert "keeps encrypted" in error.value.remedy
 
     def test_one_in_json_is_no_encrypted_one(self) -> None:

@@ -97,6 +97,6 @@ def test_a_state_of_before_the_note_is_read_as_it_was() -> None:
     del manifest["metadata"]["annotations"][labels.PROCESSES]
     after = process_inputs.processes_of(manifest, group)
     assert list(after) == ["g/x", "g/y", "g/proxy"]
-    assert not any(process_inputs.differing(before[path], after[path]) for path in before), (
+    assert not any(process_inputs.changed_fields(before[path], after[path]) for path in before), (
         "nothing is replaced"
     )

@@ -97,7 +97,7 @@ def test_what_is_read_off_a_manifest_is_what_was_rendered(controller: str) -> No
         group, manifest = manifests(whole(), controller=each).pods["agents"]
         kinds[each] = process_inputs.processes_of(manifest, group)
     plain, kept = kinds["Pod"]["agents/agent-0"], kinds[controller]["agents/agent-0"]
-    assert process_inputs.differing(plain, kept) == (["controller"] if controller != "Pod" else [])
+    assert process_inputs.changed_fields(plain, kept) == (["controller"] if controller != "Pod" else [])
     assert kept["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
 
 
@@ -177,8 +177,8 @@ def test_the_settings_of_a_group_name_the_sibling_that_changed() -> None:
 
     before, after = settings_of(1), settings_of(2)
     assert list(before) == ["g/x", "g/y"]
-    assert process_inputs.differing(before["g/x"], after["g/x"]) == ["env"]
-    assert process_inputs.differing(before["g/y"], after["g/y"]) == ["group"]
+    assert process_inputs.changed_fields(before["g/x"], after["g/x"]) == ["env"]
+    assert process_inputs.changed_fields(before["g/y"], after["g/y"]) == ["group"]
     assert json.loads(json.dumps(before)) == before
 
 

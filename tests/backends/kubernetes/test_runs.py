@@ -211,7 +211,7 @@ def test_f71_a_namespace_that_is_not_ours_is_left_alone(
     assert "exists already, and symphony did not make it" in said
     assert live("pods", stack) == []
     recorded = Recorded("", stack, {}, reach={"kubeconfig": cluster.kubeconfig})
-    assert observe.reap("kube/x#1", stack, recorded) == 0
+    assert observe.delete_orphans("kube/x#1", stack, recorded) == 0
     assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
 
 

@@ -269,7 +269,7 @@ def test_a_job_that_came_to_its_end_is_completed_without_its_pod(
         assert (found.state, found.why, found.since) == ("completed", "", 1767225609.0)
     assert clock.now == 0
     with serving(pods) as api:
-        assert observe.broken(recorded(api, **kept)) == {}
+        assert observe.restart_reasons(recorded(api, **kept)) == {}
 
 
 def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
@@ -286,7 +286,7 @@ def test_f62_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(cloc
     found = now(pods, **kept)
     assert (found.state, found.why) == ("lost", "its node went")
     with serving(pods) as api:
-        assert observe.broken(recorded(api, **kept)) == {"a": "lost: its node went"}
+        assert observe.restart_reasons(recorded(api, **kept)) == {"a": "lost: its node went"}
     ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
     on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
     assert now(on_its_way, **kept).why == "its Job makes another pod"
@@ -325,5 +325,5 @@ def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
 
 def test_another_namespace_is_a_restart() -> None:
     of = {"image": "i", "namespace": "rl"}
-    assert observe.differing(of, of) == []
-    assert observe.differing(of, {**of, "namespace": "other"}) == ["namespace"]
+    assert observe.changed_fields(of, of) == []
+    assert observe.changed_fields(of, {**of, "namespace": "other"}) == ["namespace"]

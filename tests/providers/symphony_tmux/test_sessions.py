@@ -208,13 +208,13 @@ def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: st
     """The state knows nothing of it, not even the server."""
     outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
     windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
-    assert tmux_observe.reap("proj/other#1", "rl") == 0
+    assert tmux_observe.delete_orphans("proj/other#1", "rl") == 0
     assert client.list_panes(server).sessions
-    assert tmux_observe.reap(rig.owner, "rl") == 1
+    assert tmux_observe.delete_orphans(rig.owner, "rl") == 1
     assert not rig.living()
     assert client.list_panes(server).sessions == ()
     assert not list((rig.home / "experiments").iterdir())
-    assert tmux_observe.reap(rig.owner, "rl") == 0
+    assert tmux_observe.delete_orphans(rig.owner, "rl") == 0
     assert outputs["server"] == server
 
 

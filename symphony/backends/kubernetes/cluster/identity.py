@@ -57,7 +57,7 @@ def client_for(recorded: Recorded) -> Client:
     return client
 
 
-def require_answer(recorded: Recorded) -> Client:
+def ensure_reachable(recorded: Recorded) -> Client:
     """The cluster, which answers. SymphonyError: it does not, and how to let go of one that never will."""
     client = client_for(recorded)
     try:
@@ -68,7 +68,7 @@ def require_answer(recorded: Recorded) -> Client:
     return client
 
 
-def refuse_elsewhere(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
     """UserError: the experiment is in another cluster than would be asked now, or others have its names.
 
     reach: where its next `up` would go; such an `up` judges names by itself. The record is returned as that

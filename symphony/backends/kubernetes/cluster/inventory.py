@@ -271,7 +271,7 @@ def _grace(thing: Body) -> int:
     return int(thing["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
-def stuck(client: Client, namespace: str) -> str:
+def deletion_blockers(client: Client, namespace: str) -> str:
     """What a namespace that is being deleted waits for, in the cluster's words; nothing when it is silent."""
     with contextlib.suppress(Forbidden):
         found = client.find(path_of("namespaces", name=namespace))

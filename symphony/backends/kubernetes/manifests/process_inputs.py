@@ -56,7 +56,7 @@ def names_of(manifest: Mapping[str, Any]) -> list[str]:
     return noted.split(",") if noted else [str(each["name"]) for each in every]
 
 
-def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
     """The settings in which two differ; for each of them the pod is replaced."""
     return [name for name in SETTINGS if (old.get(name) or None) != (new.get(name) or None)]
 
