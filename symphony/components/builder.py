@@ -1,11 +1,8 @@
-"""What Process and ProcessGroup share: a frozen spec that each call replaces, and who said what where."""
+"""What Process and ProcessGroup share: a frozen spec that each call replaces; the line of each setting."""
 
 from __future__ import annotations
 
 import dataclasses
-import numbers
-import os
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
@@ -23,71 +20,13 @@ from symphony.spec.mounts import (
     SharedMemoryMount,
 )
 from symphony.spec.plain import DEEPEST
-from symphony.spec.pod import Toleration
+from symphony.spec.pod import Effect, Operator, Toleration
 from symphony.spec.process import ProcessSpec
-
-# Settings that are keywords of a declaration.
-_SAID_AT_ONCE = frozenset(
-    {
-        "args",
-        "cmds",
-        "command",
-        "configs",
-        "env",
-        "image",
-        "inherit",
-        "port_range",
-        "preamble_cmds",
-        "secrets",
-        "start_dir",
-    }
-)
+from symphony.spec.setting import keywords_of
+from symphony.spec.types import read_text, read_variables
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
-
-
-def words(said: Any) -> Any:
-    """A command as a tuple of words; what cannot be split stays as it is, for the plan to refuse."""
-    if isinstance(said, str):
-        try:
-            return tuple(shlex.split(said))
-        except ValueError:
-            return said
-    return listed(said)
-
-
-def listed(said: Any) -> Any:
-    """A list as a tuple, numbers and paths in it as text, one text as a tuple of one; None is nothing."""
-    if said is None:
-        return ()
-    if isinstance(said, (str, os.PathLike)):
-        return (text(said),)
-    if isinstance(said, (list, tuple)):
-        return tuple(text(each) for each in cast("list[Any]", said))
-    return said
-
-
-def text(said: Any) -> Any:
-    """A number or a path as text; everything else as it is."""
-    return (
-        str(said) if isinstance(said, numbers.Real) and said is not True and said is not False else path(said)
-    )
-
-
-def path(said: Any) -> Any:
-    """A path as text; everything else as it is."""
-    return os.fspath(said) if isinstance(said, os.PathLike) else said  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def variables(said: Any) -> Any:
-    """A mapping of variables with numbers and paths as text."""
-    if said is None:
-        return {}
-    if isinstance(said, Mapping):
-        items = cast("Mapping[Any, Any]", said).items()
-        return {name: str(value) if isinstance(value, bool) else text(value) for name, value in items}
-    return said
 
 
 def merged(before: Any, added: Any) -> Any:
@@ -99,9 +38,9 @@ def merged(before: Any, added: Any) -> Any:
     return {**cast("Mapping[Any, Any]", before), **cast("Mapping[Any, Any]", added)}
 
 
-def names(said: Any) -> tuple[Any, ...]:
+def names_in(value: Any) -> tuple[Any, ...]:
     """The names in a mapping; none in what is no mapping."""
-    return tuple(cast("Mapping[Any, Any]", said)) if isinstance(said, Mapping) else ()
+    return tuple(cast("Mapping[Any, Any]", value)) if isinstance(value, Mapping) else ()
 
 
 def one(name: Any, value: Any) -> dict[Any, Any]:
@@ -112,11 +51,19 @@ def one(name: Any, value: Any) -> dict[Any, Any]:
         return {(type(name).__name__,): value}
 
 
-def ports(said: Any) -> Any:
-    """The first and the last port, where they can be told."""
-    if isinstance(said, range):
-        return (min(said), max(said)) if said else ()
-    return tuple(cast("list[Any]", said)) if isinstance(said, list) else said
+def declare(kind: type[AnySpec], name: str, given: Mapping[str, Any]) -> AnySpec:
+    """The spec of what is declared on the caller's line; None is a setting that is not made."""
+    keywords = keywords_of(kind)
+    made: dict[str, Any] = {}
+    unknown: list[str] = []
+    for keyword, value in given.items():
+        setting = keywords.get(keyword)
+        if setting is None:
+            unknown.append(keyword)
+        elif value is not None and (setting.name not in made or keyword == setting.name):
+            made[setting.name] = setting.type.read(value)
+    where = caller()
+    return kind(name, unknown=tuple(unknown), where=where, places=dict.fromkeys(made, where), **made)
 
 
 def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
@@ -131,8 +78,8 @@ def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
     return value
 
 
-class Declared(Generic[AnySpec]):
-    """Holds what the user said so far; every call replaces the frozen spec and notes its line."""
+class Builder(Generic[AnySpec]):
+    """Holds what the user declared so far; every call replaces the frozen spec and notes its line."""
 
     _spec: AnySpec
 
@@ -140,24 +87,27 @@ class Declared(Generic[AnySpec]):
         """A setting that is assigned would be lost without a word, so it is refused."""
         if callable(getattr(type(self), name, None)):
             raise misuse(f"{name} is not assigned", f"Call {name}(...)")
-        if name in _SAID_AT_ONCE:
+        # Before a spec is there, what is assigned is the component's own.
+        if (spec := vars(self).get("_spec")) is not None and name in keywords_of(
+            cast("type[Any]", type(spec))
+        ):
             kind = type(self).__name__
             raise misuse(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
         super().__setattr__(name, value)
 
     @property
     def spec(self) -> AnySpec:
-        """What was said, as a frozen value."""
+        """What was declared, as a frozen value."""
         return self._spec
 
-    def _say(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
+    def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""
         where = caller()
-        said = {**self._spec.said, setting: where, **{part_of(setting, part): where for part in parts}}
-        self._spec = dataclasses.replace(self._spec, said=said, **changes)
+        places = {**self._spec.places, setting: where, **{part_of(setting, part): where for part in parts}}
+        self._spec = dataclasses.replace(self._spec, places=places, **changes)
 
 
-class DeclaredMember(Declared[MemberSpec]):
+class MemberBuilder(Builder[MemberSpec]):
     """The calls that a process and a process group share; pod-level ones go to the group where there is one.
 
     pod_yml is a dict; what is put there is merged last into the pod's manifest.
@@ -167,7 +117,7 @@ class DeclaredMember(Declared[MemberSpec]):
 
     @property
     def spec(self) -> MemberSpec:
-        """What was said, as a frozen value."""
+        """What was declared, as a frozen value."""
         pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
         return dataclasses.replace(self._spec, pod=pod)
 
@@ -177,24 +127,24 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def set_envs(self, env: Mapping[str, Any]) -> None:
         """Set environment variables; a later value wins."""
-        self._say_more("env", self._spec.env, variables(env))
+        self._set_more("env", self._spec.env, read_variables(env))
 
     def image_pull_policy(self, policy: str) -> None:
         """When Kubernetes pulls the image: Always, IfNotPresent or Never."""
-        self._say("image_pull_policy", image_pull_policy=policy)
+        self._set("image_pull_policy", image_pull_policy=policy)
 
     # pod level
 
     def node_selector(self, key: str, value: str) -> None:
         """Run only on nodes with this label."""
-        self._pod_more("node_selector", self._spec.pod.node_selector, one(key, text(value)))
+        self._pod_more("node_selector", self._spec.pod.node_selector, one(key, read_text(value)))
 
     def add_toleration(
         self,
         key: str | None = None,
-        operator: str | None = None,
+        operator: Operator | None = None,
         value: str | None = None,
-        effect: str | None = None,
+        effect: Effect | None = None,
     ) -> None:
         """May run on nodes with this taint."""
         before = self._spec.pod.tolerations
@@ -211,19 +161,19 @@ class DeclaredMember(Declared[MemberSpec]):
 
     def add_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> None:
         """Label the pod, by a mapping or by keywords."""
-        self._pod_more("labels", self._spec.pod.labels, merged(variables(labels), variables(more)))
+        self._pod_more("labels", self._spec.pod.labels, merged(read_variables(labels), read_variables(more)))
 
-    def _say_more(self, setting: str, before: Any, more: Any) -> None:
+    def _set_more(self, setting: str, before: Any, more: Any) -> None:
         # The first value that is no mapping is the mistake to report, on its own line.
         if isinstance(before, Mapping):
-            self._say(setting, names(more), **{setting: merged(before, more)})
+            self._set(setting, names_in(more), **{setting: merged(before, more)})
 
     def _pod_more(self, setting: str, before: Any, more: Any) -> None:
         if isinstance(before, Mapping):
-            self._pod(setting, names(more), **{setting: merged(before, more)})
+            self._pod(setting, names_in(more), **{setting: merged(before, more)})
 
     def _pod(self, setting: str, parts: Iterable[Any], **changes: Any) -> None:
-        self._say(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))
+        self._set(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))
 
     # mounts
 
@@ -278,4 +228,4 @@ class DeclaredMember(Declared[MemberSpec]):
         self._mount(SharedMemoryMount(name=name, mount_path="/dev/shm", where=caller()))
 
     def _mount(self, mount: Mount) -> None:
-        self._say("mounts", mounts=(*self._spec.mounts, mount))
+        self._set("mounts", mounts=(*self._spec.mounts, mount))

@@ -6,25 +6,28 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import pulumi
 
 from symphony.backends.expand import Components
 from symphony.components import run
-from symphony.components.builder import Declared, listed, path, ports, variables
+from symphony.components.builder import Builder, declare
 from symphony.components.errors import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
 from symphony.spec import serialize
-from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.experiment import ExperimentOptions, ExperimentSpec
+from symphony.spec.group import GroupOptions
 from symphony.spec.location import caller
+from symphony.spec.process import ProcessOptions
+from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
 
-class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
+class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     """Processes that talk over named services, launched as one: a session in tmux, a namespace on Kubernetes.
 
     with Experiment("rl") as experiment:
@@ -49,33 +52,13 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
         self,
         name: str | None = None,
         *,
-        preamble_cmds: Any = None,
-        start_dir: str | None = None,
-        env: Mapping[str, Any] | None = None,
-        image: str | None = None,
-        inherit: Any = None,
-        secrets: Any = None,
-        configs: Any = None,
-        port_range: Any = None,
         opts: pulumi.ResourceOptions | None = None,
-        **unknown: Any,
+        **options: Unpack[ExperimentOptions],
     ) -> None:
         self._options = opts
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []
-        self._spec = ExperimentSpec(
-            name=run.program_name() if name is None else name,
-            preamble_cmds=listed(preamble_cmds),
-            start_dir=path(start_dir),
-            env=variables(env),
-            image=image,
-            inherit=listed(inherit),
-            secrets=listed(secrets),
-            configs=listed(configs),
-            port_range=ports(port_range),
-            unknown=tuple(unknown),
-            where=caller(),
-        )
+        self._spec = declare(ExperimentSpec, run.program_name() if name is None else name, options)
         run.declared(self)
 
     @property
@@ -85,7 +68,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
 
     @property
     def spec(self) -> ExperimentSpec:
-        """What was said of the experiment and everything in it, as a frozen value."""
+        """What was declared of the experiment and everything in it, as a frozen value."""
         return dataclasses.replace(
             self._spec,
             processes=tuple(each.spec for each in self._processes),
@@ -94,13 +77,13 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
 
     # declaring
 
-    def new_process(self, name: str, *args: Any, **settings: Any) -> Process:
+    def new_process(self, name: str, cmds: Texts | None = None, **options: Unpack[ProcessOptions]) -> Process:
         """Declare a process in no group; it takes what Process takes."""
-        return self.add_process(Process(name, *args, **settings))
+        return self.add_process(Process(name, cmds, **options))
 
-    def new_process_group(self, name: str, **settings: Any) -> ProcessGroup:
+    def new_process_group(self, name: str, **options: Unpack[GroupOptions]) -> ProcessGroup:
         """Declare a process group; it takes what ProcessGroup takes."""
-        return self.add_process_group(ProcessGroup(name, **settings))
+        return self.add_process_group(ProcessGroup(name, **options))
 
     def add_process(self, process: Process) -> Process:
         """Put a process into the experiment, in no group."""
@@ -181,7 +164,7 @@ class Experiment(pulumi.ComponentResource, Declared[ExperimentSpec]):
 
     @classmethod
     def from_spec(cls, spec: ExperimentSpec) -> Experiment:
-        """An experiment that says what a spec says."""
+        """An experiment that declares what a spec declares."""
         experiment = cls(spec.name)
         experiment._processes = [Process.from_spec(each) for each in spec.processes]
         experiment._groups = [ProcessGroup.from_spec(each) for each in spec.groups]

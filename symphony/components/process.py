@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
 
-from symphony.components.builder import DeclaredMember, copied, listed, path, variables, words
+from symphony.components.builder import MemberBuilder, copied, declare
 from symphony.spec.location import caller
-from symphony.spec.process import ProcessSpec, Resources
+from symphony.spec.process import ProcessOptions, ProcessSpec, Resources
 from symphony.spec.services import read_services
+from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
 
-class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
+class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     """One program: a window in tmux, a container on Kubernetes.
 
     Inert until its experiment is launched; afterwards
@@ -32,47 +32,16 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
     def __init__(
         self,
         name: str,
-        cmds: Any = None,
-        *,
-        command: Any = None,
-        args: Any = None,
-        env: Mapping[str, Any] | None = None,
-        image: str | None = None,
-        container_image: str | None = None,
-        preamble_cmds: Any = None,
-        start_dir: str | None = None,
-        **unknown: Any,
+        cmds: Texts | None = None,
+        **options: Unpack[ProcessOptions],
     ) -> None:
-        image = container_image if image is None else image
-        given = {
-            "cmds": cmds,
-            "command": command,
-            "args": args,
-            "env": env,
-            "image": image,
-            "preamble_cmds": preamble_cmds,
-            "start_dir": start_dir,
-        }
-        where = caller()
         self.pod_yml = {}
         self.container_yml: dict[str, Any] = {}
-        self._spec = ProcessSpec(
-            name=name,
-            cmds=listed(cmds),
-            command=None if command is None else words(command),
-            args=listed(args),
-            env=variables(env),
-            image=image,
-            preamble_cmds=listed(preamble_cmds),
-            start_dir=path(start_dir),
-            unknown=tuple(unknown),
-            where=where,
-            said={setting: where for setting, value in given.items() if value is not None},
-        )
+        self._spec = declare(ProcessSpec, name, {"cmds": cmds, **options})
 
     @classmethod
     def from_spec(cls, spec: ProcessSpec) -> Process:
-        """A process that says what a loaded spec says."""
+        """A process that declares what a loaded spec declares."""
         process = cls(spec.name)
         process.pod_yml = copied(spec.pod.pod_yml)
         process.container_yml = copied(spec.container_yml)
@@ -86,20 +55,20 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
 
     @property
     def spec(self) -> ProcessSpec:
-        """What was said, as a frozen value."""
+        """What was declared, as a frozen value."""
         return dataclasses.replace(super().spec, container_yml=copied(self.container_yml))
 
     def binds(self, *services: Any) -> None:
         """Serve these services to the other processes: names, lists of names, or {name: port}."""
-        self._say("binds", binds=(*self._spec.binds, *read_services(services, caller())))
+        self._set("binds", binds=(*self._spec.binds, *read_services(services, caller())))
 
     def connects(self, *services: Any) -> None:
         """Use these services, which other processes serve."""
-        self._say("connects", connects=(*self._spec.connects, *read_services(services, caller())))
+        self._set("connects", connects=(*self._spec.connects, *read_services(services, caller())))
 
     def exposes(self, *services: Any) -> None:
-        """Serve these services to the backend outside: names, lists of names, or {name: port}."""
-        self._say("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
+        """Serve these services to the world outside: names, lists of names, or {name: port}."""
+        self._set("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
 
     bind = binds
     connect = connects
@@ -118,7 +87,7 @@ class Process(pulumi.ComponentResource, DeclaredMember[ProcessSpec]):
     def _claim(self, setting: str, **amounts: Any) -> None:
         given = {kind: amount for kind, amount in amounts.items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
-        self._say(setting, given, **{setting: dataclasses.replace(before, **given)})
+        self._set(setting, given, **{setting: dataclasses.replace(before, **given)})
 
     def register(self, path: str, plan: Plan, parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""

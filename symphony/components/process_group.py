@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
 
-from symphony.components.builder import DeclaredMember, copied, listed, path, variables
+from symphony.components.builder import MemberBuilder, copied, declare
 from symphony.components.errors import misuse
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
-from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import caller
+from symphony.spec.group import GroupOptions, ProcessGroupSpec
+from symphony.spec.process import ProcessOptions
+from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
 
-class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
+class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     """Processes of one pod on Kubernetes, windows `group:process` in tmux.
 
     Inert until its experiment is launched; afterwards `session` is the tmux session or Kubernetes namespace.
@@ -27,31 +28,14 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
 
     session: str
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        env: Mapping[str, Any] | None = None,
-        image: str | None = None,
-        preamble_cmds: Any = None,
-        start_dir: str | None = None,
-        **unknown: Any,
-    ) -> None:
+    def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:
         self.pod_yml = {}
         self._processes: list[Process] = []
-        self._spec = ProcessGroupSpec(
-            name=name,
-            env=variables(env),
-            image=image,
-            preamble_cmds=listed(preamble_cmds),
-            start_dir=path(start_dir),
-            unknown=tuple(unknown),
-            where=caller(),
-        )
+        self._spec = declare(ProcessGroupSpec, name, options)
 
     @classmethod
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
-        """A group that says what a loaded spec says."""
+        """A group that declares what a loaded spec declares."""
         group = cls(spec.name)
         group.pod_yml = copied(spec.pod.pod_yml)
         group._processes = [Process.from_spec(each) for each in spec.processes]
@@ -65,12 +49,12 @@ class ProcessGroup(pulumi.ComponentResource, DeclaredMember[ProcessGroupSpec]):
 
     @property
     def spec(self) -> ProcessGroupSpec:
-        """What was said of the group and its processes, as a frozen value."""
+        """What was declared of the group and its processes, as a frozen value."""
         return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
 
-    def new_process(self, name: str, *args: Any, **settings: Any) -> Process:
+    def new_process(self, name: str, cmds: Texts | None = None, **options: Unpack[ProcessOptions]) -> Process:
         """Declare a process of this group; it takes what Process takes."""
-        return self.add_process(Process(name, *args, **settings))
+        return self.add_process(Process(name, cmds, **options))
 
     def add_process(self, process: Process) -> Process:
         """Put a process into this group."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import broken
@@ -11,7 +15,8 @@ from symphony.plan.types import checked
 from symphony.plan.unused import not_used
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.process import ProcessSpec
+from symphony.spec.process import ProcessSettings, ProcessSpec
+from symphony.spec.setting import settings_of
 
 
 def problems(spec: ExperimentSpec, target: Target) -> tuple[Problem, ...]:
@@ -56,32 +61,40 @@ def _planned(
     process: ProcessSpec,
     target: Target,
 ) -> PlannedProcess:
-    of_group = group or ProcessGroupSpec("")
     binds = _names(process, "binds")
     exposes = _names(process, "exposes")
     return PlannedProcess(
+        **_merged(spec, group, process, target),
         path=path_of(group, process),
         name=process.name,
         group=group.name if group else None,
-        command=process.command or (),
-        args=process.args,
-        cmds=process.cmds,
-        preamble_cmds=(*spec.preamble_cmds, *of_group.preamble_cmds, *process.preamble_cmds),
-        start_dir=process.start_dir or of_group.start_dir or spec.start_dir or target.start_dir,
-        env={**spec.env, **of_group.env, **process.env},
         service_env=bind_variables((*binds, *exposes), target),
         binds=binds,
         connects=_names(process, "connects"),
         exposes=exposes,
-        image=process.image or of_group.image or spec.image or target.default_image,
-        image_pull_policy=process.image_pull_policy or of_group.image_pull_policy,
-        resource_request=process.resource_request,
-        resource_limit=process.resource_limit,
-        mounts=(*of_group.mounts, *process.mounts),
-        container_yml=process.container_yml,
-        pod=process.pod,
         where=str(process.where),
     )
+
+
+def _merged(
+    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
+) -> dict[str, Any]:
+    """The settings of a process with the backend's, the experiment's and the group's, the nearest last."""
+    merged: dict[str, Any] = {}
+    for name in settings_of(ProcessSettings):
+        values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
+        if given := [value for value in values if value]:
+            merged[name] = _joined(given)
+    return merged
+
+
+def _joined(values: list[Any]) -> Any:
+    nearest = values[-1]
+    if isinstance(nearest, tuple):
+        return tuple(chain.from_iterable(values))
+    if isinstance(nearest, Mapping):
+        return {name: each for value in values for name, each in value.items()}
+    return nearest
 
 
 def _names(process: ProcessSpec, verb: str) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from typing import Any
 from symphony.plan.merge_env import whole
 from symphony.plan.names import printable
 from symphony.plan.problems import count
-from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
-from symphony.spec.process import Resources
+from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
 
 
@@ -31,9 +30,10 @@ class PlannedService:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class PlannedProcess:
-    """One process with everything it needs to start; what the group and the experiment say is merged in.
+@dataclass(frozen=True, kw_only=True)
+class PlannedProcess(ProcessSettings):
+    """One process with everything it needs to start; the settings of its group and the experiment are merged
+    into its own.
 
     env is what the user declared, service_env the SYMPH_* variables that it gets beside those of the plan,
     uses the services it deals with.
@@ -42,24 +42,12 @@ class PlannedProcess:
     path: str
     name: str
     group: str | None
-    command: tuple[str, ...]
-    cmds: tuple[str, ...]
-    preamble_cmds: tuple[str, ...]
-    start_dir: str | None
-    env: Mapping[str, str]
     service_env: Mapping[str, str]
     binds: tuple[str, ...]
     connects: tuple[str, ...]
     exposes: tuple[str, ...]
-    image: str | None
-    image_pull_policy: str | None
-    args: tuple[str, ...]
-    resource_request: Resources
-    resource_limit: Resources
-    mounts: tuple[Mount, ...]
-    container_yml: Mapping[str, Any]
-    pod: PodSettings
     where: str
+    command: tuple[str, ...] = ()
 
     @property
     def uses(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from symphony.plan.problems import Problem
 
@@ -24,8 +25,7 @@ class Target:
     unreadable:   a file or folder the user named -> why it cannot be used.
     unstartable:  the path of a process -> why its command cannot be started.
     reserved:     a variable that no process can be given -> why.
-    start_dir:    folder in which processes start unless they say another one.
-    default_image: image of a process that names none.
+    defaults:     the settings of a process that makes none, such as its image or start_dir.
     objections:   what this backend alone would refuse.
     """
 
@@ -41,6 +41,5 @@ class Target:
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
     reserved: Mapping[str, str] = field(default_factory=dict[str, str])
-    start_dir: str | None = None
-    default_image: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     objections: tuple[Problem, ...] = ()

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from symphony.plan.plan import Unused
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.mounts import MOUNT_KINDS
+from symphony.spec.mounts import MOUNT_KINDS, Mount
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import given, settings_of
 
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
-_PLAIN = (
-    "command",
-    "args",
-    "cmds",
-    "preamble_cmds",
-    "start_dir",
-    "image",
-    "image_pull_policy",
-    "resource_request",
-    "resource_limit",
-    "container_yml",
-)
-_OF_EXPERIMENT = ("preamble_cmds", "start_dir", "image", "inherit", "port_range", "secrets", "configs")
-_POD = tuple(PodSettings.__dataclass_fields__)
+
+
+def supported_by(backend: str) -> frozenset[str]:
+    """The settings that mean something on one of our backends; each kind of mount by its own name."""
+    found: set[str] = set()
+    for kind in (ExperimentSpec, ProcessGroupSpec, ProcessSpec, PodSettings):
+        found |= {each.name for each in settings_of(kind).values() if backend in (each.backends or ())}
+    return frozenset(found | {*_MOUNT_NAMES.values()} if "mounts" in found else found)
 
 
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
@@ -40,23 +36,18 @@ def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
 
 
 def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
-    for setting in _OF_EXPERIMENT:
-        if getattr(spec, setting):
-            yield setting, "the experiment"
+    yield from _made_by(spec, "the experiment")
     for group in spec.groups:
         yield from _made_by(group, group.name)
     for group, process in spec.members():
         yield from _made_by(process, path_of(group, process))
 
 
-def _made_by(thing: ProcessSpec | ProcessGroupSpec, who: str) -> Iterator[tuple[str, str]]:
-    for setting in _PLAIN:
-        value = getattr(thing, setting, None)
-        given = getattr(value, "given", None)
-        if given() if given else value:
-            yield setting, who
-    for setting in _POD:
-        if getattr(thing.pod, setting):
-            yield setting, who
-    for mount in thing.mounts:
-        yield _MOUNT_NAMES[type(mount)], who
+def _made_by(thing: Any, who: str) -> Iterator[tuple[str, str]]:
+    for setting, value in given(thing):
+        if setting.type.part is PodSettings:
+            yield from _made_by(value, who)
+        elif setting.type.part is Mount:
+            yield from ((_MOUNT_NAMES[type(mount)], who) for mount in value)
+        elif setting.backends is not None and value:
+            yield setting.name, who

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from symphony.spec import setting, types
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.process import ProcessSpec
+from symphony.spec.shared import Declared, SharedOptions, SharedSettings, Texts
+
+
+class ExperimentOptions(SharedOptions, total=False):
+    """Keywords of an experiment."""
+
+    inherit: Texts | None
+    secrets: Texts | None
+    configs: Texts | None
+    port_range: Sequence[int] | None
 
 
 @dataclass(frozen=True)
-class ExperimentSpec:
+class ExperimentSpec(SharedSettings, Declared):
     """Processes in no group, process groups, and what holds for all of them.
 
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
     """
 
-    name: str
-    processes: tuple[ProcessSpec, ...] = ()
-    groups: tuple[ProcessGroupSpec, ...] = ()
-    preamble_cmds: tuple[str, ...] = ()
-    start_dir: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    image: str | None = None
-    inherit: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-    configs: tuple[str, ...] = ()
-    port_range: tuple[int, int] | None = None
-    unknown: tuple[str, ...] = ()
-    where: Location = field(default=NOWHERE, compare=False)
-    said: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
-
-    def at(self, setting: str) -> Location:
-        """The line that made a setting (or one part of it: `env PATH`), else that of the declaration."""
-        return place_of(setting, self.said, self.where)
+    processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
+    groups: tuple[ProcessGroupSpec, ...] = setting.setting(types.parts(ProcessGroupSpec))
+    inherit: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.TMUX)
+    secrets: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
+    configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
+    port_range: tuple[int, int] | None = setting.setting(
+        types.PORT_RANGE, keyword=True, backends=setting.TMUX
+    )
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
         """Every process with its group, in the order of declaration: groups after the free processes."""

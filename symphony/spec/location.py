@@ -52,6 +52,6 @@ def part_of(setting: str, part: object) -> str:
     return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"
 
 
-def place_of(setting: str, said: Mapping[str, Location], otherwise: Location) -> Location:
+def place_of(setting: str, places: Mapping[str, Location], otherwise: Location) -> Location:
     """Where a setting was made: `env PATH` was if that was noted, else where `env` was, else `otherwise`."""
-    return said.get(setting) or said.get(setting.partition(" ")[0], otherwise)
+    return places.get(setting) or places.get(setting.partition(" ")[0], otherwise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from symphony.spec import setting, types
 from symphony.spec.location import NOWHERE, Location
 
 
@@ -11,8 +12,8 @@ from symphony.spec.location import NOWHERE, Location
 class Mount:
     """A volume at mount_path inside the container; name None lets the plan name the volume."""
 
-    mount_path: str
-    name: str | None = None
+    mount_path: str = field(metadata=setting.metadata(types.TEXT))
+    name: str | None = setting.setting(types.OPTIONAL_TEXT)
     where: Location = field(default=NOWHERE, compare=False)
 
 
@@ -20,39 +21,39 @@ class Mount:
 class NfsMount(Mount):
     """The folder `path` of an NFS server."""
 
-    server: str
-    path: str
+    server: str = field(metadata=setting.metadata(types.TEXT))
+    path: str = field(metadata=setting.metadata(types.TEXT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecretMount(Mount):
     """A Kubernetes Secret as files; default_mode is a file mode such as 0o400."""
 
-    secret_name: str
-    default_mode: int | None = None
+    secret_name: str = field(metadata=setting.metadata(types.TEXT))
+    default_mode: int | None = setting.setting(types.WHOLE_NUMBER)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GitRepoMount(Mount):
     """A git repository at a revision, cloned before the process starts."""
 
-    repository: str
-    revision: str
+    repository: str = field(metadata=setting.metadata(types.TEXT))
+    revision: str = field(metadata=setting.metadata(types.TEXT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostPathMount(Mount):
     """A file or folder of the machine the process runs on; hostpath_type is Kubernetes' own word."""
 
-    path: str
-    hostpath_type: str = ""
+    path: str = field(metadata=setting.metadata(types.TEXT))
+    hostpath_type: str = setting.setting(types.TEXT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmptyDirMount(Mount):
     """An empty folder that the processes of a pod share; in memory when use_memory."""
 
-    use_memory: bool = False
+    use_memory: bool = setting.setting(types.FLAG)
 
 
 @dataclass(frozen=True, kw_only=True)

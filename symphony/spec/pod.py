@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from symphony.spec import setting, types
+
+RestartPolicy = Literal["Always", "OnFailure", "Never"]
+Operator = Literal["Exists", "Equal"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 @dataclass(frozen=True)
 class Toleration:
     """A taint the pod may be placed on; Kubernetes' own four fields."""
 
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
+    key: str | None = setting.setting(types.OPTIONAL_TEXT)
+    operator: Operator | None = setting.setting(types.one_of(Operator))
+    value: str | None = setting.setting(types.OPTIONAL_TEXT)
+    effect: Effect | None = setting.setting(types.one_of(Effect))
 
 
 @dataclass(frozen=True)
 class PodSettings:
     """Where a pod may run, what happens when it ends, and its labels."""
 
-    node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
-    tolerations: tuple[Toleration, ...] = ()
-    restart_policy: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    pod_yml: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def given(self) -> tuple[str, ...]:
-        """The names of the settings that were made."""
-        return tuple(name for name, value in vars(self).items() if value)
+    node_selector: Mapping[str, str] = setting.setting(
+        types.VARIABLES, calls=("node_selector",), backends=setting.KUBERNETES
+    )
+    tolerations: tuple[Toleration, ...] = setting.setting(
+        types.parts(Toleration), calls=("add_toleration",), backends=setting.KUBERNETES
+    )
+    restart_policy: RestartPolicy | None = setting.setting(
+        types.one_of(RestartPolicy), calls=("restart_policy",), backends=setting.BOTH
+    )
+    labels: Mapping[str, str] = setting.setting(
+        types.VARIABLES, calls=("add_label", "add_labels"), backends=setting.KUBERNETES
+    )
+    pod_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, backends=setting.KUBERNETES)

@@ -3,56 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from symphony.spec.location import NOWHERE, Location, place_of
-from symphony.spec.mounts import Mount
-from symphony.spec.pod import PodSettings
+from symphony.spec import setting, types
 from symphony.spec.services import ServiceUse
+from symphony.spec.shared import Declared, MemberSettings, SharedOptions, Texts
+
+
+class ProcessOptions(SharedOptions, total=False):
+    """Keywords of a process."""
+
+    command: Texts | None
+    args: Texts | None
 
 
 @dataclass(frozen=True)
 class Resources:
     """What a container claims; quantities as Kubernetes writes them, gpu as a count."""
 
-    cpu: str | float | None = None
-    memory: str | int | None = None
-    gpu: int | None = None
+    cpu: str | float | None = setting.setting(types.QUANTITY)
+    memory: str | float | None = setting.setting(types.QUANTITY)
+    gpu: int | None = setting.setting(types.WHOLE_NUMBER)
 
-    def given(self) -> bool:
-        return self != Resources()
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSettings(MemberSettings):
+    """What runs, and what it claims: command and args are run without a shell; cmds are shell lines."""
+
+    command: tuple[str, ...] | None = setting.setting(types.COMMAND, keyword=True, stand_in=("?",))
+    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True)
+    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.TMUX, stand_in=("?",))
+    resource_request: Resources = setting.setting(
+        types.part(Resources), calls=("resource_request",), backends=setting.KUBERNETES
+    )
+    resource_limit: Resources = setting.setting(
+        types.part(Resources), calls=("resource_limit",), backends=setting.KUBERNETES
+    )
+    container_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, backends=setting.KUBERNETES)
 
 
 @dataclass(frozen=True)
-class ProcessSpec:
-    """A program with its settings for both backends.
+class ProcessSpec(ProcessSettings, Declared):
+    """A program with its settings for every backend."""
 
-    command and args are run without a shell; cmds are shell lines.
-    said maps a setting to the line that made it; unknown are keywords that are no setting.
-    """
-
-    name: str
-    command: tuple[str, ...] | None = None
-    args: tuple[str, ...] = ()
-    cmds: tuple[str, ...] = ()
-    preamble_cmds: tuple[str, ...] = ()
-    start_dir: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    image: str | None = None
-    image_pull_policy: str | None = None
-    binds: tuple[ServiceUse, ...] = ()
-    connects: tuple[ServiceUse, ...] = ()
-    exposes: tuple[ServiceUse, ...] = ()
-    resource_request: Resources = Resources()
-    resource_limit: Resources = Resources()
-    mounts: tuple[Mount, ...] = ()
-    container_yml: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    pod: PodSettings = field(default_factory=PodSettings)
-    unknown: tuple[str, ...] = ()
-    where: Location = field(default=NOWHERE, compare=False)
-    said: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
-
-    def at(self, setting: str) -> Location:
-        """The line that made a setting (or one part of it: `env PATH`), else that of the declaration."""
-        return place_of(setting, self.said, self.where)
+    binds: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("binds",))
+    connects: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("connects",))
+    exposes: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("exposes",))

@@ -5,39 +5,25 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from symphony.errors import UserError
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.mounts import MOUNT_KINDS, Mount
 from symphony.spec.plain import NotPlainError, plain
-from symphony.spec.pod import PodSettings, Toleration
-from symphony.spec.process import ProcessSpec, Resources
-from symphony.spec.services import ServiceUse
+from symphony.spec.setting import given, settings_of
+from symphony.spec.types import ValueType
 
 FORMAT = 1
-_UNSAVED = ("where", "said")
 _KIND_OF = {kind: name for name, kind in MOUNT_KINDS.items()}
-
-# Which class a field holds; a list in the file becomes a tuple of that class.
-_NESTED: Mapping[str, type[Any]] = {
-    "processes": ProcessSpec,
-    "groups": ProcessGroupSpec,
-    "binds": ServiceUse,
-    "connects": ServiceUse,
-    "exposes": ServiceUse,
-    "resource_request": Resources,
-    "resource_limit": Resources,
-    "pod": PodSettings,
-    "tolerations": Toleration,
-}
 
 
 def dump_dict(spec: ExperimentSpec) -> dict[str, Any]:
     """A dict of plain values; settings that were not made are left out.
 
+    >>> from symphony.spec.process import ProcessSpec
     >>> dump_dict(ExperimentSpec("rl", processes=(ProcessSpec("a", cmds=("ls",)),)))
     {'symphony': 1, 'name': 'rl', 'processes': [{'name': 'a', 'cmds': ['ls']}]}
     """
@@ -45,7 +31,7 @@ def dump_dict(spec: ExperimentSpec) -> dict[str, Any]:
 
 
 def load_dict(data: Mapping[str, Any], where: Location = NOWHERE) -> ExperimentSpec:
-    """The spec that dump_dict was given; `where` is the line that everything in it was said on.
+    """The spec that dump_dict was given; `where` is the line of everything in it.
 
     UserError: an unknown or missing field, named with its path.
     """
@@ -112,27 +98,14 @@ def _dump(value: Any, path: str) -> Any:
 
 
 def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
-    saved: dict[str, Any] = {}
-    for field in dataclasses.fields(spec):
-        value = getattr(spec, field.name)
-        if field.name not in _UNSAVED and not _is_default(value, field):
-            saved[field.name] = _dump(value, f"{path}.{field.name}")
-    return saved
-
-
-def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
-    default = _default(field)
-    return type(value) is type(default) and bool(value == default)
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
+    return {
+        setting.name: _dump(getattr(spec, setting.name), f"{path}.{setting.name}")
+        for setting, _ in given(spec)
+    }
 
 
 class _Loader:
-    """Makes specs of plain values; everything is said to have been said at one line, that of the loading."""
+    """Makes specs of plain values; the line of everything in them is that of the loading."""
 
     def __init__(self, where: Location) -> None:
         self.where = where
@@ -140,33 +113,31 @@ class _Loader:
     def load(self, kind: type[Any], data: Any, path: str) -> Any:
         if not isinstance(data, Mapping):
             raise UserError(f"{path} is not a mapping", remedy="Save the experiment again")
-        fields = {field.name: field for field in dataclasses.fields(cast("Any", kind))}
-        known = ", ".join(sorted(set(fields) - set(_UNSAVED)))
-        loaded: dict[str, Any] = {"where": self.where} if "where" in fields else {}
+        settings = settings_of(kind)
+        has_line = any(field.name == "where" for field in dataclasses.fields(cast("Any", kind)))
+        loaded: dict[str, Any] = {"where": self.where} if has_line else {}
         for name, value in cast("Mapping[str, Any]", data).items():
-            if name not in fields or name in _UNSAVED:
+            if name not in settings:
+                known = ", ".join(sorted(settings))
                 raise UserError(f"{path} has no field {name!r}", remedy=f"It may have: {known}")
-            loaded[name] = self.field(fields[name], value, f"{path}.{name}")
-        for field in fields.values():
-            if field.name not in loaded and _default(field) is dataclasses.MISSING:
-                raise UserError(f"{path} lacks the field {field.name!r}", remedy="Add it")
+            loaded[name] = self.value(settings[name].type, value, f"{path}.{name}")
+        for name, setting in settings.items():
+            if setting.required and name not in loaded:
+                raise UserError(f"{path} lacks the field {name!r}", remedy="Add it")
         return kind(**loaded)
 
-    def field(self, field: dataclasses.Field[Any], value: Any, path: str) -> Any:
-        nested = _NESTED.get(field.name)
-        if nested in (Resources, PodSettings):
-            return self.load(nested, value, path)
-        many = nested is not None or field.name == "mounts"
+    def value(self, type: ValueType, value: Any, path: str) -> Any:
+        if type.part is not None and not type.many:
+            return self.load(type.part, value, path)
         if not isinstance(value, list):
-            if many:
+            if type.many:
                 raise UserError(f"{path} is not a list", remedy="Save the experiment again")
             return value
         items = cast("list[Any]", value)
-        if field.name == "mounts":
-            return tuple(self.mount(each, f"{path}[{i}]") for i, each in enumerate(items))
-        if nested is not None:
-            return tuple(self.load(nested, each, f"{path}[{i}]") for i, each in enumerate(items))
-        return tuple(items)
+        if type.part is None:
+            return tuple(items)
+        load = self.mount if type.part is Mount else partial(self.load, type.part)
+        return tuple(load(each, f"{path}[{i}]") for i, each in enumerate(items))
 
     def mount(self, data: Any, path: str) -> Mount:
         fields: dict[str, Any] = dict(cast("Mapping[str, Any]", data)) if isinstance(data, Mapping) else {}

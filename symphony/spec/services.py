@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from symphony.spec import setting, types
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.plain import DEEPEST
 
@@ -17,18 +18,18 @@ class ServiceUse:
     name and port are what the user wrote, right or wrong: plan/ judges them.
     """
 
-    name: str
-    port: int | None = None
+    name: str = field(metadata=setting.metadata(types.TEXT))
+    port: int | None = setting.setting(types.WHOLE_NUMBER)
     where: Location = field(default=NOWHERE, compare=False)
 
 
-def read_services(said: tuple[Any, ...], where: Location) -> tuple[ServiceUse, ...]:
+def read_services(given: tuple[Any, ...], where: Location) -> tuple[ServiceUse, ...]:
     """Flatten what `binds`, `connects` and `exposes` accept: names, lists of names, mappings name -> port.
 
     >>> [use.name for use in read_services(("a", ["b"], {"c": 6006}), NOWHERE)]
     ['a', 'b', 'c']
     """
-    return tuple(_read(said, where, 0))
+    return tuple(_read(given, where, 0))
 
 
 def _read(item: Any, where: Location, depth: int) -> Iterator[ServiceUse]:

@@ -7,6 +7,7 @@ import pytest
 from symphony import Process, ProcessGroup
 from symphony.errors import UserError
 from symphony.spec.mounts import NfsMount, SharedMemoryMount
+from symphony.spec.setting import given
 
 
 def test_processes():
@@ -47,7 +48,13 @@ def test_settings_for_all_its_processes():
         NfsMount(server="nas", path="/data", mount_path="/data"),
         SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
     )
-    assert spec.pod.given() == ("node_selector", "tolerations", "restart_policy", "labels", "pod_yml")
+    assert tuple(each.name for each, _ in given(spec.pod)) == (
+        "node_selector",
+        "tolerations",
+        "restart_policy",
+        "labels",
+        "pod_yml",
+    )
     assert ProcessGroup.from_spec(spec).spec == spec
 
 

@@ -14,6 +14,7 @@ import pytest
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
+from symphony.plan.unused import supported_by
 from symphony.spec.experiment import ExperimentSpec
 
 PRELUDE = "from symphony import Experiment, Process, ProcessGroup\n"
@@ -33,17 +34,12 @@ def tmux() -> Target:
         backend="tmux",
         launched_as="rl",
         starts="command",
-        supports=frozenset(
-            (
-                *("command", "args", "cmds", "preamble_cmds", "start_dir"),
-                *("inherit", "secrets", "configs", "port_range"),
-            )
-        ),
+        supports=supported_by("tmux"),
         one_host=True,
         host_of="127.0.0.1",
         bind_host="127.0.0.1",
         ports=AnyPort(),
-        start_dir="/work",
+        defaults={"start_dir": "/work"},
     )
 
 
@@ -53,18 +49,11 @@ def kubernetes(tmux: Target) -> Target:
         tmux,
         backend="kubernetes",
         starts="image",
-        supports=frozenset(
-            (
-                *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit"),
-                *("container_yml", "node_selector", "tolerations", "restart_policy", "labels", "pod_yml"),
-                *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
-                *("mount_shared_memory", "secrets", "configs"),
-            )
-        ),
+        supports=supported_by("kubernetes"),
         one_host=False,
         host_of="{service}.rl.svc",
         bind_host="0.0.0.0",
-        start_dir=None,
+        defaults={},
     )
 
 

@@ -30,7 +30,7 @@ RL = """
 
 def test_the_plan_of_both_backends(planned, kubernetes, snapshot):
     assert planned(RL).to_json() == snapshot(name="tmux")
-    assert planned(RL, kubernetes, default_image="d").to_json() == snapshot(name="kubernetes")
+    assert planned(RL, kubernetes, defaults={"image": "d"}).to_json() == snapshot(name="kubernetes")
 
 
 def test_the_plan_as_text(planned, snapshot):
@@ -78,7 +78,7 @@ def test_every_process_has_the_variables_of_every_service(planned):
 
 
 def test_hosts_on_kubernetes(planned, kubernetes):
-    plan = planned(RL, kubernetes, default_image="d")
+    plan = planned(RL, kubernetes, defaults={"image": "d"})
     assert variables(plan, "workers/a")["SYMPH_REPLAY_SERVER_HOST"] == "replay-server.rl.svc"
     assert variables(plan, "learner")["SYMPH_REPLAY_SERVER_BIND"] == "0.0.0.0"
 

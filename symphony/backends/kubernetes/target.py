@@ -13,17 +13,8 @@ from symphony.backends.kubernetes.validation.declaration import objections
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.plan.types import checked
+from symphony.plan.unused import supported_by
 from symphony.spec.experiment import ExperimentSpec
-
-SUPPORTS = frozenset(
-    {
-        *("command", "args", "image", "image_pull_policy", "resource_request", "resource_limit"),
-        *("secrets", "configs"),
-        *("container_yml", "pod_yml", "node_selector", "tolerations", "restart_policy", "labels"),
-        *("mount_nfs", "mount_secret", "mount_git_repo", "mount_host_path", "mount_empty_dir"),
-        "mount_shared_memory",
-    }
-)
 
 
 def target(
@@ -45,12 +36,12 @@ def target(
         backend="kubernetes",
         launched_as=namespace,
         starts="image",
-        supports=SUPPORTS,
+        supports=supported_by("kubernetes"),
         one_host=False,
         host_of=f"{{service}}.{namespace}.svc",
         bind_host="0.0.0.0",
         ports=ports.choose(spec),
         unreadable=unreadable or {},
-        default_image=settings.image,
+        defaults={"image": settings.image},
         objections=tuple(objected),
     )

@@ -15,19 +15,13 @@ from symphony.plan.build import build_plan
 from symphony.plan.plan import Plan
 from symphony.plan.services import port_range, wanted_ports
 from symphony.plan.target import Target
+from symphony.plan.unused import supported_by
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux.ports import leases
 from symphony_tmux.processes import launch
 from symphony_tmux.processes.environment import RESERVED, search_path
 from symphony_tmux.resource.resources import Session, Window
 
-SUPPORTS = frozenset(
-    {
-        *("command", "args", "cmds", "preamble_cmds", "start_dir"),
-        *("inherit", "secrets", "configs", "port_range"),
-        "restart_policy",
-    }
-)
 HOST = "127.0.0.1"
 DEFAULT_GRACE = 5.0
 
@@ -72,7 +66,7 @@ def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         backend="tmux",
         launched_as=context.launched_as,
         starts="command",
-        supports=SUPPORTS,
+        supports=supported_by("tmux"),
         one_host=True,
         host_of=HOST,
         bind_host=HOST,
@@ -81,7 +75,7 @@ def _target(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         unreadable=validation.unusable(spec, context.folder),
         unstartable=validation.unstartable(spec, context.folder, search_path(launch.caller())),
         reserved=RESERVED,
-        start_dir=str(context.folder),
+        defaults={"start_dir": str(context.folder)},
     )
 
 

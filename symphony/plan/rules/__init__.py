@@ -36,7 +36,7 @@ RULES: tuple[Rule, ...] = (
     commands.start_dirs_exist,
     commands.commands_can_start,
     settings.pod_settings_belong_to_the_group,
-    settings.words_are_kubernetes_own,
+    settings.choices_are_known,
     settings.quantities_are_legal,
     settings.mounts_are_legal,
     settings.mounts_do_not_clash,

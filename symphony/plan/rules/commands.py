@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from symphony.plan.names import shown
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
+from symphony.spec import types
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.location import Location
-from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import Setting, given
+from symphony.spec.shared import Declared
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
@@ -19,7 +22,7 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     for group, process in spec.members():
         path = path_of(group, process)
         if target.starts == "image":
-            if not (process.image or (group and group.image) or spec.image or target.default_image):
+            if not (process.image or (group and group.image) or spec.image or target.defaults.get("image")):
                 yield Problem(
                     f"{path} has no image, which {target.backend} needs",
                     'say image="...", or set a default with symphony:image',
@@ -54,30 +57,24 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
             )
 
 
-def _texts(process: ProcessSpec) -> Iterator[tuple[str, str, Location]]:
-    for setting in ("command", "args", "cmds", "preamble_cmds"):
-        for text in getattr(process, setting) or ():
-            yield setting, text, process.at(setting)
-    for name, value in process.env.items():
-        yield f"env {name}", f"{name}={value}", process.at(f"env {name}")
-    for setting in ("start_dir", "image"):
-        if text := getattr(process, setting):
-            yield setting, text, process.at(setting)
-
-
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
-    for owner in (spec, *spec.groups):
-        who = "the experiment" if owner is spec else f"process group {owner.name}"
-        for name, value in owner.env.items():
-            yield who, f"env {name}", f"{name}={value}", owner.at(f"env {name}")
-        for text in owner.preamble_cmds:
-            yield who, "preamble_cmds", text, owner.at("preamble_cmds")
-        for setting in ("start_dir", "image"):
-            if text := getattr(owner, setting):
-                yield who, setting, text, owner.at(setting)
-    for group, process in spec.members():
-        for setting, text, where in _texts(process):
-            yield path_of(group, process), setting, text, where
+    """(who, setting, text, line) of all that a program is given."""
+    owners: list[tuple[str, Declared]] = [("the experiment", spec)]
+    owners += [(f"process group {group.name}", group) for group in spec.groups]
+    owners += [(path_of(group, process), process) for group, process in spec.members()]
+    for who, owner in owners:
+        for setting, value in given(owner):
+            for part, text in _parts(setting, value):
+                yield who, part, text, owner.at(part)
+
+
+def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
+    if setting.type is types.VARIABLES:
+        yield from ((f"{setting.name} {name}", f"{name}={text}") for name, text in value.items())
+    elif setting.type in (types.TEXTS, types.COMMAND) and setting.keywords:
+        yield from ((setting.name, text) for text in value)
+    elif setting.type in (types.PATH, types.OPTIONAL_TEXT):
+        yield setting.name, value
 
 
 def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

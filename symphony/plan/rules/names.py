@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from symphony.plan.names import MAX_NAME, is_experiment, is_label, nearest, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import keywords_of, settings_of
 
-_SHARED = ("env", "image", "preamble_cmds", "start_dir")
-# What may be said when a thing is declared, and what is said by a call afterwards.
-KEYWORDS: Mapping[type[Any], tuple[str, ...]] = {
-    ExperimentSpec: (*_SHARED, "inherit", "port_range", "secrets", "configs"),
-    ProcessGroupSpec: _SHARED,
-    ProcessSpec: ("cmds", "command", "args", *_SHARED),
-}
-CALLS = (
-    *("binds", "connects", "exposes", "resource_request", "resource_limit", "image_pull_policy"),
-    *("node_selector", "add_toleration", "restart_policy", "add_label", "add_labels", "set_env", "set_envs"),
+_CALLS = frozenset(
+    call
+    for kind in (ProcessSpec, PodSettings)
+    for setting in settings_of(kind).values()
+    for call in setting.calls
 )
 
 
@@ -99,13 +95,13 @@ def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         for name in thing.unknown:
             yield Problem(
                 f"{who} is given {shown(name)}, which is no setting",
-                _meant(name, KEYWORDS[type(thing)]),
+                _meant(name, sorted({each.name for each in keywords_of(type(thing)).values()})),
                 (thing.where,),
             )
 
 
-def _meant(name: str, keywords: tuple[str, ...]) -> str:
-    if name in CALLS or name.startswith("mount_"):
+def _meant(name: str, keywords: list[str]) -> str:
+    if name in _CALLS or name.startswith("mount_"):
         return f"it is a call of its own: .{name}(...)"
     near = nearest(name, keywords)
     return f'did you mean "{near}"?' if near else f"the settings are: {', '.join(keywords)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
@@ -10,30 +11,21 @@ from symphony.plan.quantities import amount
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.location import Location
 from symphony.spec.mounts import Mount
-from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec
-
-_POLICIES = {
-    "image_pull_policy": ("Always", "IfNotPresent", "Never"),
-    "restart_policy": ("Always", "OnFailure", "Never"),
-}
-_TOLERATION_WORDS = {
-    "operator": ("Exists", "Equal"),
-    "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
-}
+from symphony.spec.setting import given
 
 
 def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         if group is None:
             continue
-        for setting in process.pod.given():
+        for setting, _ in given(process.pod):
+            who = path_of(group, process)
             yield Problem(
-                f"{path_of(group, process)} sets {setting}, but it is in process group {shown(group.name)}",
+                f"{who} sets {setting.name}, but it is in process group {shown(group.name)}",
                 f'call it on the group: its processes share one pod ("{group.name}")',
-                (process.at(setting),),
+                (process.at(setting.name),),
             )
 
 
@@ -44,34 +36,24 @@ def _things(spec: ExperimentSpec) -> Iterator[tuple[str, ProcessSpec | ProcessGr
         yield path_of(group, process), process
 
 
-def words_are_kubernetes_own(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def choices_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for who, thing in _things(spec):
-        yield from _word(who, "image_pull_policy", thing.image_pull_policy, thing.at("image_pull_policy"))
-        yield from _pod_words(who, thing.pod, thing)
+        for name, value, choices in (*_unknown_choices(thing), *_unknown_choices(thing.pod)):
+            yield Problem(f"{who} sets {name} to {shown(value)}", _one_of(choices), (thing.at(name),))
+        for i, toleration in enumerate(thing.pod.tolerations):
+            for name, value, choices in _unknown_choices(toleration):
+                what = f"{who} tolerates with {name} {shown(value)}"
+                yield Problem(what, _one_of(choices), (thing.at(f"tolerations {i}"),))
 
 
-def _pod_words(who: str, pod: PodSettings, thing: ProcessSpec | ProcessGroupSpec) -> Iterator[Problem]:
-    yield from _word(who, "restart_policy", pod.restart_policy, thing.at("restart_policy"))
-    for i, toleration in enumerate(pod.tolerations):
-        yield from _toleration(who, toleration, thing.at(f"tolerations {i}"))
+def _unknown_choices(thing: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for setting, value in given(thing):
+        if (choices := setting.type.choices) and value not in choices:
+            yield setting.name, value, choices
 
 
-def _word(who: str, setting: str, value: str | None, where: Location) -> Iterator[Problem]:
-    if value is not None and value not in _POLICIES[setting]:
-        yield Problem(
-            f"{who} sets {setting} to {shown(value)}",
-            f"it is one of: {', '.join(_POLICIES[setting])}",
-            (where,),
-        )
-
-
-def _toleration(who: str, toleration: Toleration, where: Location) -> Iterator[Problem]:
-    for field, words in _TOLERATION_WORDS.items():
-        value = getattr(toleration, field)
-        if value is not None and value not in words:
-            yield Problem(
-                f"{who} tolerates with {field} {shown(value)}", f"it is one of: {', '.join(words)}", (where,)
-            )
+def _one_of(choices: tuple[str, ...]) -> str:
+    return f"it is one of: {', '.join(choices)}"
 
 
 def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

@@ -79,7 +79,7 @@ def test_the_image_comes_from_the_process_its_group_or_the_experiment(planned, k
 
 
 def test_the_default_image_of_the_backend(planned, kubernetes):
-    plan = planned('exp = Experiment("rl"); exp.new_process("a")', kubernetes, default_image="d")
+    plan = planned('exp = Experiment("rl"); exp.new_process("a")', kubernetes, defaults={"image": "d"})
     assert plan.processes[0].image == "d"
 
 

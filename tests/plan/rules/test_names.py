@@ -223,7 +223,7 @@ def test_an_empty_group_beside_processes(refused):
             'exp.new_process("a", ["x"], zzz=1)',
             "a",
             "zzz",
-            "the settings are: cmds, command, args, env, image, preamble_cmds, start_dir",
+            "the settings are: args, cmds, command, env, image, preamble_cmds, start_dir",
         ),
         (
             'exp.new_process_group("g", command="x").new_process("a", ["x"])',
