@@ -5,10 +5,11 @@ The supervisor may be killed; what it leaves then has no parent, and perhaps no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from symphony_tmux import files, names
 from symphony_tmux.processes import process_table
@@ -64,6 +65,16 @@ def of(folder: Path) -> Child | None:
     if boot not in ("", process_table.boot_id()):
         return None
     return Child(Identity(pid, start), Path(cgroup) if cgroup else None)
+
+
+def program(outputs: Mapping[str, Any]) -> int:
+    """The pid of what the user runs, for debuggers and profilers; its supervisor's where that is not known."""
+    found = of(Path(str(outputs["log"])).parent)
+    if found is None or process_table.start_of(found.identity.pid) != found.identity.start:
+        return int(outputs["pid"])
+    # Lines of a script are read by a shell, of which the program is a child.
+    below = process_table.children(found.identity.pid) if outputs.get("script") else []
+    return below[0] if len(below) == 1 else found.identity.pid
 
 
 def of_owner(owner: str, path: str | None = None) -> Iterator[Child]:

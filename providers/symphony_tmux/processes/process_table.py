@@ -53,6 +53,14 @@ def exists(pid: int) -> bool:
     return (PROC / str(pid)).exists() if HAS_PROC else _without_proc().exists(pid)
 
 
+def children(pid: int) -> list[int]:
+    """Its living and dead children, in the order of their start; none where the system does not tell."""
+    try:
+        return [int(one) for one in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def alive(identities: Iterable[Identity]) -> list[Identity]:
     return [one for one in identities if start_of(one.pid) == one.start]
 

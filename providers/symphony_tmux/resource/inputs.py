@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from symphony import paths
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
 from symphony_tmux.processes.environment import RESERVED
 
@@ -103,6 +103,19 @@ def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
         restart_policy=props.get("restart_policy") or POLICIES[0],
         grace=float(props.get("grace", 5)),
     )
+
+
+def refuse_strange_names(props: Mapping[str, Any]) -> None:
+    """SymphonyError: the state has a name that no input can have; it would become a part of paths, too."""
+    fits = {"name": names.is_name, "session": names.is_name, "server": names.is_name}
+    fits |= {"path": names.is_path, "owner": names.is_owner}
+    for field in fits.keys() & props.keys():
+        value: object = props[field]
+        if not isinstance(value, str) or not fits[field](value):
+            raise SymphonyError(
+                f"the state was damaged or changed by hand: its {field} is {value!r}",
+                remedy="Restore the state from the copy beside it (.bak)",
+            )
 
 
 def session_problems(props: Mapping[str, Any]) -> list[Problem]:

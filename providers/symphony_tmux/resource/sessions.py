@@ -143,7 +143,7 @@ def _made(
 
 
 def _remove_files(on: str, name: str, owner: str) -> None:
-    """Of a folder that another owner took over meanwhile nothing is ours."""
+    """Of a folder that does not say that it is ours, as when another owner took it over, nothing is."""
     folder = paths.experiment_folder(on, name)
-    if owners.of(folder) in ("", owner):
+    if owners.of(folder) == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,7 +12,7 @@ from symphony_tmux import names
 from symphony_tmux.processes import child, limits, observe, record, start, stop, trees
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import changes, experiment_lock, inputs
+from symphony_tmux.resource import changes, experiment_lock, inputs, owners
 from symphony_tmux.resource.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Pane
@@ -97,6 +97,8 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     for pane in panes:
         _kill_pane(server, pane)
     snapshot.placed(server, owner, path, None)
+    if owners.of(paths.experiment_folder(server, session)) != owner:
+        return
     folder = names.process_folder(server, session, path)
     for name in ("launch.sh", limits.NAME, child.NAME, start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
@@ -204,6 +206,7 @@ def _refuse_other_host(props: Props) -> None:
 
 def refuse_other_host(props: Props, what: str) -> None:
     """What runs on another machine cannot be seen from here, so nothing may be concluded about it."""
+    inputs.refuse_strange_names(props)
     if props["host"] != host():
         raise SymphonyError(
             f"{what} was started on host {props['host']}, this is {host()}",

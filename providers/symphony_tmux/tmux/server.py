@@ -59,7 +59,16 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
             f"the tmux session {name} belongs to {paths.told_owner(found.owner, owner)}",
             remedy="Delete that experiment or give this one another name",
         )
+    _own(server, name, owner)
     return found
+
+
+def _own(server: str, name: str, owner: str) -> Path:
+    """The folder of the experiment, which says whose it is, also where somebody has removed it."""
+    folder = files.own_folder(paths.experiment_folder(server, name))
+    if owners.of(folder) != owner:
+        owners.write(folder, owner)
+    return folder
 
 
 def kill_session(server: str, session_id: str) -> None:
@@ -77,8 +86,7 @@ def kill_session(server: str, session_id: str) -> None:
 def _make_session(server: str, name: str, owner: str) -> None:
     program.recent()
     files.own_folder(paths.tmux_socket(server).parent)
-    folder = files.own_folder(paths.experiment_folder(server, name))
-    owners.write(folder, owner)
+    folder = _own(server, name, owner)
     files.replace(folder / "help", HELP.format(name=name, owner=names.stack(owner)).encode())
     for further in range(TRIES):
         try:

@@ -19,7 +19,7 @@ from symphony.backends.observe import (
 )
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
-from symphony_tmux.processes import observe
+from symphony_tmux.processes import child, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource.changes import changes
 from symphony_tmux.tmux import client
@@ -217,7 +217,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
         why=condition.reason,
         since=_since(condition, launched),
-        pid=int(facts["pid"]) if condition.state == "running" else None,
+        pid=child.program(facts) if condition.state == "running" else None,
     )
     if condition.state not in ("completed", "failed"):
         return status

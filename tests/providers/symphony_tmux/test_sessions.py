@@ -18,7 +18,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony_tmux.ports import leases
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import sessions, windows
+from symphony_tmux.resource import owners, sessions, windows
 from symphony_tmux.tmux import client, server
 
 
@@ -179,6 +179,32 @@ def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
     assert rig.condition(running).state == "running"
     assert Path(running["log"]).exists()
     sessions.delete(other, Snapshot())
+
+
+@pytest.mark.parametrize("field", ["name", "server", "owner", "path", "session"])
+@pytest.mark.parametrize("value", ["../../victim", "", 5, "a\nb", "/etc"])
+def test_names_from_the_state_are_not_believed(rig: Any, field: str, value: object) -> None:
+    victim = rig.home.parent / "victim"
+    victim.mkdir()
+    session = rig.session("a")
+    window = rig.start("a", "sleep", "100")
+    tampered = window if field in ("path", "session") else session
+    module = windows if field in ("path", "session") else sessions
+    for call in (module.delete, module.read):
+        with pytest.raises(SymphonyError, match=f"changed by hand: its {field} is"):
+            call({**tampered, field: value}, Snapshot())
+    assert victim.exists()
+    assert rig.condition(window).state == "running"
+
+
+def test_delete_leaves_a_folder_that_does_not_say_whose_it_is(rig: Any) -> None:
+    outputs = rig.session("a")
+    folder = rig.home / "experiments" / "rl"
+    (folder / "owner").unlink()
+    sessions.delete(outputs, Snapshot())
+    assert folder.exists()
+    rig.session("a")
+    assert owners.of(folder) == rig.owner
 
 
 def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:

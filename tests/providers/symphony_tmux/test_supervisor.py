@@ -16,7 +16,7 @@ import pytest
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
-from symphony_tmux.processes import start
+from symphony_tmux.processes import process_table, start
 
 
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +186,23 @@ def test_removed_folder_is_told_in_the_window(rig: Any) -> None:
     rig.until(lambda: "is gone: no log is kept" in rig.tmux("capture-pane", "-pJ", "-t", outputs["pane_id"]))
     assert not folder.exists()
     assert rig.condition(outputs).state == "running"
+
+
+@pytest.mark.parametrize("restart_policy", [None, "Always"])
+def test_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> None:
+    rig.session("a", "b")
+    command = rig.start("a", "sleep", "100", restart_policy=restart_policy)
+    script = rig.script("b", "true", "sleep 100", restart_policy=restart_policy)
+    facts = {"a": {**rig.inputs("a"), **command}, "b": {**rig.inputs("b"), "script": ["x"], **script}}
+    recorded = Recorded(rig.owner, "rl", facts)
+
+    def names() -> list[str]:
+        [statuses] = tmux_observe.statuses([recorded])
+        return [process_table.command_name(status.pid) for status in statuses]
+
+    rig.until(lambda: names() == ["sleep", "sleep"])
+    [[status, _]] = tmux_observe.statuses([recorded])
+    assert f"running, process {status.pid}" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
+    # Where it has just ended, and where an older supervisor wrote nothing down.
+    (Path(command["log"]).parent / "child").unlink()
+    assert tmux_observe.statuses([recorded])[0][0].pid == command["pid"]
