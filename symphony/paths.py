@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from functools import cache as remembered
 from pathlib import Path
 
+from symphony.errors import SymphonyError
+
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
+TEMPORARY = Path("/tmp")
 # Names the private file in which a program hands its plan to the command that runs it.
 PLAN_FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
 # Experiments run in this tmux server unless the setting `server` names another one.
@@ -199,4 +203,18 @@ def _user_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        return Path("/tmp") / f"symphony-home-{os.getuid()}"
+        return _home_of_the_homeless()
+
+
+def _home_of_the_homeless() -> Path:
+    """A folder in /tmp. SymphonyError: another made it, or may write into it, and so into what we believe."""
+    folder = TEMPORARY / f"symphony-home-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        facts = folder.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+            raise SymphonyError(
+                f"{folder} is not a private folder of this user", remedy="Set HOME, or remove that folder"
+            ) from None
+    return folder

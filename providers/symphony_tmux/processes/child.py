@@ -68,7 +68,7 @@ def of(folder: Path) -> Child | None:
 
 
 def program(outputs: Mapping[str, Any]) -> int:
-    """The pid of what the user runs, for debuggers and profilers; its supervisor's where that is not known."""
+    """The pid of what the user runs, for debuggers and profilers; of its supervisor where it is not known."""
     found = of(Path(str(outputs["log"])).parent)
     if found is None or process_table.start_of(found.identity.pid) != found.identity.start:
         return int(outputs["pid"])

@@ -1,0 +1,58 @@
+"""Where symphony keeps its files when the user has no home folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from symphony import paths
+from symphony.errors import SymphonyError
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That of a user without HOME and without an entry in the table of users."""
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SYMPHONY_HOME")
+    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr(paths, "TEMPORARY", tmp_path)
+    return tmp_path / f"symphony-home-{os.getuid()}"
+
+
+def test_without_a_home_a_private_folder_is_made(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert paths.home().is_relative_to(folder)
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert paths.home().is_relative_to(folder)
+
+
+PLANTED: dict[str, Callable[[Path], object]] = {
+    "open to all": lambda path: (path.mkdir(), path.chmod(0o777)),
+    "readable by all": lambda path: (path.mkdir(), path.chmod(0o755)),
+    "a link": lambda path: (path.with_name("x").mkdir(mode=0o700), path.symlink_to(path.with_name("x"))),
+    "a file": lambda path: path.touch(mode=0o600),
+}
+
+
+@pytest.mark.parametrize("how", PLANTED)
+def test_a_folder_that_others_may_have_made_is_refused(folder: Path, how: str) -> None:
+    PLANTED[how](folder)
+    with pytest.raises(SymphonyError, match="is not a private folder of this user"):
+        paths.home()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    (tmp_path / "symphony-home-4711").mkdir(mode=0o700)
+    with pytest.raises(SymphonyError, match="is not a private folder"):
+        paths.home()
