@@ -77,7 +77,7 @@ def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
         for path, each in process_inputs.processes_of(manifest, group).items()
     }
     handed = {path: every[path] for path in ("a", "g/x", "g/y")}
-    assert changes(found.processes, handed, observe.differing, {}) == tuple(
+    assert changes(found.processes, handed, observe.changed_fields, {}) == tuple(
         Change(path, "keep") for path in handed
     )
 
