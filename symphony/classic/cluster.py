@@ -18,7 +18,7 @@ from symphony.cli import uncaught
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
 from symphony.engine.run import inline
-from symphony.engine.state import file_store
+from symphony.engine.state import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import delete as deletion
 from symphony.operations import logs as output
@@ -221,7 +221,7 @@ class Cluster:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _mistake(f"a {type(name).__name__} is no name of an experiment", "Give its name")
         prefixed = SymphonyConfig().prefixed(name)
-        known = {stack.stack for stack in file_store.names()}
+        known = {stack.stack for stack in store.names()}
         return stacks.one(prefixed if prefixed in known else name)
 
     def _target(self, name: str) -> Target:
@@ -229,7 +229,7 @@ class Cluster:
         return Target(workspace.stack_name(name, place), place, self._said())
 
     def _refuse_second(self, target: Target, force: bool) -> Any:
-        before = stacks.read(target.name) if file_store.exists(target.name) else None
+        before = stacks.read(target.name) if store.exists(target.name) else None
         if before is not None and before.recorded is not None and not force:
             raise UserError(
                 f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"

@@ -63,10 +63,10 @@ def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _experiments() -> Iterable[str]:
-    from symphony.engine.state import file_store
+    from symphony.engine.state import store
     from symphony.operations import stacks
 
-    return stacks.labels(file_store.names()).values()
+    return stacks.labels(store.names()).values()
 
 
 def _programs() -> Iterable[str]:

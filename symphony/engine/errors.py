@@ -10,7 +10,7 @@ from pathlib import Path
 from symphony import paths
 from symphony.engine import tracebacks
 from symphony.engine.run.events import Diagnostic
-from symphony.engine.run.run import Outcome
+from symphony.engine.run.outcome import Outcome
 from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError, UserError
 

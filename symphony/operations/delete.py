@@ -11,7 +11,8 @@ from symphony.backends import registry
 from symphony.backends.observe import Recorded
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
-from symphony.engine.run.run import Outcome, Run
+from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks, switch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symphony import paths
 from symphony.backends import registry
 from symphony.backends.observe import Observer, Recorded
-from symphony.engine.state import file_store
+from symphony.engine.state import file_store, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.operations.orphans import orphans
@@ -46,12 +46,12 @@ class Stack:
 
 def every() -> list[Stack]:
     """All stacks of the store, in order; a state that cannot be read is a stack with trouble."""
-    return [_read(name) for name in file_store.names()]
+    return [_read(name) for name in store.names()]
 
 
 def orphan(said: str | None) -> Stack | None:
     """What lives under exactly this name and is in no store any more; only a deletion can mean that."""
-    names = file_store.names()
+    names = store.names()
     if said is None or any(said in _spellings(name) for name in names):
         return None
     for name, found in orphans(names).items():
@@ -73,7 +73,7 @@ def one(said: str | None) -> Stack:
     Stacks on which nothing is started stand behind those that record something. Without a name, the one that
     was switched to, else the only experiment there is. UserError: none or several.
     """
-    names = file_store.names()
+    names = store.names()
     if said is None:
         return _only(names)
     exact = [name for name in names if said in _spellings(name)]
@@ -176,7 +176,7 @@ def _checked(stack: Stack) -> Stack:
 
 def _read(name: file_store.StackName) -> Stack:
     try:
-        state = file_store.read(name)
+        state = store.read(name)
     except SymphonyError as error:
         return Stack(name, None, None, None, error.line)
     except KeyError:

@@ -13,7 +13,8 @@ from symphony.backends import registry
 from symphony.backends.observe import LIMIT, PATIENCE, ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
-from symphony.engine.run.run import Outcome, Run
+from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.run import Run
 from symphony.engine.workspace import stack_config
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from symphony.engine.run.events import Event
-from symphony.engine.run.run import Outcome
+from symphony.engine.run.outcome import Outcome
 
 TINY = Path(__file__).parent / "tiny"
 Kind = TypeVar("Kind")

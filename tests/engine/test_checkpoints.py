@@ -12,7 +12,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from symphony.engine import workspace
 from symphony.engine.run.inline import InlineRun
-from symphony.engine.run.run import Run, Verb
+from symphony.engine.run.outcome import Verb
+from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName
 from symphony.engine.tuning import checkpoints

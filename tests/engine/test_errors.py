@@ -8,7 +8,7 @@ import pytest
 
 from symphony.engine import errors, tracebacks
 from symphony.engine.run.events import Diagnostic
-from symphony.engine.run.run import Outcome, Result
+from symphony.engine.run.outcome import Outcome, Result
 
 PROVIDER = """Traceback (most recent call last):
   File "/env/lib/python3.11/site-packages/pulumi/dynamic/__main__.py", line 84, in wrapper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symphony.engine.state import cloud_store, file_store
+from symphony.engine.state import cloud_store, file_store, store
 from symphony.errors import SymphonyError
 from tests.engine.support import Runner
 
@@ -28,4 +28,4 @@ def test_store_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "https://127.0.0.1:9")
     monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "none")
     with pytest.raises(SymphonyError):
-        file_store.names()
+        store.names()

@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from symphony.engine import workspace as workspaces
-from symphony.engine.run.run import Run, Verb
+from symphony.engine.run.outcome import Verb
+from symphony.engine.run.run import Run
 from symphony.engine.workspace import Workspace
 
 Program = Callable[[], object]

@@ -20,44 +20,25 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 from symphony.engine import binary, environment
 from symphony.engine.run import watchdog
 from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary
+from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
 from symphony.engine.tuning import checkpoints
 from symphony.engine.tuning.home_without_logs import quiet_home
 from symphony.engine.workspace import Workspace, config_file
 from symphony.errors import SymphonyError
 
-Verb = Literal["up", "preview", "destroy", "refresh"]
-Result = Literal["succeeded", "failed", "interrupted", "timed out"]
-
 # From Ctrl-C to the end of everything: the engine lets what is under way finish. Then plugins and program are
 # killed under it: what they were at fails, and the engine still saves what is done. Then it is killed itself.
 KILL_AFTER = watchdog.GRACE
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEPT_OF_STDERR = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended; errors.check() turns anything but success into one line."""
-
-    verb: Verb
-    stack: str
-    project: str
-    folder: Path
-    result: Result
-    exit_code: int
-    summary: Summary | None
-    diagnostics: tuple[Diagnostic, ...]
-    stderr: str
-    seconds: float
 
 
 class Run:

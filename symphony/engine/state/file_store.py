@@ -176,10 +176,6 @@ def _mend_version(file: Path) -> None:
 
 def names() -> list[StackName]:
     """All stacks of the store, in order, without reading one."""
-    if not is_files():
-        from symphony.engine.state import cloud_store
-
-        return cloud_store.names()
     found: set[StackName] = set()
     top = root() / "stacks"
     for folder in _entries(top):
@@ -189,15 +185,11 @@ def names() -> list[StackName]:
 
 
 def exists(name: StackName) -> bool:
-    return _file(name) is not None if is_files() else name in names()
+    return _file(name) is not None
 
 
 def read(name: StackName) -> StackState:
     """The state of one stack; KeyError when the store has none of that name."""
-    if not is_files():
-        from symphony.engine.state import cloud_store
-
-        return cloud_store.read(name)
     file = _file(name)
     if file is None:
         raise KeyError(str(name))
