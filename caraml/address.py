@@ -57,6 +57,8 @@ def resolve(
         return _tcp(*endpoint(service, dict(os.environ)))
     if port is None:
         raise AddressError("specify a service, an address, or host and port")
+    if host is not None and "/" in host:
+        return parse(f"{host}:{port}")
     return _tcp(LOOPBACK if host is None else host, port)
 
 
@@ -70,13 +72,15 @@ def parse(text: str) -> Address:
     host, colon, port = rest.rpartition(":")
     if scheme != "tcp" or not colon or not host or ("]" not in host and ":" in host):
         raise AddressError(
-            f"cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name"
+            f"Cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name"
         )
     return _tcp(host, port)
 
 
 def _tcp(host: str, port: int | str) -> Address:
     bare = host.strip("[]")
+    if not bare or any(character.isspace() or character == "/" for character in bare):
+        raise AddressError(f"Cannot parse address {f'{host}:{port}'!r}: expected tcp://host:port")
     bare = LOOPBACK if bare == "localhost" else bare
     try:
         number = 0 if port == "*" else int(port)

@@ -107,3 +107,23 @@ def test_contract_what_to_bind():
     assert service_env.service_variables("a", "::1", 1)["SYMPH_A_ADDR"] == "[::1]:1"
     tree = ast.parse(Path(service_env.__file__).read_text())
     assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"host": "tcp//tcp://x", "port": 7000},
+        {"address": "tcp//tcp://x:7000"},
+        {"address": "tcp:/x:7000"},
+        {"host": "a b", "port": 7000},
+        {"host": "http://x", "port": 7000},
+    ],
+)
+def test_malformed_addresses_are_value_errors_that_say_so(wrong):
+    with pytest.raises(ValueError, match="Cannot parse address"):
+        ZmqPusher(**wrong)
+
+
+def test_a_host_may_have_the_scheme():
+    with ZmqPuller(host="tcp://127.0.0.1", port=0) as puller:
+        assert puller.address.startswith("tcp://127.0.0.1:")

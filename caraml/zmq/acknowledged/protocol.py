@@ -8,6 +8,9 @@ another receiver.
 A WELCOME's head is followed by a NAME_BYTES name of the receiver: another name on the same connection is a
 receiver that does not know what the former one was given. A READY that names a session is a receiver that
 connected anew: what it had finished of that session is not sent again.
+
+Through a ROUTER-DEALER proxy a sender's messages reach several receivers in turn. They answer HELLO with
+SHARED, and acknowledge with DONE: the sequences that are finished.
 """
 
 import struct
@@ -18,7 +21,7 @@ from typing import Any, NamedTuple
 from caraml.codec.parts import MAGIC, Parts, size
 
 EVERYTHING = (1 << 63) - 1
-HELLO, DATA, WELCOME, ACK, READY = range(17, 22)
+HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
 REDELIVERED, DETACHED = 1, 2
 
 _head = struct.Struct("<BBHIQQQQQ")
@@ -26,6 +29,7 @@ _flags = struct.Struct("<H")
 _FLAGS_AT = 2
 HEAD_BYTES = _head.size
 NAME_BYTES = 8
+MOST_DONE = 100  # sequences: a sender takes 1 KiB
 _unpack = _head.unpack_from
 _pack = _head.pack
 
@@ -76,7 +80,18 @@ def read_head(frame: bytes | memoryview) -> Head | None:
     if len(frame) < HEAD_BYTES:
         return None
     head = _make(_unpack(frame))
-    return head if head.magic == MAGIC and HELLO <= head.kind <= READY else None
+    return head if head.magic == MAGIC and HELLO <= head.kind <= DONE else None
+
+
+def pack_done(session: tuple[int, int], sequences: list[int]) -> bytes:
+    """A DONE as bytes."""
+    return pack_head(DONE, session) + struct.pack(f"<{len(sequences)}Q", *sequences)
+
+
+def read_done(frame: bytes) -> tuple[int, ...]:
+    """The sequences of a DONE."""
+    count = (len(frame) - HEAD_BYTES) // 8
+    return struct.unpack_from(f"<{count}Q", frame, HEAD_BYTES)
 
 
 class Unacknowledged(NamedTuple):
@@ -108,6 +123,7 @@ class Window:
         "peer",
         "receiver",
         "sender",
+        "sent_at",
         "unfinished",
     )
 
@@ -121,6 +137,7 @@ class Window:
         self.in_flight = 0
         self.max_messages = self.max_bytes = 0  # nothing is sent before the receiver says how much
         self.moved_at = self.asked_at = time.monotonic()
+        self.sent_at: dict[int, float] | None = None  # by sequence, where several receivers share the session
 
     @property
     def session(self) -> tuple[int, int]:
@@ -146,6 +163,8 @@ class Window:
             self.moved_at = time.monotonic()
         self.unfinished.append(_unacknowledged(Unacknowledged, (sequence, identifier, frames, nbytes)))
         self.in_flight += nbytes
+        if self.sent_at is not None:
+            self.sent_at[sequence] = time.monotonic()
         return frames
 
     def given_before(self) -> None:
@@ -162,6 +181,36 @@ class Window:
             forget = unfinished.popleft
             for _ in range(min(finished - unfinished[0].sequence + 1, len(unfinished))):
                 self.in_flight -= forget()[3]
+
+    def share(self) -> None:
+        """Several receivers have the messages of this window: each is acknowledged by itself."""
+        if self.sent_at is None:
+            self.sent_at = dict.fromkeys((message.sequence for message in self.unfinished), time.monotonic())
+
+    def finish_one(self, sequence: int) -> None:
+        """Forget a message that one of several receivers is through with."""
+        for index, message in enumerate(self.unfinished):
+            if message.sequence == sequence:
+                del self.unfinished[index]
+                self.in_flight -= message.nbytes
+                self.moved_at = time.monotonic()
+                if self.sent_at is not None:
+                    self.sent_at.pop(sequence, None)
+            if message.sequence >= sequence:
+                return
+
+    def late(self, seconds: float) -> list[Any]:
+        """The frames, marked, of what was sent to some receiver that long ago; they are sent again now."""
+        if self.sent_at is None:
+            return []
+        now = time.monotonic()
+        again: list[Any] = []
+        for index, message in enumerate(self.unfinished):
+            if now - self.sent_at[message.sequence] > seconds:
+                marked = self.unfinished[index] = message._replace(frames=_marked(message.frames))
+                self.sent_at[message.sequence] = now
+                again.append(marked.frames)
+        return again
 
 
 def _frames(head: bytes, payload: Any) -> tuple[Any, int]:

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import zmq
 
@@ -30,6 +30,7 @@ from caraml.zmq.acknowledged.protocol import (
     NAME_BYTES,
     READY,
     REDELIVERED,
+    SHARED,
     WELCOME,
     Head,
     pack_head,
@@ -37,6 +38,7 @@ from caraml.zmq.acknowledged.protocol import (
     unpack_head,
 )
 from caraml.zmq.acknowledged.sender import HEARTBEAT
+from caraml.zmq.acknowledged.shared import SharedSession
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.looping_endpoint import LoopingEndpoint
 
@@ -60,6 +62,9 @@ class _Session:
         self.peer = peer
         self.gap = False
         self.received = self.finished = self.acknowledged = received
+
+
+AnySession: TypeAlias = _Session | SharedSession
 
 
 class ZmqReceiver(LoopingEndpoint):
@@ -91,11 +96,11 @@ class ZmqReceiver(LoopingEndpoint):
         self.duplicates = 0
         self._processed = finish == "processed"
         self._window = min(window, (1 << 16) - 1), window_bytes
-        self._sessions: OrderedDict[tuple[int, int], _Session] = OrderedDict()
-        self._queue: deque[tuple[_Session, int, int, int, Any, Any]] = deque()
+        self._sessions: OrderedDict[tuple[int, int], AnySession] = OrderedDict()
+        self._queue: deque[tuple[AnySession, int, int, int, Any, Any]] = deque()
         self._last: _Session | None = None
-        self._in_hand: tuple[_Session, int] | None = None
-        self._owed: dict[tuple[int, int], _Session] = {}
+        self._in_hand: tuple[AnySession, int] | None = None
+        self._owed: dict[tuple[int, int], AnySession] = {}
         self._by_peer: dict[bytes, _Session] = {}
         self._name = secrets.token_bytes(NAME_BYTES)
         self._made = -1
@@ -175,7 +180,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._finish(*self._in_hand)
             self._in_hand = None
 
-    def _finish(self, session: _Session, sequence: int) -> None:
+    def _finish(self, session: AnySession, sequence: int) -> None:
         session.finished = sequence
         self._owed[session.key] = session
 
@@ -184,7 +189,12 @@ class ZmqReceiver(LoopingEndpoint):
             self._answer(session, ACK)
         self._owed.clear()
 
-    def _answer(self, session: _Session, kind: int, asked: int = 0) -> None:
+    def _answer(self, session: AnySession, kind: int, asked: int = 0) -> None:
+        if isinstance(session, SharedSession) and kind == ACK:
+            for frame in session.acknowledgements():
+                self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
+                self._wire.send_part(frame, 0, True, 0)
+            return
         head = pack_head(kind, session.key, session.received, session.finished, *self._window, asked)
         session.acknowledged = session.finished
         if session.peer:
@@ -278,7 +288,35 @@ class ZmqReceiver(LoopingEndpoint):
                 self._reject(MalformedMessageError("an empty message"))
                 return
             peer, frame, rest = frame.bytes, rest[0], rest[1:]
+        elif rest and read_head(frame.buffer) is None and (head := read_head(rest[0].buffer)) is not None:
+            self._take_shared(frame.bytes, head, rest)  # a proxy says for whom the answer is
+            return
         self._take_from(peer, frame, rest)
+
+    def _take_shared(self, envelope: bytes, head: Head, frames: list[zmq.Frame]) -> None:
+        """Take a message that came through a proxy, which gives us some of the sender's messages."""
+        session = self._sessions.get(head.session)
+        if session is None:
+            if len(self._sessions) >= _SESSIONS:
+                self._forget(next(iter(self._sessions.values())))
+            session = self._sessions[head.session] = SharedSession(head.session, envelope)
+        if head.kind not in (DATA, HELLO) or not isinstance(session, SharedSession):
+            self._reject(MalformedMessageError("not a message of a ZmqSender"))
+            return
+        session.peer = envelope
+        if head.kind == HELLO:
+            self._answer(session, SHARED)
+        elif session.take(head.first):
+            frame, *rest = frames
+            payload = self._payload(head, frame.bytes if len(frame) < LARGE else frame.buffer, rest)
+            self._queue.append((session, head.first, head.second, head.count, *payload))
+        else:
+            self.duplicates += 1
+            self._owed[session.key] = session
+
+    def _payload(self, head: Head, whole: Any, rest: list[zmq.Frame]) -> tuple[Any, Any]:
+        """The first frame and the others of what the sender was given."""
+        return (rest[0], rest[1:]) if head.count & DETACHED and rest else (Inline(whole[HEAD_BYTES:]), rest)
 
     def _take_from(self, peer: bytes, frame: Any, rest: list[zmq.Frame]) -> None:
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
@@ -287,7 +325,9 @@ class ZmqReceiver(LoopingEndpoint):
             self._reject(MalformedMessageError("not a message of a ZmqSender"))
             return
         session = self._sessions.get(head.session)
-        if head.first < 1:
+        if isinstance(session, SharedSession):
+            self._reject(MalformedMessageError("a message of a session behind a proxy"))
+        elif head.first < 1:
             self._reject(MalformedMessageError("a sequence number of 0"))
         elif head.kind == HELLO:
             self._welcome(session, head, peer)
@@ -297,11 +337,8 @@ class ZmqReceiver(LoopingEndpoint):
             session.received += 1
             session.gap = False
             self._last = session
-            if head.count & DETACHED and rest:
-                frame, rest = rest[0], rest[1:]
-            else:
-                frame = Inline(whole[HEAD_BYTES:])
-            self._queue.append((session, head.first, head.second, head.count, frame, rest))
+            payload = self._payload(head, whole, rest)
+            self._queue.append((session, head.first, head.second, head.count, *payload))
         elif head.first <= session.received:
             self.duplicates += 1
             self._owed[session.key] = session
@@ -330,7 +367,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._sessions[head.session] = self._by_peer[peer] = session
         return session
 
-    def _forget(self, session: _Session | None) -> None:
+    def _forget(self, session: AnySession | None) -> None:
         self._last = None
         if session is not None:
             del self._sessions[session.key]

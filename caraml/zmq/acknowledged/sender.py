@@ -24,7 +24,9 @@ again, inside `send`, `flush` and `close` only. Call `flush` before you wait for
 answer.
 
 A connecting sender has one receiver; a binding one gives each message to the connected receiver with most
-room, and what a dead receiver had not finished to the others.
+room, and what a dead receiver had not finished to the others. Through a ROUTER-DEALER proxy (`ZmqProxy`) the
+connected receivers get messages in turn; what none has acknowledged after `resend_after` seconds is sent
+again, to whichever is next: at least once, where a receiver dies or is slower than that.
 """
 
 import contextlib
@@ -52,17 +54,20 @@ from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer
 from caraml.zmq.acknowledged.protocol import (
     DETACHED,
+    DONE,
     HEAD_BYTES,
     HELLO,
     NAME_BYTES,
     READY,
     REDELIVERED,
+    SHARED,
     WELCOME,
     Head,
     Unacknowledged,
     Window,
     pack_head,
     payload_of,
+    read_done,
     read_head,
 )
 from caraml.zmq.endpoint import Endpoint, SocketOptions
@@ -71,6 +76,7 @@ log = logging.getLogger("caraml")
 
 HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
+RESEND_AFTER = 10.0
 CLOSE_TIMEOUT = 10.0
 _EXIT_TURN = 0.05
 _READ_EVERY = 32
@@ -83,7 +89,7 @@ class ZmqSender(Endpoint):
 
     `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go
     without an acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5
-    seconds unless given.
+    seconds unless given. `resend_after` seconds (10) must be more than a receiver behind a proxy takes.
     """
 
     def __init__(
@@ -93,10 +99,13 @@ class ZmqSender(Endpoint):
         timeout: float = -1,
         serializer: serializers.Serializer = None,
         callback: Callable[[ZmqSocket], object] | None = None,
+        resend_after: float = RESEND_AFTER,
         **options: Unpack[SocketOptions],
     ) -> None:
         options.setdefault("heartbeat", HEARTBEAT)
         self.timeout = timeout
+        self.resend_after = resend_after
+        self._resend_at = 0.0
         self._sender = secrets.randbits(63)
         self._connections = itertools.count(1)
         self._identifiers = itertools.count(1)
@@ -269,6 +278,8 @@ class ZmqSender(Endpoint):
             for window in list(self._windows.values()):
                 if window.unfinished or not self._bind:
                     self._greet(window.peer)
+        if not self._bind:
+            self._resend_late()
 
     def _take(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
         peer = b""
@@ -282,6 +293,10 @@ class ZmqSender(Endpoint):
         if head.kind == READY:
             self._met(peer, head)
         elif (window := self._windows.get(peer)) is not None and head.session == window.session:
+            if head.kind == DONE:
+                for sequence in read_done(frame.bytes):
+                    window.finish_one(sequence)
+                return
             if head.kind == WELCOME:
                 self._welcomed(window, frame.bytes[HEAD_BYTES : HEAD_BYTES + NAME_BYTES])
             self._heard(window, head)
@@ -310,7 +325,9 @@ class ZmqSender(Endpoint):
 
     def _heard(self, window: Window, head: Head) -> None:
         window.finish(head.second)
-        if head.kind == WELCOME:
+        if head.kind == SHARED:
+            window.share()
+        if head.kind in (WELCOME, SHARED):
             if window.max_messages == 0 or not window.unfinished:
                 window.moved_at = time.monotonic()
             window.max_messages, window.max_bytes = head.count, head.window_bytes
@@ -336,6 +353,15 @@ class ZmqSender(Endpoint):
                 self._greet(window.peer)
         if self._orphans:
             self._rehome()
+
+    def _resend_late(self) -> None:
+        """Behind a proxy receivers come and go unseen: send again what none has acknowledged for long."""
+        now = time.monotonic()
+        if now >= self._resend_at:
+            self._resend_at = now + min(ASK_AGAIN, self.resend_after) / 4
+            for window in self._windows.values():
+                for frames in window.late(self.resend_after):
+                    self._put(window, frames)
 
     def _put(self, window: Window, frames: Any) -> None:
         try:

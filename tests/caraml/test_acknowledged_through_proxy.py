@@ -1,0 +1,157 @@
+"""Acknowledged delivery through a ROUTER-DEALER proxy, to one receiver or several, one of which dies."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+
+RECEIVER = """
+    import sys, time, caraml
+    receiver = caraml.ZmqReceiver(address=sys.argv[1], bind=False, deserializer="msgpack", finish=sys.argv[2])
+    print("up")
+    given = 0
+    while True:
+        message = receiver.recv()
+        print(message["n"], receiver.identifier, int(receiver.redelivered), flush=True)
+        given += 1
+        if sys.argv[3:] and given == int(sys.argv[3]):
+            print("stuck", flush=True)
+            time.sleep(60)
+"""
+
+
+@pytest.fixture
+def proxy():
+    thread = caraml.ZmqProxyThread("tcp://127.0.0.1:*", "tcp://127.0.0.1:*")
+    thread.start()
+    thread.wait_bound(5)
+    yield thread
+    thread.stop()
+    thread.join(5)
+
+
+def lines_of(program, into):
+    def read():
+        for line in program.process.stdout:
+            into.append(line.strip())
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
+
+
+def numbers(got):
+    return {int(line.split()[0]) for lines in got for line in list(lines) if line[:1].isdigit()}
+
+
+def wait_until(true, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spawn, count):
+    receivers = [spawn(RECEIVER, proxy.out_add, "received") for _ in range(count)]
+    assert [receiver.line() for receiver in receivers] == ["up"] * count
+    got = [[] for _ in receivers]
+    for receiver, lines in zip(receivers, got, strict=True):
+        lines_of(receiver, lines)
+    sizes = [10, 100_000, 1 << 20]  # within the frame, a part of its own, and a large one
+    with caraml.ZmqSender(address=proxy.in_add, serializer="msgpack", timeout=30) as sender:
+        for n in range(300):
+            sender.send({"n": n, "data": np.zeros(sizes[n % 3 if n < 30 else 0], np.uint8)})
+        sender.flush(timeout=30)
+        assert sender.unacknowledged == 0
+    wait_until(lambda: len(numbers(got)) == 300)  # printed a moment after they are acknowledged
+    assert sorted(int(line.split()[0]) for lines in got for line in lines) == list(range(300))
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("finish", ["received", "processed"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_nothing_acknowledged_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
+    """It has a message in hand and others fetched; where it was alone, another takes its place."""
+    doomed = spawn(RECEIVER, proxy.out_add, finish, 5)
+    others = [spawn(RECEIVER, proxy.out_add, finish) for _ in range(count - 1)]
+    assert [receiver.line() for receiver in [doomed, *others]] == ["up"] * count
+    got = [[] for _ in range(count + 1)]
+    for receiver, lines in zip([doomed, *others], got, strict=False):
+        lines_of(receiver, lines)
+    with caraml.ZmqSender(address=proxy.in_add, serializer="msgpack", timeout=60, resend_after=1.0) as sender:
+        killed = False
+        for n in range(300):
+            sender.send({"n": n})
+            if not killed and n > 200:
+                wait_until(lambda: "stuck" in got[0], 30)
+                doomed.kill(signal.SIGKILL)
+                killed = True
+                if count == 1:
+                    substitute = spawn(RECEIVER, proxy.out_add, finish)
+                    lines_of(substitute, got[1])
+        sender.flush(timeout=60)
+    in_hand = {int(got[0][4].split()[0])} if finish == "processed" else set()
+    before = numbers(got[:1]) - in_hand
+    wait_until(lambda: len(numbers(got[1:]) | before) == 300)
+    assert numbers(got[1:]) | before == set(range(300))
+    again = [line.split() for lines in got[1:] for line in lines if line[:1].isdigit()]
+    assert all(flag == "1" for n, _, flag in again if int(n) in before | in_hand)  # given before, it says so
+
+
+@pytest.mark.timeout(30)
+def test_a_sender_without_a_timeout_does_not_wait_for_ever_through_a_proxy(proxy):
+    """Its messages were rejected by the receiver, which took the proxy's envelope for a message."""
+    with caraml.ZmqReceiver(address=proxy.out_add, bind=False) as receiver:
+        receiver.start_loop(lambda message: None)
+        sender = caraml.ZmqSender(address=proxy.in_add)
+        sender.send(b"x")
+        assert sender.close(timeout=10)
+        assert receiver.rejected == 0
+
+
+@pytest.mark.timeout(30)
+def test_what_comes_twice_to_one_receiver_is_given_once(proxy):
+    """A receiver that is slower than `resend_after` gets the same messages again."""
+    given = []
+    with caraml.ZmqReceiver(address=proxy.out_add, bind=False) as receiver:
+        sender = caraml.ZmqSender(address=proxy.in_add, timeout=20, resend_after=0.1)
+        sending = threading.Thread(
+            target=lambda: ([sender.send(b"%d" % n) for n in range(20)], sender.flush(20))
+        )
+        sending.start()
+        pause = threading.Event()
+        for _ in range(20):
+            given.append(receiver.recv(timeout=10))
+            pause.wait(0.03)
+        with pytest.raises(caraml.ZmqTimeoutError):
+            receiver.recv(timeout=1)
+        sending.join(20)
+        assert sender.close(5)
+        assert given == [b"%d" % n for n in range(20)]
+
+
+@pytest.mark.timeout(30)
+def test_strangers_behind_a_proxy_are_rejected_and_counted(proxy):
+    with (
+        caraml.ZmqReceiver(address=proxy.out_add, bind=False) as receiver,
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as stranger,
+    ):
+        stranger.linger = 0
+        stranger.connect(proxy.in_add)
+        for message in ([b"x"], [b""], [b"\xca\x11" + bytes(200)], [b"a", b"b"], [b"\xca\x15" + bytes(54)]):
+            stranger.send_multipart(message)
+        sender = caraml.ZmqSender(address=proxy.in_add, timeout=10)
+        sending = threading.Thread(target=sender.send, args=(b"honest",))
+        sending.start()
+        assert receiver.recv(timeout=10) == b"honest"
+        sending.join(10)
+        assert receiver.rejected > 0
+        receiver.start_loop(lambda message: None)
+        assert sender.close(10)
