@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
-from typing import Any
-
+from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import broken
@@ -15,8 +12,7 @@ from symphony.plan.types import checked
 from symphony.plan.unused import not_used
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony.spec.process import ProcessSettings, ProcessSpec
-from symphony.spec.setting import settings_of
+from symphony.spec.process import ProcessSpec
 
 
 def problems(spec: ExperimentSpec, target: Target) -> tuple[Problem, ...]:
@@ -61,10 +57,11 @@ def _planned(
     process: ProcessSpec,
     target: Target,
 ) -> PlannedProcess:
+    settings = merged(spec, group, process, target)
     binds = _names(process, "binds")
     exposes = _names(process, "exposes")
     return PlannedProcess(
-        **_merged(spec, group, process, target),
+        **{name: value for name, value in settings.items() if name not in superseded(settings, target)},
         path=path_of(group, process),
         name=process.name,
         group=group.name if group else None,
@@ -74,27 +71,6 @@ def _planned(
         exposes=exposes,
         where=str(process.where),
     )
-
-
-def _merged(
-    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
-) -> dict[str, Any]:
-    """The settings of a process with the backend's, the experiment's and the group's, the nearest last."""
-    merged: dict[str, Any] = {}
-    for name in settings_of(ProcessSettings):
-        values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        if given := [value for value in values if value]:
-            merged[name] = _joined(given)
-    return merged
-
-
-def _joined(values: list[Any]) -> Any:
-    nearest = values[-1]
-    if isinstance(nearest, tuple):
-        return tuple(chain.from_iterable(values))
-    if isinstance(nearest, Mapping):
-        return {name: each for value in values for name, each in value.items()}
-    return nearest
 
 
 def _names(process: ProcessSpec, verb: str) -> tuple[str, ...]:

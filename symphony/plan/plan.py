@@ -128,5 +128,5 @@ def _plain(process: PlannedProcess) -> dict[str, Any]:
 
 
 def _started(process: PlannedProcess) -> str:
-    """What a process runs, in short; cmds, made for tmux, come before a command as they do there."""
+    """What a process runs, in short."""
     return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or process.image or ""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Unused
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -32,6 +33,10 @@ def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
     for setting, who in _made(spec):
         if setting not in target.supports:
             made_by[setting][who] = None
+    for group, process in spec.members():
+        for setting in superseded(merged(spec, group, process, target), target):
+            if setting in target.supports:
+                made_by[setting][path_of(group, process)] = None
     return tuple(Unused(setting, tuple(who)) for setting, who in sorted(made_by.items()))
 
 

@@ -31,9 +31,11 @@ class Resources:
 class ProcessSettings(MemberSettings):
     """What runs, and what it claims: command and args are run without a shell; cmds are shell lines."""
 
-    command: tuple[str, ...] | None = setting.setting(types.COMMAND, keyword=True, stand_in=("?",))
-    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True)
-    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.TMUX, stand_in=("?",))
+    command: tuple[str, ...] | None = setting.setting(
+        types.COMMAND, keyword=True, backends=setting.BOTH, stand_in=("?",)
+    )
+    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
+    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH, stand_in=("?",))
     resource_request: Resources = setting.setting(
         types.part(Resources), calls=("resource_request",), backends=setting.KUBERNETES
     )

@@ -51,8 +51,8 @@ class SharedSettings:
     experiment's first; of mappings, and of all else, the value nearest to the process wins.
     """
 
-    preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.TMUX)
-    start_dir: str | None = setting.setting(types.PATH, keyword=True, backends=setting.TMUX)
+    preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
+    start_dir: str | None = setting.setting(types.PATH, keyword=True, backends=setting.BOTH)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
     image: str | None = setting.setting(
         types.OPTIONAL_TEXT,

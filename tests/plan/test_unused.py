@@ -22,6 +22,7 @@ BOTH = """
 
 def test_kubernetes_settings_on_tmux(planned):
     assert [str(each) for each in planned(BOTH).unused] == [
+        "command (3 processes)",
         "container_yml (c)",
         "image (4 processes)",
         "image_pull_policy (g)",
@@ -37,9 +38,28 @@ def test_kubernetes_settings_on_tmux(planned):
 
 def test_tmux_settings_on_kubernetes(planned, kubernetes):
     assert [str(each) for each in planned(BOTH, kubernetes).unused] == [
-        "cmds (4 processes)",
+        "cmds (3 processes)",
         "inherit (the experiment)",
         "port_range (the experiment)",
+    ]
+
+
+def test_what_gives_way_is_listed_too(planned, kubernetes):
+    program = """
+        exp = Experiment("rl", image="i", preamble_cmds=["ulimit -n 4096"])
+        exp.new_process("lines", ["x"])
+        exp.new_process("both", ["x"], command="python", args=["a.py"])
+        exp.new_process("arguments", ["x"], args=["a.py"])
+        exp.new_process("command", command="python")
+    """
+    assert [str(each) for each in planned(program).unused] == [
+        "args (both, arguments)",
+        "command (both)",
+        "image (the experiment)",
+    ]
+    assert [str(each) for each in planned(program, kubernetes).unused] == [
+        "cmds (both, arguments)",
+        "preamble_cmds (3 processes)",
     ]
 
 

@@ -32,7 +32,7 @@ def window(
     secrets_folder: str,
     configs_folder: str = "",
 ) -> dict[str, Any]:
-    """The inputs of one process's window; cmds, made for tmux, win over a command."""
+    """The inputs of one process's window."""
     env = dict(process.env)
     if plan.secrets:
         env[SECRETS_VARIABLE] = secrets_folder

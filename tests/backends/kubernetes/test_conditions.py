@@ -122,3 +122,13 @@ def test_what_a_program_says_cannot_act_on_a_terminal() -> None:
     found = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
     assert found.why.isprintable()
     assert len(found.why) <= pod_status.LONGEST
+
+
+def test_a_program_that_the_image_does_not_have_is_named():
+    message = (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create"
+        " failed: unable to start container process: error during container init:"
+        ' exec: "sh": executable file not found in $PATH: unknown'
+    )
+    status = pod_status.status("a", "a", pod(ended(128, "StartError", message), phase="Failed"))
+    assert status.why == 'exit 128: the image has no program "sh"'

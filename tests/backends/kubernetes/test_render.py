@@ -36,6 +36,37 @@ def pod(experiment: Experiment, name: str = "a", **chosen: Any) -> dict[str, Any
     return manifests(experiment, **chosen).pods[name][1]
 
 
+def container(**options: Any) -> dict[str, Any]:
+    experiment = Experiment("rl", preamble_cmds=["ulimit -n 4096"], start_dir="/work")
+    experiment.new_process("a", **options)
+    return pod(experiment)["spec"]["containers"][0]
+
+
+def test_shell_lines_are_run_by_the_shell_of_the_image():
+    made = container(cmds=["cd $(mktemp -d)", "python a.py"], preamble_cmds=["set -e"])
+    lines = "ulimit -n 4096\nset -e\ncd $$(mktemp -d)\npython a.py"
+    assert (made["command"], made.get("args")) == (["sh", "-c", lines], None)
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "args"),
+    [
+        ({"command": "python", "args": ["a.py"]}, ["python"], ["a.py"]),
+        ({"args": ["a.py"]}, None, ["a.py"]),
+        ({}, None, None),
+    ],
+)
+def test_a_command_or_args_run_in_place_of_shell_lines(options, command, args):
+    for cmds in ([], ["echo on tmux"]) if options else ([],):
+        made = container(cmds=cmds, **options)
+        assert (made.get("command"), made.get("args")) == (command, args)
+
+
+def test_start_dir_is_the_folder_of_the_container():
+    assert container()["workingDir"] == "/work"
+    assert container(start_dir="/data")["workingDir"] == "/data"
+
+
 def whole() -> Experiment:
     experiment = Experiment(
         "rl", secrets=["~/.key"], configs=["train.yaml", "dir/table.bin"], env={"SEED": 1}

@@ -87,7 +87,7 @@ def test_every_trouble_is_the_last_link_of_its_chain(
     assert imageless["remedy"] == "Push the image, or correct its name"
 
     commandless = broken(desk, stack, "commandless", "started")
-    assert '"no-such-command": executable file not found' in commandless["what"]
+    assert commandless["what"] == 'no: the image has no program "no-such-command"'
     assert commandless["since"] is None
     becomes(desk, stack, "mountless", "waiting", "FailedMount")
     assert '"no-such" not found' in broken(desk, stack, "mountless", "prepared")["what"]

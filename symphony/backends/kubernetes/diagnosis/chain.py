@@ -196,7 +196,7 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
         return
     ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
     if ended.get("reason") in _NEVER_RAN:
-        what = printable(f"no: {ended.get('message') or ended['reason']}", _LONGEST)
+        what = printable(f"no: {pod_status.in_words(ended) or ended['reason']}", _LONGEST)
         yield Link("started", what, None, True, remedy="Correct its command, or its image")
         return
     begun = [mapping(found, which, kind).get("startedAt") for which, kind in _STARTS]
@@ -215,7 +215,7 @@ def _has_begun(facts: Facts) -> bool:
 
 
 def _why_not_started(waiting: Values) -> str:
-    return printable(f"{waiting['reason']}: {waiting.get('message') or ''}".rstrip(": "), _LONGEST)
+    return printable(f"{waiting['reason']}: {pod_status.in_words(waiting)}".rstrip(": "), _LONGEST)
 
 
 def _now(facts: Facts, name: str) -> Iterator[Link]:

@@ -49,8 +49,9 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "name": process.name,
         "image": process.image,
         "imagePullPolicy": process.image_pull_policy,
-        "command": [literal(word) for word in process.command],
+        "command": [literal(word) for word in _command(process)],
         "args": [literal(word) for word in process.args],
+        "workingDir": process.start_dir,
         "env": _env({**process.env, **used_variables(plan, process), **_folders(plan)}),
         "envFrom": [{"configMapRef": {"name": labels.SERVICES_MAP}}],
         "resources": _resources(process),
@@ -60,6 +61,12 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     return merged(without_nothing(rendered), process.container_yml)
+
+
+def _command(process: PlannedProcess) -> tuple[str, ...]:
+    """Shell lines are run by the image's own shell."""
+    lines = "\n".join((*process.preamble_cmds, *process.cmds))
+    return ("sh", "-c", lines) if process.cmds else process.command
 
 
 def clone(

@@ -18,6 +18,7 @@ SETTINGS = (
     "image",
     "command",
     "args",
+    "start_dir",
     "env",
     "resources",
     "mounts",
@@ -27,7 +28,7 @@ SETTINGS = (
     "controller",
     "namespace",
 )
-_OWN = ("name", "image", "command", "args", "env", "resources", "volumeMounts")
+_OWN = ("name", "image", "command", "args", "workingDir", "env", "resources", "volumeMounts")
 
 
 def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, dict[str, Any]]:
@@ -71,6 +72,7 @@ def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:
         "image": container.get("image"),
         "command": texts(container, "command"),
         "args": texts(container, "args"),
+        "start_dir": container.get("workingDir"),
         "env": {each["name"]: each.get("value", "") for each in listing(container, "env")},
         "resources": container.get("resources") or {},
         "mounts": {each["mountPath"]: each["name"] for each in listing(container, "volumeMounts")},

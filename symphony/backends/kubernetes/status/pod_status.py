@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,6 +17,8 @@ _Container = Mapping[str, Any]
 
 LONGEST = 300
 _LINES = 3
+# What containerd says of a program that is not there, at the end of a chain of causes.
+_MISSING = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)')
 _NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
@@ -260,7 +263,14 @@ def _how(ended: Mapping[str, Any]) -> str:
 
 
 def _lines(ended: Mapping[str, Any]) -> list[str]:
-    return [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
+    return [line.strip() for line in in_words(ended).splitlines() if line.strip()]
+
+
+def in_words(ended: Mapping[str, Any]) -> str:
+    """The message of a container that ended or could not start; of a chain of causes only the last."""
+    message = str(ended.get("message") or "")
+    missing = _MISSING.search(message)
+    return f'the image has no program "{missing[1]}"' if missing else message
 
 
 def _words(found: _Container) -> tuple[str, ...]:

@@ -1,0 +1,47 @@
+"""The settings of a process, with those of its group, the experiment and the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.process import ProcessSettings, ProcessSpec
+from symphony.spec.setting import settings_of
+
+
+def merged(
+    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
+) -> dict[str, Any]:
+    """setting -> value: lists and mappings of all, the process's own last; of all else the nearest."""
+    found: dict[str, Any] = {}
+    for name in settings_of(ProcessSettings):
+        values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
+        if given := [value for value in values if value]:
+            found[name] = _joined(given)
+    return found
+
+
+def superseded(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
+    """The settings of a process that give way to others of it.
+
+    In a container cmds run where there is neither a command nor args; elsewhere cmds win.
+    """
+    if target.starts == "image":
+        direct = settings.get("command") or settings.get("args")
+        giving_way = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
+    else:
+        giving_way = ("command", "args") if settings.get("cmds") else ()
+    return tuple(name for name in giving_way if settings.get(name))
+
+
+def _joined(values: list[Any]) -> Any:
+    nearest = values[-1]
+    if isinstance(nearest, tuple):
+        return tuple(chain.from_iterable(values))
+    if isinstance(nearest, Mapping):
+        return {name: each for value in values for name, each in value.items()}
+    return nearest
