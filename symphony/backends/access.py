@@ -59,10 +59,14 @@ class Forward(Protocol):
 
 @dataclass(frozen=True)
 class Way:
-    """How a service is reached from this machine: at an address, else by a forward, opened on demand."""
+    """How a service is reached from this machine: at an address, else by a forward, opened on demand.
+
+    warning: why nobody answers there now.
+    """
 
     address: str = ""
     forward: Callable[[], AbstractContextManager[Forward]] | None = None
+    warning: str = ""
 
 
 class Access(Protocol):

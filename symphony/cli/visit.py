@@ -39,6 +39,8 @@ def command(
         raise typer.BadParameter("name one experiment and one service")
     stack, name = _meant(words or ())
     found = way(stack, name)
+    if found.warning:
+        _narrate(f"{found.warning}. See `symphony process {stack.shown}`.")
     if found.address:
         return _opened(found.address, url_only)
     if found.forward is None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from symphony.backends.access import Way
 from symphony.backends.kubernetes.remote import port_forward
-from symphony.cli import browser
+from symphony.cli import visit as visit_command
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.api import MISSING, Answer, Asked, serving
 from tests.desk import wait_for
@@ -91,8 +93,12 @@ FORBIDDEN: Answer = (403, {"reason": "Forbidden", "message": "nodes is forbidden
 INNER: Answer = (200, {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}})
 POD = {
     "metadata": {"name": "p", "labels": {"symphony/pod": "p"}},
-    "spec": {"nodeName": "far"},
-    "status": {"phase": "Running", "hostIP": "127.0.0.1"},
+    "spec": {"nodeName": "far", "containers": [{"name": "p"}]},
+    "status": {
+        "phase": "Running",
+        "hostIP": "127.0.0.1",
+        "containerStatuses": [{"name": "p", "state": {"running": {"startedAt": "2026-01-01T00:00:05Z"}}}],
+    },
 }
 
 
@@ -106,7 +112,9 @@ def exposed(kind: str, *ingress: dict[str, str], node_port: int = 31234) -> dict
     }
 
 
-def reached(service: dict[str, Any] | None, node: Answer = MISSING) -> Way:
+def reached(
+    service: dict[str, Any] | None, node: Answer = MISSING, pods: Sequence[dict[str, Any]] = (POD,)
+) -> Way:
     """How `visit` would reach a service, in a cluster of one pod on one node."""
 
     def answer(asked: Asked) -> Answer:
@@ -114,7 +122,7 @@ def reached(service: dict[str, Any] | None, node: Answer = MISSING) -> Way:
         if path == "/api/v1/namespaces/rl/services/board":
             return MISSING if service is None else (200, service)
         if path == "/api/v1/namespaces/rl/pods":
-            return 200, {"items": [POD]}
+            return 200, {"items": [*pods]}
         assert path == "/api/v1/nodes/far", path
         return node
 
@@ -140,10 +148,30 @@ def test_visit_prints_where_a_load_balancer_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     way = reached(exposed("LoadBalancer", {"hostname": "lb-1.elb.test"}))
-    monkeypatch.setattr(browser, "_meant", lambda _: (None, "board"))
-    monkeypatch.setattr(browser, "way", lambda *_: way)
-    assert browser.visit(url_only=True) == 0
+    monkeypatch.setattr(visit_command, "_meant", lambda _: (None, "board"))
+    monkeypatch.setattr(visit_command, "way", lambda *_: way)
+    assert visit_command.command(url_only=True) == 0
     assert capsys.readouterr().out == "http://lb-1.elb.test:6006\n"
+
+
+def test_visit_warns_of_a_service_behind_which_nothing_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = copy.deepcopy(POD)
+    failed["status"]["phase"] = "Failed"
+    failed["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 3}}
+    balanced = exposed("LoadBalancer", {"ip": "198.51.100.7"})
+    assert reached(balanced).warning == ""
+    assert reached(balanced, pods=[]).warning == "nothing runs behind board: its pod p is gone"
+    way = reached(balanced, pods=[failed])
+    monkeypatch.setattr(visit_command, "_meant", lambda _: (SimpleNamespace(shown="rl"), "board"))
+    monkeypatch.setattr(visit_command, "way", lambda *_: way)
+    assert visit_command.command(url_only=True) == 0
+    said = capsys.readouterr()
+    assert said.out == "http://198.51.100.7:6006\n"
+    assert said.err == (
+        "symphony: nothing runs behind board: p is failed: exit 3. See `symphony process rl`.\n"
+    )
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])

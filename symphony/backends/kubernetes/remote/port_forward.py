@@ -17,7 +17,8 @@ from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.logs.interruptible import take
-from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests import labels, process_inputs
+from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError
 
 _PROTOCOLS = ("v4.channel.k8s.io",)
@@ -40,7 +41,23 @@ def way(client: Client, namespace: str, service: str) -> Way:
         address = _of_balancer(found)
     elif kind == "NodePort":
         address = _of_node(client, namespace, found)
-    return Way(address, partial(_forward, client, namespace, service))
+    forward = partial(_forward, client, namespace, service)
+    return Way(address, forward, _why_silent(client, namespace, service, found))
+
+
+def _why_silent(client: Client, namespace: str, service: str, found: Mapping[str, Any]) -> str:
+    """Why nobody answers behind a Service; nothing when a process runs there."""
+    name = text(found, "spec", "selector", labels.POD)
+    pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
+    pod = labels.by_pod(pods).get(name)
+    if pod is None:
+        return f"nothing runs behind {service}: its pod {name} is gone"
+    every = [pod_status.status(each, each, pod) for each in process_inputs.names_of(pod)]
+    if any(each.state == "running" for each in every):
+        return ""
+    first = next(each for each in every if each.state != "completed" or each is every[-1])
+    why = f": {first.why}" if first.why else ""
+    return f"nothing runs behind {service}: {first.path} is {first.state}{why}"
 
 
 def _of_balancer(service: Mapping[str, Any]) -> str:
