@@ -15,8 +15,9 @@ from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.logs import kept
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.backends.kubernetes.status import pod_events, pod_status, service_address
+from symphony.backends.kubernetes.status import job_pods, pod_events, pod_status, service_address
 from symphony.backends.kubernetes.status import watch as watching
+from symphony.backends.kubernetes.status.job_pods import Stand
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -26,7 +27,6 @@ from symphony.backends.observe import (
     ProcessStatus,
     Recorded,
     Resource,
-    State,
 )
 from symphony.errors import SymphonyError
 
@@ -38,11 +38,8 @@ _THINGS = {
     "kubernetes:core/v1:ConfigMap": "configmaps",
     "kubernetes:core/v1:Secret": "secrets",
 }
-_BETWEEN = "its Job makes another pod"
 # How the URN of the provider that expand makes ends: the program may have others for things of its own.
 _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
-# How it is with a process whose pod is not there: its state, why, and since when.
-_Stand = tuple[State, str, float | None]
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
@@ -235,7 +232,7 @@ def _statuses(
 
 
 def _status_of(
-    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, _Stand]
+    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, Stand]
 ) -> list[ProcessStatus]:
     found: list[ProcessStatus] = []
     for path, facts in recorded.processes.items():
@@ -283,41 +280,13 @@ def _with_balancers(
     return found
 
 
-def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, _Stand]:
-    """The pods that are gone and that a Job or JobSet answers for, and how those stand; asked where one may.
-
-    It has come to its end, or makes another pod.
-    """
-    now = inventory.server_time(client)
-    missing = {
-        str(facts["pod_name"]): str(facts["controller"]["kind"])
-        for facts in recorded.processes.values()
-        if facts.get("controller") and _is_replaced(pods.get(str(facts["pod_name"])))
+def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, Stand]:
+    """How the pods stand that are gone and that a Job or JobSet answers for."""
+    every = recorded.processes.values()
+    kinds = {
+        str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
     }
-    if not missing:
-        return {}
-    # For a pod that was asked to end and does not, as on a machine that is off, none is made.
-    stuck = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
-    every = inventory.unfailed(client, recorded.launched_as)
-    ends = {name: controllers.completion(every[name]) for name in missing if name in every}
-    making = {
-        name: controllers.maker(missing[name], name)[1]
-        for name, end in ends.items()
-        if not end and name not in stuck
-    }
-    refusals = pod_events.of_jobs(client, recorded.launched_as) if making else {}
-    return {
-        name: ("waiting", refusals.get(making[name], _BETWEEN), None)
-        if name in making
-        else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
-        for name, end in ends.items()
-        if end or name in making
-    }
-
-
-def _is_replaced(pod: Values | None) -> bool:
-    """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
-    return pod is None or not pod_status.is_good(pod)
+    return job_pods.stands(client, recorded.launched_as, kinds, pods)
 
 
 def _pod_names(recorded: Recorded) -> set[str]:

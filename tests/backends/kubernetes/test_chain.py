@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.diagnosis import chain, collect
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import Link, Recorded
@@ -51,6 +52,29 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
         found = collect.explain(api.client(), recorded, "a", "rl")
     assert [(each.step, each.broken) for each in found] == [("planned", False), ("exit", False)]
     assert "Job is complete" in found[-1].what
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
+def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: bool) -> None:
+    """Not that `up` starts it again: nobody need do anything."""
+    notes = {"metadata": {"labels": {"symphony/pod": "a"}}, "phase": "Failed"}
+    made = {
+        "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {}}],
+        "/api/v1/namespaces/rl/pods": [pod(ended(1), **notes)] if there else [],
+    }
+
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": made.get(asked.path.partition("?")[0], [])}
+
+    facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
+    with serving(answer) as api:
+        reach = {"kubeconfig": api.kubeconfig()}
+        recorded = Recorded("o", "rl", {"a": facts}, reach=reach)
+        last = collect.explain(api.client(), recorded, "a", "rl")[-1]
+        ((status,),) = observe.statuses([recorded])
+    assert status.why == "its Job makes another pod"
+    assert status.why in f"{last.what} {last.remedy}"
+    assert "symphony up" not in f"{last.what} {last.remedy}"
 
 
 def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:

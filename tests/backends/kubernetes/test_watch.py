@@ -278,6 +278,16 @@ def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
     assert (found.state, found.why) == ("waiting", "its Job makes another pod")
 
 
+@pytest.mark.parametrize(("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job makes another pod")])
+def test_what_was_said_of_an_earlier_job_of_the_same_name_is_not_said_of_this_one(
+    clock: Clock, of: str, why: str
+) -> None:
+    job = thing("Job", "a", owner=OWNER, status={})
+    refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
+    found = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
+    assert found.why == why
+
+
 def test_f62_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
     notes = GOING | {"labels": {"symphony/pod": "a"}}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.status import pod_status, service_address
+from symphony.backends.kubernetes.status.job_pods import Stand
 from symphony.backends.observe import Link
 from symphony.plan.names import printable
 
@@ -40,7 +41,8 @@ class Facts:
     services: those that lead to the pod.
     words:    the last lines of a container's log; previous: of its start before this one.
     room:     what it would take to be scheduled.
-    finished: by which its Job says that it came to a good end; read where the pod is gone.
+    keeper:   what makes its pods, `Job` or `JobSet`; nothing for a pod of its own.
+    stand:    how it stands with a pod that runs no more and that its keeper answers for.
     """
 
     path: str
@@ -50,7 +52,8 @@ class Facts:
     services: Sequence[Values]
     words: Callable[[str, bool], tuple[str, ...]]
     room: Callable[[], str]
-    finished: Values = field(default_factory=dict[str, Any])
+    keeper: str = ""
+    stand: Stand | None = None
 
     @property
     def container(self) -> str:
@@ -65,9 +68,9 @@ class Facts:
 def chain(facts: Facts, name: str) -> Iterator[Link]:
     """The links of a process whose pod was made; name: of the experiment, for the remedies."""
     yield Link("planned", planned(facts.recorded))
-    if facts.finished:
-        moment = pod_status.epoch(text(facts.finished, "lastTransitionTime"))
-        yield Link("exit", "exit 0: its Job is complete, and its pod is gone since", moment)
+    if facts.stand is not None and facts.stand[0] == "completed":
+        gone = ", and its pod is gone since" if facts.pod is None else ""
+        yield Link("exit", f"exit 0: its {facts.keeper} is complete{gone}", facts.stand[2])
         return
     steps = (_created, _scheduled, _prepared, _pulled, _started, _now)
     for step in steps:
@@ -95,6 +98,9 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
     if refused := facts.said("FailedCreate"):
         remedy = "Kubernetes tries again by itself once nothing stands against it"
         yield Link("created", f"no: {text(refused, 'message')}", _time(refused), True, remedy=remedy)
+        return
+    if facts.stand is not None:
+        yield Link("created", f"its pod is gone: {facts.stand[1]}", None, True)
         return
     told = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
     remedy = f"`symphony up {name}` makes it again"
@@ -222,7 +228,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
     pod, found = facts.pod, _container(facts)
     status = pod_status.status(facts.path, facts.container, pod)
     logs = f"`symphony logs {name} {facts.path}` shows all it said"
-    again = f"`symphony up {name}` starts it again"
+    again = facts.stand[1] if facts.stand is not None else f"`symphony up {name}` starts it again"
     match status.state:
         case "running" if status.ready:
             last = f" (last: {status.last})" if status.last else ""
@@ -237,7 +243,8 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             yield Link("lost", status.why, status.since, True, remedy=again)
         case "unknown":
             node = text(pod, "spec", "nodeName")
-            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {again}"
+            then = f"its {facts.keeper} makes another pod" if facts.keeper else again
+            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {then}"
             yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
         case "stopped":
             yield Link("ended", status.why, status.since, True)

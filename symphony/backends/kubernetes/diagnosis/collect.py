@@ -11,6 +11,7 @@ from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.diagnosis import chain
 from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.status import job_pods
 from symphony.backends.observe import Link, Recorded
 from symphony.errors import SymphonyError
 
@@ -33,6 +34,7 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
     planned = str(facts["pod_name"])
     pod = inventory.pod_of(client, namespace, planned)
     keeper = str(mapping(facts, "controller").get("kind") or "")
+    kinds = {planned: keeper} if keeper else {}
     name = text(pod, "metadata", "name") or planned
     uid = text(pod, "metadata", "uid") or str(facts.get("uid") or "")
     kind = keeper if pod is None and keeper else controllers.POD
@@ -51,13 +53,9 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
         services=_services(client, namespace, planned),
         words=words,
         room=lambda: _room(client, pod or {}),
-        finished=_completion(client, namespace, planned) if pod is None and keeper else {},
+        keeper=keeper,
+        stand=job_pods.stands(client, namespace, kinds, {planned: pod} if pod else {}).get(planned),
     )
-
-
-def _completion(client: Client, namespace: str, name: str) -> Values:
-    """How the Job or JobSet of this name says that it is done; nothing while it is not."""
-    return controllers.completion(inventory.unfailed(client, namespace).get(name, {}))
 
 
 def _maker(client: Client, namespace: str, name: str, uid: str) -> tuple[str, str, str]:

@@ -33,10 +33,10 @@ def of_pods(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str,
 
 
 def of_jobs(client: Client, namespace: str) -> dict[str, str]:
-    """The name of a Job -> the newest warning about it."""
+    """The uid of a Job -> the newest warning about it."""
     every = _events(client, namespace, controllers.JOB, "Warning")
     every.sort(key=lambda each: pod_status.told_at(each) or 0.0)
-    return {text(each, "involvedObject", "name"): _words(each) for each in every}
+    return {text(each, "involvedObject", "uid"): _words(each) for each in every}
 
 
 def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:

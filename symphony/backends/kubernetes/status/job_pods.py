@@ -1,0 +1,52 @@
+"""How pods stand that are gone and that a Job or JobSet answers for: it is done, or makes another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symphony.backends.kubernetes.api.client import Client
+from symphony.backends.kubernetes.api.fields import Values, text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.status import pod_events, pod_status
+from symphony.backends.observe import State
+
+# Its state, why, and since when.
+Stand = tuple[State, str, float | None]
+
+
+def stands(
+    client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
+) -> dict[str, Stand]:
+    """Those of them that run no more, by what the plan calls them; the cluster is asked only for these.
+
+    kinds: what makes each pod; pods: those that are there.
+    """
+    missing = {name: kind for name, kind in kinds.items() if _is_replaced(pods.get(name))}
+    if not missing:
+        return {}
+    now = inventory.server_time(client)
+    # For a pod that was asked to end and does not, as on a machine that is off, none is made.
+    stuck = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
+    every = inventory.unfailed(client, namespace)
+    ends = {name: controllers.completion(every[name]) for name in missing if name in every}
+    making = {
+        name: controllers.maker(missing[name], name)[1]
+        for name, end in ends.items()
+        if not end and name not in stuck
+    }
+    # By uid: an earlier Job of the same name may have been refused, too.
+    refusals = pod_events.of_jobs(client, namespace) if making else {}
+    uids = {name: text(every.get(maker), "metadata", "uid") for name, maker in making.items()}
+    return {
+        name: ("waiting", refusals.get(uids[name]) or f"its {missing[name]} makes another pod", None)
+        if name in making
+        else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
+        for name, end in ends.items()
+        if end or name in making
+    }
+
+
+def _is_replaced(pod: Values | None) -> bool:
+    """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
+    return pod is None or not pod_status.is_good(pod)
