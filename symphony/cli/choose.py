@@ -13,6 +13,7 @@ from symphony.cli.screen import clean
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import AmbiguousError, match
+from symphony.operations.process import in_order
 
 _T = TypeVar("_T")
 
@@ -24,10 +25,29 @@ def experiment(said: str | None) -> stacks.Stack:
 
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The process that `[EXPERIMENT] PROCESS` means, and its experiment."""
+    return of_process(words, lambda stack, said: (stack, process_of(stack, said)))
+
+
+def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> _T:
+    """What ask() answers to the experiment and the process of `[EXPERIMENT] PROCESS`.
+
+    UserError: no such process; of an experiment alone, with the processes that it has.
+    """
     if not 1 <= len(words) <= 2:
         raise typer.BadParameter("name one process, or an experiment and a process")
-    stack = experiment(words[0] if len(words) == 2 else None)
-    return stack, process_of(stack, words[-1])
+    try:
+        return ask(experiment(words[0] if len(words) == 2 else None), words[-1])
+    except AmbiguousError:
+        raise
+    except UserError:
+        named = stacks.named(words[0]) if len(words) == 1 else None
+        if named is None or named.recorded is None:
+            raise
+    paths = sorted(named.recorded.processes, key=in_order)
+    raise UserError(
+        f"which process of {named.shown}?",
+        remedy=f"Name one of: {', '.join(paths[:10])}{', …' if len(paths) > 10 else ''}",
+    )
 
 
 def process_of(stack: stacks.Stack, said: str) -> str:
@@ -72,6 +92,9 @@ def confirmed(question: str) -> bool:
     except EOFError:
         print()
         return False
+    except KeyboardInterrupt:
+        print("\nNothing was changed.")
+        raise typer.Exit(130) from None
 
 
 def _asked(candidates: tuple[str, ...]) -> str:

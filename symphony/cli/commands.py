@@ -39,6 +39,7 @@ class Row(NamedTuple):
 
 
 COMMANDS = (
+    Row("init", "Make a project in this folder, with a small program that runs.", (), ("new", "create")),
     Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "restart", "apply")),
     Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview", "diff")),
     Row(

@@ -15,8 +15,15 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.logs import chosen, logs
 from symphony.operations.matching import AmbiguousError
+from symphony.plan.names import shown
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
+
+
+def _lines(said: str) -> int:
+    if not (said.isascii() and said.isdigit()):
+        raise UserError(f"--tail {shown(said)} is not a number of lines", remedy="Write it as `-t 20`")
+    return int(said)
 
 
 def command(
@@ -33,7 +40,8 @@ def command(
         str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
     ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", "-t", metavar="LINES", min=0, help="Only the last lines of each.")
+        int | None,
+        typer.Option("--tail", "-t", metavar="LINES", parser=_lines, help="Only the last lines of each."),
     ] = None,
     times: Annotated[bool, typer.Option("--times", help="Put the time before each line.")] = False,
     as_json: options.AsJson = False,

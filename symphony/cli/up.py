@@ -31,6 +31,9 @@ def command(
         show_plan(stack)
         return 0
     target = stack_target.of(stack)
+    if not yes and not _means_another(target):
+        print("Nothing was changed.")
+        return 1
     if not yes and not _agreed(stack):
         return 1
     with Board() as board:
@@ -50,6 +53,16 @@ def command(
                     board.end()
                     return _ended(event)
     return 1
+
+
+def _means_another(target: stack_target.Target) -> bool:
+    """Whether a stack that nothing but this command names is one more experiment, or a name mistyped."""
+    others = stack_target.second(target)
+    if not others or not choose.is_terminal():
+        return True
+    name = target.name
+    print(screen.clean(f"{name.project} has no experiment {name.stack} yet; up are {', '.join(others[:5])}."))
+    return choose.confirmed(f"Start {name.stack} as another one?")
 
 
 def _agreed(stack: str | None) -> bool:

@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 
-import typer
-
 from symphony.backends.observe import Link
 from symphony.cli import choose, options, screen
 from symphony.operations.times import ago
@@ -25,9 +23,7 @@ def command(words: options.Process, as_json: options.AsJson = False) -> None:
         symphony why rl learner
         symphony why agents/agent-3
     """
-    if len(words) > 2:
-        raise typer.BadParameter("name one experiment and one process")
-    told = why(choose.experiment(words[0] if len(words) == 2 else None), words[-1])
+    told = choose.of_process(words, why)
     if as_json:
         screen.show_json(told.to_json())
         return

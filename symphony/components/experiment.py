@@ -209,6 +209,8 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
                 "backend": plan.backend,
                 "addresses": self.addresses,
                 "exposed": exposed,
+                # So that a person who is elsewhere can be told where its program is.
+                "folder": str(Path.cwd()),
             }
         )
 

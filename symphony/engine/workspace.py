@@ -71,7 +71,7 @@ def require(start: Path | None = None) -> Workspace:
         raise UserError(
             "no Pulumi.yaml here or in a folder above",
             where=str(start or Path.cwd()),
-            remedy="Go to your project, or make one with `pulumi new python`",
+            remedy="Go to your project, or make one here with `symphony init`",
         )
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from symphony.errors import UserError
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import near, shown
 
 
 class AmbiguousError(UserError):
@@ -28,10 +28,15 @@ def match(said: str, names: Iterable[str], kind: str) -> str:
             return found[0]
         if found:
             raise AmbiguousError(kind, said, found)
-    near = nearest(said, known)
+    meant = [shown(name) for name in near(said, known)]
     listed = (
         f"There are: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else "There is none"
     )
     raise UserError(
-        f"there is no {kind} {shown(said)}", remedy=f"Did you mean {shown(near)}?" if near else listed
+        f"there is no {kind} {shown(said)}", remedy=f"Did you mean {_or(meant)}?" if meant else listed
     )
+
+
+def _or(names: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

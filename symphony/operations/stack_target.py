@@ -13,8 +13,10 @@ from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.errors import UserError
 from symphony.operations import stacks
+from symphony.plan.names import near
 
 _BACKEND = "symphony:backend"
+_SERVER = "symphony:server"
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,64 @@ class Target:
 
 def of(said: str | None) -> Target:
     """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
-    place = workspace.require()
-    said = said or os.environ.get("PULUMI_STACK") or _only(place)
-    name = workspace.stack_name(said, place)
+    said = said or os.environ.get("PULUMI_STACK") or ""
+    place = workspace.find()
+    if place is None:
+        _refuse_away(stacks.named(said) if said else None)
+        place = workspace.require()
+    name = workspace.stack_name(said or _only(place), place)
     if name.project != place.project:
+        _refuse_away(stacks.named(said))
         raise UserError(
             f"{name.stack} is of project {name.project}, this is project {place.project}",
             where=str(place.folder),
             remedy=f"Go to the folder of {name.project}",
         )
     return Target(name, place)
+
+
+def second(target: Target) -> list[str]:
+    """The experiments of the project that a new one would stand beside, the likeliest to be meant first.
+
+    None where it is there already, or something says that it is meant: a program of this name, or settings.
+    """
+    place, stack = target.workspace, target.name.stack
+    known = _stacks(place)
+    is_meant = stack in known or stack.partition(".")[0] in _programs(place)
+    if is_meant or workspace.config_file(place, stack).is_file():
+        return []
+    names = (file_store.StackName(place.project, each) for each in known)
+    live = [name.stack for name in names if stacks.read(name).recorded is not None]
+    return list(dict.fromkeys([*near(stack, live), *sorted(live)]))
+
+
+def _refuse_away(stack: stacks.Stack | None) -> None:
+    """Nobody can change from here what was started from another folder."""
+    if stack is not None and stack.recorded is not None and (folder := stacks.folder(stack)):
+        raise UserError(f"{stack.shown} was started from {folder}", remedy="Go there, and say it again")
+
+
+def _refuse_namesake(target: Target) -> None:
+    """In tmux two experiments of one name would share a session."""
+    row = _backend(target)
+    if row is None or not row.local or _has_own_server(target):
+        return
+    for name in file_store.names():
+        if name.stack != target.name.stack or name == target.name:
+            continue
+        other = stacks.read(name)
+        lives = other.backend == row.name and any(
+            each.owner == other.owner for each in other.observer().list_owned()
+        )
+        if lives and (folder := stacks.folder(other)):
+            raise UserError(
+                f"{name.stack} is up already, of project {name.project}: it was started from {folder}",
+                remedy="Go there to change it, or give this one another name: `symphony up NAME`",
+            )
+
+
+def _has_own_server(target: Target) -> bool:
+    return _SERVER in workspace.stack_config(target.workspace, target.name.stack)
 
 
 def fetches_plugins(target: Target) -> bool:
@@ -53,6 +103,8 @@ def before(target: Target) -> stacks.Stack:
     settings file is missing, or its line of the backend.
     """
     stack = stacks.read(target.name)
+    if stack.recorded is None:
+        _refuse_namesake(target)
     wanted = _backend(target)
     if stack.recorded is not None and wanted is not None and stack.backend != wanted.name:
         file = workspace.config_file(target.workspace, target.name.stack)
@@ -78,7 +130,7 @@ def _backend(target: Target) -> registry.Backend | None:
 
 @contextmanager
 def existing(target: Target, *, changes: bool = False) -> Generator[None]:
-    """The stack, made when it is missing; one made here goes again when nothing came of it.
+    """The stack, made when it is missing; one made here goes again, with changes when nothing came of it.
 
     changes: the block changes the backend. An engine that dies in it leaves no record of what it has started:
     where that is not on this machine, only the settings of the stack say where `delete` finds it.
@@ -88,6 +140,8 @@ def existing(target: Target, *, changes: bool = False) -> Generator[None]:
     created = workspace.create_stack(target.workspace, target.name.stack)
     try:
         yield
+        if created and not changes:
+            _remove(target, file, settings)
     except BaseException as error:
         row = _backend(target)
         is_local = row is not None and row.local
@@ -102,12 +156,15 @@ def _remove(target: Target, file: Path, settings: bytes | None) -> None:
 
     The settings are the user's, and stay as they were before: the engine wrote its salt into them.
     """
-    if not file_store.is_files() or not file_store.exists(target.name):
+    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--preserve-config"]
+    if file_store.is_files():
+        if not file_store.exists(target.name):
+            return
+        if any(not each.type.startswith("pulumi:") for each in file_store.read(target.name).resources):
+            return
+        words.append("--force")
+    if workspace.pulumi(target.workspace, words).returncode:
         return
-    if any(not resource.type.startswith("pulumi:") for resource in file_store.read(target.name).resources):
-        return
-    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--force", "--preserve-config"]
-    workspace.pulumi(target.workspace, words)
     if settings is None:
         file.unlink(missing_ok=True)
     else:
@@ -115,11 +172,13 @@ def _remove(target: Target, file: Path, settings: bytes | None) -> None:
 
 
 def _only(place: workspace.Workspace) -> str:
-    """The one stack of the project, else its one program."""
+    """The one stack of the project, else its one program, which alone is named as its project."""
     known, programs = _stacks(place), _programs(place)
     for candidates in (known, programs):
         if len(candidates) == 1:
             return candidates.pop()
+    if not (known or programs) and place.program.is_file():
+        return place.project
     listed = ", ".join(sorted(known | programs))
     raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
 

@@ -71,7 +71,8 @@ def one(said: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
     Stacks on which nothing is started stand behind those that record something. Without a name, the one that
-    was switched to, else the only experiment there is. UserError: none or several.
+    was switched to, else the only experiment there is, or the only one of the project here.
+    UserError: none or several.
     """
     names = store.names()
     if said is None:
@@ -92,6 +93,12 @@ def one(said: str | None) -> Stack:
         return _checked(known[live[0]])
     by_label = {label: name for name, label in labels(live or known).items()}
     return _checked(known[by_label[match(said, by_label, "experiment")]])
+
+
+def named(said: str) -> Stack | None:
+    """The stack of exactly this name, where there is one."""
+    found = [name for name in file_store.names() if said in _spellings(name)]
+    return _read(found[0]) if len(found) == 1 else None
 
 
 def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, str]:
@@ -136,6 +143,11 @@ def exposed(stack: Stack) -> list[str]:
     return list(_outputs(stack).get("exposed") or ())
 
 
+def folder(stack: Stack) -> str:
+    """Where its program was run when it was started; empty when an older symphony has started it."""
+    return str(_outputs(stack).get("folder") or "")
+
+
 def is_here(stack: Stack) -> bool:
     """Whether what the stack records is on this machine, or on none in particular."""
     return stack.recorded is None or stack.recorded.host in ("", paths.host())
@@ -152,6 +164,12 @@ def _only(names: list[file_store.StackName]) -> Stack:
         if str(name) == chosen and (stack := _checked(_read(name))).recorded is not None:
             return stack
     live = [stack for stack in map(_read, names) if stack.recorded is not None]
+    if len(live) > 1:
+        from symphony.engine import workspace
+
+        here = workspace.find_usable()
+        own = [stack for stack in live if here is not None and stack.name.project == here.project]
+        live = own if len(own) == 1 else live
     if len(live) == 1:
         return _checked(live[0])
     if not live:

@@ -49,9 +49,14 @@ def launched_name(stack: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a mistyped one most likely meant."""
+    return next(iter(near(name, known, 1)), None)
+
+
+def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that a mistyped one may have meant, the most likely first."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
+    return difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
 
 
 def shown(name: object, limit: int = 60) -> str:

@@ -154,7 +154,7 @@ def test_a_launch(project):
     (experiment,) = [each for each in by_urn.values() if each["type"] == "symphony:index:Experiment"]
     expected = {"greetings": f"127.0.0.1:{address['port']}"}
     told = {"session": "hello", "backend": "tmux", "addresses": expected, "exposed": []}
-    assert experiment["outputs"] == told
+    assert experiment["outputs"] == {**told, "folder": str(project.folder)}
     assert sorted(plan["inputs"]) == ["guests/ada", "server"]
     assert resources
 
