@@ -180,7 +180,7 @@ def told_owner(owner: str, own: str) -> str:
     stack = owner.partition("#")[0]
     if stack != own.partition("#")[0]:
         return stack
-    return f"another {stack}: another person's, or of another state of yours"
+    return f"a different stack named {stack} (another user or Pulumi backend)"
 
 
 def _normal(url: str) -> str:

@@ -331,7 +331,7 @@ def _absolute(kubeconfig: object) -> str | None:
 def _word(option: str, said: object) -> str | None:
     if said is None or (isinstance(said, str) and said.strip()):
         return said
-    raise _mistake(f"{option}={said!r} is no text that says anything", "Give a name, or leave it out")
+    raise _mistake(f"{option}={said!r}: must be a non-empty string", "Give a name, or leave it out")
 
 
 def _mistake(what: str, remedy: str) -> UserError:

@@ -45,7 +45,7 @@ def engine(report: Report) -> Engine:
         found = binary.find()
     if found is None:
         raise SymphonyError(
-            "the Pulumi engine cannot be got: " + "; ".join(reasons),
+            "could not install the Pulumi CLI: " + "; ".join(reasons),
             remedy="Install Pulumi (pulumi.com/docs/install) or Go 1.26 (go.dev/dl), then `symphony setup`",
         )
     return found

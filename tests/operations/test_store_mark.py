@@ -32,7 +32,7 @@ def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytes
     assert paths.store_id() == place
     assert theirs != mine
     assert paths.told_owner(theirs, mine) == (
-        "another symphony/numint.pods: another person's, or of another state of yours"
+        "a different stack named symphony/numint.pods (another user or Pulumi backend)"
     )
     assert paths.told_owner("symphony/rl#12345678", mine) == "symphony/rl"
 

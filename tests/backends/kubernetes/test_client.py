@@ -66,7 +66,7 @@ def test_a_refusal_is_one_of_its_kind(status: int, kind: type[Refused]) -> None:
 def test_what_is_no_api_server_is_told_so(said: Answer) -> None:
     head = f"HTTP/1.1 {said[0]} x\r\nContent-Length: {len(said[1])}\r\n\r\n".encode()
     with serving(lambda _: (said[0], head + said[1])) as api:
-        with pytest.raises(Refused, match=f"no API server .status {said[0]}") as error:
+        with pytest.raises(Refused, match=f"not from a Kubernetes API server .status {said[0]}") as error:
             api.client().items("/x")
         assert error.value.remedy
         if said[0] == 302:

@@ -294,7 +294,7 @@ def judged(status: int, raw: bytes) -> Body:
     if status < 300 and known:
         return cast("Body", said)
     if status < 400:
-        what = f"what answers is no API server (status {status})"
+        what = f"the response is not from a Kubernetes API server (status {status})"
         raise Refused(status, "", what, "See that the address in the kubeconfig is right")
     body = cast("Body", said) if known else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")

@@ -195,7 +195,7 @@ def _refuse_unspoken(user: Mapping[str, Any]) -> None:
     """UserError: kubectl would be somebody else with this kubeconfig than we are."""
     if user.get("as"):
         raise UserError(
-            f"the kubeconfig acts as {user['as']}, which symphony does not",
+            f"the kubeconfig acts as {user['as']}: user impersonation is not supported",
             remedy='Name a context whose user has no "as"',
         )
     if user.get("auth-provider") and not (user.get("token") or user.get("tokenFile") or user.get("exec")):

@@ -156,7 +156,7 @@ def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
 
 def _not_ours(what: str, name: str) -> UserError:
     return UserError(
-        f"{what} is not the one that {name} made: somebody else made it when that was gone",
+        f"{what} is not the one that {name} made: it was re-created by someone else (its UID differs)",
         remedy=f"{_forget(name)} and leaves theirs alone",
     )
 

@@ -96,7 +96,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
         return
     if refused := facts.said("FailedCreate"):
-        remedy = "Kubernetes tries again by itself once nothing stands against it"
+        remedy = "Kubernetes tries again by itself once the cause is fixed"
         yield Link("created", f"no: {text(refused, 'message')}", _time(refused), True, remedy=remedy)
         return
     if facts.stand is not None:

@@ -68,7 +68,7 @@ def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
         # Without a shell in the image it cannot be marked.
         if feeder.has_read:
             raise SymphonyError(
-                f"{place.path} has no sh, and what was piped in went to nobody",
+                f"{place.path} has no sh: stdin could not be delivered",
                 where=error.where,
                 remedy="Run it with </dev/null",
             ) from error
