@@ -20,7 +20,8 @@ memory is in use again. Its memory is reused when the last array made from it is
 it, or when that process died. The memory of a name that nobody gets waits for ever: `forget` gives it back.
 Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside the name itself: the
 same to the reader, only slower. The owner's memory goes with its process; nothing is ever left. Names open
-only memory of this user's own processes that a pool made. Any thread may use a pool.
+only memory of this user's own processes that a pool made, and that cannot shrink while it is read. Any
+thread may use a pool.
 """
 
 import ctypes

@@ -30,6 +30,7 @@ _COOKIE_BYTES = 16
 _header = struct.Struct("<IIQ16s")  # state, reader's pid, generation, cookie
 _state = struct.Struct("<IIQ")
 _MOST_MAPPED = 64
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL  # to read beyond its end is a SIGBUS
 _flock, _LOCK, _UNLOCK = fcntl.flock, fcntl.LOCK_EX, fcntl.LOCK_UN
 
 
@@ -68,9 +69,10 @@ class Segment:
         """New memory, all of it really there. Raises OSError where there is not that much."""
         size = DATA_START + -(-capacity // mmap.PAGESIZE) * mmap.PAGESIZE
         cookie = secrets.token_bytes(_COOKIE_BYTES)
-        descriptor = os.memfd_create(_PREFIX + cookie.hex(), os.MFD_CLOEXEC)
+        descriptor = os.memfd_create(_PREFIX + cookie.hex(), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.posix_fallocate(descriptor, 0, size)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
             memory = mmap.mmap(descriptor, size)
         except BaseException:
             os.close(descriptor)
@@ -156,9 +158,17 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     except OSError as error:
         raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
     try:
-        memory = mmap.mmap(file, os.fstat(file).st_size)
+        status = os.fstat(file)
+        if status.st_uid != os.geteuid():
+            raise SharedMemoryError(f"{path} belongs to user {status.st_uid}, not to this one")
+        if fcntl.fcntl(file, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+            raise SharedMemoryError(f"{path} is not sealed: its owner could shrink it")
+        memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
             raise SharedMemoryError("not the shared memory of that name")
+    except SharedMemoryError:
+        os.close(file)
+        raise
     except (OSError, ValueError) as error:
         os.close(file)
         raise SharedMemoryError(f"{path} cannot be mapped: {error}") from None

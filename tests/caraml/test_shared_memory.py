@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from caraml import codec
 from caraml.codec.joined import join
 from caraml.errors import MalformedMessageError, SharedMemoryError
 from caraml.inmemory import SharedPool, get
@@ -220,3 +221,56 @@ def test_any_other_name_is_a_value_or_refused():
         shared = None
         pool.forget(name)
     assert pool.nbytes < 4 * large(1).nbytes
+
+
+FOREIGN = """
+    import mmap, os, struct, sys, fcntl
+    if sys.argv[1] == "another user":
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    cookie, size = b"c" * 16, 1 << 20
+    memory = os.memfd_create("caraml-" + cookie.hex(), os.MFD_ALLOW_SEALING)
+    os.truncate(memory, size)
+    os.pwrite(memory, struct.pack("<IIQ16s", 1, 0, 1, cookie), 0)
+    if sys.argv[1] == "another user":
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    print(os.getpid(), memory)
+    sys.stdin.readline()
+    os.truncate(memory, 8192)
+    print("shrunk")
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("owner", ["another user"] * (os.geteuid() == 0) + ["not sealed"])  # root opens all
+def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
+    """Its owner shrank it while it was read, which killed the reader with SIGBUS."""
+    foreign = spawn(FOREIGN, owner, stdin=True)
+    pid, descriptor = map(int, foreign.line().split())
+    head, part = codec.encode(np.zeros(100_000, np.uint8))
+    name = [pid, descriptor, b"c" * 16, 1, bytes(memoryview(head)), [(0, len(part))]]
+    reader = spawn(
+        """
+        import sys
+        from caraml.inmemory import get
+        try:
+            shared = get(bytes.fromhex(sys.argv[1]))
+        except OSError as error:
+            print(type(error).__name__, error)
+        else:
+            print("mapped")
+            sys.stdin.readline()
+            print(shared.data.sum())
+        """,
+        (b"\xca\x07" + msgspec.msgpack.encode(name)).hex(),
+        stdin=True,
+    )
+    outcome = reader.line()
+    if outcome == "mapped":
+        foreign.tell("")
+        assert foreign.line() == "shrunk"
+        reader.tell("")
+        assert reader.line() == "0"
+    reason = "belongs to user 65534" if owner == "another user" else "not sealed"
+    assert outcome.startswith("SharedMemoryError")
+    assert reason in outcome
