@@ -32,6 +32,9 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path) -
     lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
     lines += _exports(told(inputs.services, inputs.env, marker))
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
+    if shell(inputs) == bash() != "/bin/sh":
+        # Else COLUMNS and LINES are those of the window after the first command.
+        lines += [b"shopt -u checkwinsize"]
     lines += [_bytes(line) for line in inputs.preamble]
     lines += [_bytes(line) for line in inputs.script]
     if inputs.argv:

@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     environment.inherit_is_legal,
     commands.something_to_start,
     commands.no_nul_bytes,
+    commands.no_text_of_pulumis_own,
     commands.texts_are_unicode,
     commands.no_text_too_long,
     commands.files_are_readable,

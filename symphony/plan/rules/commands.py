@@ -16,6 +16,18 @@ from symphony.spec.shared import Declared
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
+# What stands for a value that is not known yet, between Pulumi and its providers: they would drop it.
+PULUMIS_OWN = frozenset(
+    [
+        "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
+        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
+        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
+        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
+        "030794c1-ac77-496b-92df-f27374a8bd58",
+        "e48ece36-62e2-4504-bad9-02848725956a",
+        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
+    ]
+)
 
 
 def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -84,6 +96,16 @@ def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             yield Problem(
                 f"{setting} of {who} holds a NUL byte: {shown(text, 30)}",
                 "take it out: no program can be given one",
+                (where,),
+            )
+
+
+def no_text_of_pulumis_own(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, setting, text, where in _all_texts(spec):
+        if (text.partition("=")[2] if setting.startswith("env ") else text) in PULUMIS_OWN:
+            yield Problem(
+                f"{setting} of {who} is the text by which Pulumi means a value that is not known yet: {text}",
+                "pass it in a file, or as a part of a longer text",
                 (where,),
             )
 

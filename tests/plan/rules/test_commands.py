@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pulumi.runtime import rpc
 
 NOTHING = 'say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]'
 
@@ -106,6 +107,25 @@ def test_nul_bytes_of_a_process(refused, said, setting):
         "take it out: no program can be given one",
         unreadable={"a\0b": "there is no such folder"},
     )
+
+
+@pytest.mark.parametrize("text", [rpc.UNKNOWN, "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2"])
+def test_what_pulumi_takes_for_an_unknown_value_is_not_dropped(refused, text):
+    what = "is the text by which Pulumi means a value that is not known yet"
+    for said, setting, whole in (
+        (f'command="x", args=["{text}"]', "args", text),
+        (f'command=["x", "{text}"]', "command", text),
+        (f'cmds=["{text}"]', "cmds", text),
+        (f'cmds=["x"], env={{"A": "{text}"}}', "env A", f"A={text}"),
+    ):
+        refused(
+            f"""
+            exp = Experiment("rl")
+            exp.new_process("a", {said})  # <-
+            """,
+            f"{setting} of a {what}: {whole}",
+            "pass it in a file, or as a part of a longer text",
+        )
 
 
 @pytest.mark.parametrize("setting", ["start_dir", "image", "preamble_cmds", "env"])

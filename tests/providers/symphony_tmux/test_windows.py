@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -17,6 +18,8 @@ from symphony.backends.tmux import local_files
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
 from symphony_tmux.logs import reader
+from symphony_tmux.processes import launch
+from symphony_tmux.processes.environment import RESERVED
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client
@@ -384,3 +387,16 @@ def test_times_are_exact(rig: Any) -> None:
     _, began, mark = reader.attempts(outputs["log"])[0]
     assert before <= outputs["launched"] <= began + 0.001
     assert 0.3 <= mark.time - began < 3
+
+
+def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
+    """All that bash knows by name, but for those that are refused; the window has a size of its own."""
+    known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch.bash()).read_bytes()))
+    ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
+    wanted = {one.decode() for one in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
+    env = {name: "7" for name in sorted(wanted)} | {"file": str(rig.home / "file")}
+    rig.session("a")
+    outputs = rig.script("a", "/usr/bin/env true", 'exec cat /proc/self/environ >"$file"', env=env)
+    assert rig.ended(outputs).pane.exit_code == 0
+    found = dict(entry.split("=", 1) for entry in Path(env["file"]).read_text().split("\0") if entry)
+    assert {name: found.get(name) for name in env} == env
