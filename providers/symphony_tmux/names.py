@@ -60,6 +60,14 @@ def marked_path(owner: str, value: str) -> str | None:
     return path if attempt.isdigit() and is_path(path) else None
 
 
+def owner_of(value: str) -> tuple[str, str]:
+    """Owner and process path in a marker, both empty for what is none."""
+    head, _, rest = value.partition("#")
+    owner = f"{head}#{rest.partition('/')[0]}"
+    path = marked_path(owner, value)
+    return (owner, path) if path is not None and is_owner(owner) else ("", "")
+
+
 def experiment(owner: str) -> str:
     """What a person calls the owner: the stack's name."""
     return owner.partition("#")[0].rpartition("/")[2]

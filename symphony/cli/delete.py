@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from symphony.cli import choose, options, screen
 from symphony.cli.progress import Board
 from symphony.errors import UserError
 from symphony.operations.delete import Deleted, delete
+from symphony.operations.orphans import delete_lost, lost
 from symphony.operations.stacks import Stack, orphan
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
+Orphans = Annotated[
+    bool, typer.Option("--orphans", help="End what runs of experiments whose folder was removed.")
+]
 
-def command(name: options.Experiment = None, yes: options.Yes = False) -> int:
+
+def command(name: options.Experiment = None, yes: options.Yes = False, orphans: Orphans = False) -> int:
     """Stop an experiment and everything it started; its logs go with it.
 
     Examples:
         symphony delete rl
         symphony delete rl -y
+        symphony delete --orphans
     """
+    if orphans:
+        return _delete_lost(name, yes)
     stack = orphan(name) or choose.experiment(name)
     whole = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in whole:
@@ -34,6 +46,27 @@ def command(name: options.Experiment = None, yes: options.Yes = False) -> int:
             print("Nothing was changed.")
             return 1
     take_down(stack)
+    return 0
+
+
+def _delete_lost(name: str | None, yes: bool) -> int:
+    if name is not None:
+        raise UserError("--orphans takes no name", remedy="`symphony delete --orphans` ends all of them")
+    found = lost()
+    if not found:
+        print("No process runs without a record.")
+        return 0
+    if not yes:
+        choose.require_terminal()
+        for each in found:
+            print(screen.clean(f"{each.living.owner}: {', '.join(each.living.paths)}"))
+        if not choose.confirmed("End all of these?"):
+            print("Nothing was changed.")
+            return 1
+    for each in found:
+        delete_lost(each)
+        ended = count(len(each.living.paths), "process", "processes")
+        print(screen.clean(f"{each.living.owner}: {ended} stopped."))
     return 0
 
 

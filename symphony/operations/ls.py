@@ -11,8 +11,8 @@ from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
 from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError
-from symphony.operations import stacks
-from symphony.operations.orphans import Orphan, orphans
+from symphony.operations import orphans, stacks
+from symphony.operations.orphans import Orphan
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def ls() -> list[Listed]:
     every = stacks.every()
     # A damaged state may record anything.
     known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
-    lost = orphans(known)
+    lost = orphans.orphans(known)
     labels = stacks.labels([*known, *lost])
     by_backend: dict[str, list[stacks.Stack]] = defaultdict(list)
     for stack in every:
@@ -67,7 +67,14 @@ def ls() -> list[Listed]:
             found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
     for name, orphan in lost.items():
         found[labels[name]] = _unrecorded(labels[name], name, orphan, name in busy)
-    return [found[label] for label in sorted(found)]
+    return [*(found[label] for label in sorted(found)), *map(_lost, orphans.lost())]
+
+
+def _lost(orphan: Orphan) -> Listed:
+    whose, _, mark = orphan.living.owner.partition("#")
+    project, _, stack = whose.partition("/")
+    hint, count = "symphony delete --orphans ends it", len(orphan.living.paths)
+    return Listed(f"{stack}#{mark}", project, orphan.backend, count, count, "folder removed", None, hint)
 
 
 def _unrecorded(label: str, name: file_store.StackName, orphan: Orphan, busy: bool) -> Listed:

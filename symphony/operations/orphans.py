@@ -34,3 +34,14 @@ def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.Stack
             if of_store == mark and (project, stack) not in known:
                 found[file_store.StackName(project, stack)] = Orphan(row.name, living)
     return found
+
+
+def lost() -> list[Orphan]:
+    """What lives though every record of it was removed, the state and all else: by its mark alone."""
+    rows = [row for row in registry.every() if row.local]
+    return [Orphan(row.name, living) for row in rows for living in row.observer.list_lost()]
+
+
+def delete_lost(orphan: Orphan) -> None:
+    """End all of one of them."""
+    registry.get(orphan.backend).observer.delete_lost(orphan.living.owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -130,3 +131,24 @@ def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
         assert [row["name"] for row in left.symphony("ls", "--json").json] == ["rl"]
         assert "in-left" in left.symphony("process", "rl", cwd=tmp_path).out
         assert list(left.trees()) == ["rl/in-left"]
+
+
+def test_what_runs_after_the_folder_was_removed_is_listed_and_ended(desk: Desk) -> None:
+    """Its state and the socket of its server are gone, too: another `up` would start a second set."""
+    desk.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])')
+    desk.symphony("up", "rl", "-y")
+    servers = desk.servers()
+    assert "No process runs without a record." in desk.symphony("delete", "--orphans").out
+    shutil.rmtree(desk.home)
+    (row,) = desk.symphony("ls", "--json").json
+    assert (row["ready"], row["state"], row["hint"]) == (
+        2,
+        "folder removed",
+        "symphony delete --orphans ends it",
+    )
+    assert row["name"].startswith("rl#")
+    assert "takes no name" in desk.symphony("delete", "rl", "--orphans", code=2).err
+    assert "2 processes stopped" in desk.symphony("delete", "--orphans", "-y").out
+    assert desk.trees() == {}
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers), 5, "the server ends")
+    assert desk.symphony("ls", "--json").json == []

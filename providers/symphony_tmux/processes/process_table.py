@@ -30,8 +30,12 @@ def scan() -> list[Process]:
     """Every living process of the machine, zombies left out; one pass."""
     if not HAS_PROC:
         return _without_proc().scan()
-    pids = [int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit()]
-    return [found for pid in pids if (found := _by_proc(pid)) is not None]
+    return [found for pid in pids() if (found := _by_proc(pid)) is not None]
+
+
+def pids() -> list[int]:
+    """Every process of the machine; none where there is no /proc."""
+    return [int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit()] if HAS_PROC else []
 
 
 def process(pid: int) -> Process | None:

@@ -188,6 +188,15 @@ def list_owned() -> Sequence[Living]:
     return ()
 
 
+def list_lost() -> Sequence[Living]:
+    """Nothing of a cluster is on this machine."""
+    return ()
+
+
+def delete_lost(owner: str) -> None:
+    """There is none."""
+
+
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
     """The program ends them itself, when it is expanded."""
     return 0

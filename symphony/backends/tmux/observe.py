@@ -158,6 +158,20 @@ def list_owned() -> Sequence[Living]:
     return found
 
 
+def list_lost() -> Sequence[Living]:
+    """Those whose supervisors are where the folder of symphony was."""
+    from symphony_tmux.processes import homeless
+
+    return [Living(owner, "", tuple(found)) for owner, found in homeless.experiments().items()]
+
+
+def delete_lost(owner: str) -> None:
+    """End all that bears its mark."""
+    from symphony_tmux.processes import homeless
+
+    homeless.take_down(owner, _GRACE)
+
+
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
     """End what a killed run started and the state never learned of; how many that were.
 

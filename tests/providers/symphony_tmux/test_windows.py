@@ -394,7 +394,7 @@ def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
     known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch.bash()).read_bytes()))
     ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
     wanted = {one.decode() for one in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
-    env = {name: "7" for name in sorted(wanted)} | {"file": str(rig.home / "file")}
+    env = dict.fromkeys(sorted(wanted), "7") | {"file": str(rig.home / "file")}
     rig.session("a")
     outputs = rig.script("a", "/usr/bin/env true", 'exec cat /proc/self/environ >"$file"', env=env)
     assert rig.ended(outputs).pane.exit_code == 0
