@@ -46,6 +46,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
         else bool(registry.get(stack.backend).plugins)
     )
     paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
+    _make_room(stack)
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         hastened = False
         for event in run:
@@ -86,6 +87,12 @@ def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Del
     began = time.monotonic()
     ended = _reap(stack, place)
     return Deleted(stack.shown, ended, 0, time.monotonic() - began)
+
+
+def _make_room(stack: stacks.Stack) -> None:
+    """On a full disk the engine cannot even begin: what runs here ends before, and its logs go."""
+    if stack.backend and registry.get(stack.backend).local and stack.recorded and file_store.is_full():
+        stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
 
 
 def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> None:

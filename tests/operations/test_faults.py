@@ -124,3 +124,23 @@ pulumi.export("big", "y" * 10_000_000)
     refused = desk.symphony("up", "rl", "-y", code=2).err
     assert "env X of p has 10000002 bytes, more than the 131071" in refused
     assert len(refused) < 500
+
+
+def test_delete_on_a_full_disk_stops_and_frees_before_it_writes(desk: Desk) -> None:
+    if os.getuid():
+        pytest.skip("only root can mount a small disk")
+    desk.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m,mode=700", "none", str(desk.home)], check=True)
+    try:
+        desk.write(SLEEPERS % (2, 1))
+        desk.symphony("up", "rl", "-y")
+        log = next((desk.home / "experiments").rglob("log"))
+        log.write_bytes(b"x\n" * (1 << 19))
+        free = os.statvfs(desk.home)
+        (desk.home / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize))
+        ran = desk.symphony("delete", "rl", "-y")
+        assert "rl is deleted: 2 processes stopped" in ran.out
+        assert desk.trees() == {}
+        assert desk.symphony("ls", "--json").json == []
+    finally:
+        subprocess.run(["umount", "-l", str(desk.home)], check=True)

@@ -18,7 +18,7 @@ from symphony.backends.observe import (
     Resource,
 )
 from symphony.errors import SymphonyError, UserError
-from symphony.paths import DEFAULT_SERVER, host
+from symphony.paths import DEFAULT_SERVER, experiment_folder, host
 from symphony_tmux.processes import child, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource.changes import changes
@@ -200,7 +200,8 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
         snapshot = Snapshot()
         strays = snapshot.paths(server, owner)
         session = snapshot.listing(server).session(launched_as)
-        if strays or (session is not None and session.owner == owner):
+        folder = experiment_folder(server, launched_as)
+        if strays or (session is not None and session.owner == owner) or owners.of(folder) == owner:
             facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
             sessions.delete(facts, Snapshot())
         reaped |= strays

@@ -17,6 +17,8 @@ from typing import Any, cast
 from symphony import paths
 from symphony.errors import SymphonyError
 
+# Of bytes: the state, its copy and its history, twice each.
+_ROOM = 1 << 20
 _SCHEME = "file://"
 _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
@@ -93,6 +95,17 @@ class StackState:
         """The outputs of the stack itself."""
         root = next((r for r in self.resources if r.type == "pulumi:pulumi:Stack"), None)
         return root.outputs if root else {}
+
+
+def is_full() -> bool:
+    """Whether the disk of the store has no room for what an engine run writes."""
+    if not is_files():
+        return False
+    try:
+        facts = os.statvfs(root())
+    except OSError:
+        return False
+    return facts.f_bavail * facts.f_frsize < _ROOM
 
 
 def is_files(url: str | None = None) -> bool:
