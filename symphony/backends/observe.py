@@ -212,6 +212,10 @@ class Observer(Protocol):
         """After an `up`: end what a killed run before it started and the state never learned of; how many."""
         ...
 
+    def arrange(self, owner: str, paths: Sequence[str]) -> None:
+        """After an `up`: whoever looks at the processes sees them in the order of their declaration."""
+        ...
+
     def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
         """Take down what an interrupted run left that no state knows; how many processes that were.
 

@@ -122,6 +122,8 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
         # A run that was killed while the engine kept checkpoints: what was under way then is in no state.
         declared = {change.path for change in planned.changes if change.kind != "stop"}
         registry.get(planned.backend).observer.end_undeclared(before.owner, declared)
+    observer = registry.get(planned.backend).observer
+    observer.arrange(before.owner, [str(process["path"]) for process in planned.plan["processes"]])
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False

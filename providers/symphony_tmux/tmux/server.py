@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from symphony_tmux.tmux import client, program, servers
 from symphony_tmux.tmux.client import Session
 
 HISTORY_LINES = 10_000
+# A call of tmux holds 16 KiB.
+BATCH = 200
 TRIES = 10
 # -q: older versions of tmux lack some; remain-on-exit must be on before any window can end.
 OPTIONS: tuple[tuple[str, ...], ...] = (
@@ -69,6 +72,23 @@ def _own(server: str, name: str, owner: str) -> Path:
     if owners.of(folder) != owner:
         owners.write(folder, owner)
     return folder
+
+
+def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
+    """The windows of this owner's processes in this order."""
+    panes = {pane.path: pane for pane in client.list_panes(server).panes if pane.owner == owner}
+    found = [panes[path] for path in paths if path in panes]
+    if [pane.index for pane in found] == sorted(pane.index for pane in found):
+        return
+    behind = max(pane.index for pane in panes.values()) + 1
+    # Behind all others, one after the other; then -r takes the numbers from the first on.
+    moves = [
+        ["move-window", "-d", "-s", pane.window_id, "-t", f"{pane.session_id}:{behind + place}"]
+        for place, pane in enumerate(found)
+    ]
+    for at in range(0, len(moves), BATCH):
+        client.run(server, [word for move in moves[at : at + BATCH] for word in (*move, ";")][:-1])
+    client.run(server, ["move-window", "-r", "-t", found[0].session_id])
 
 
 def kill_session(server: str, session_id: str) -> None:

@@ -202,6 +202,10 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
     return 0
 
 
+def arrange(owner: str, paths: Sequence[str]) -> None:
+    """Pods have no order."""
+
+
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
 

@@ -189,6 +189,15 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
     return ended
 
 
+def arrange(owner: str, paths: Sequence[str]) -> None:
+    """The windows of an experiment in this order, where they are not."""
+    from symphony_tmux.resource import owners
+    from symphony_tmux.tmux import server
+
+    for name in sorted(owners.servers(owner)):
+        server.arrange(name, owner, paths)
+
+
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes the backend, and that is most of the provider.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,20 @@ def test_delete_after_a_killed_first_up_on_another_server(desk: Desk) -> None:
     assert desk.trees() == {}
     assert list((desk.home / "experiments").iterdir()) == []
     wait_for(lambda: not desk.servers(), 10, "its last session took the server along")
+
+
+def test_windows_stand_in_the_order_of_declaration(desk: Desk) -> None:
+    """Also those that come later: in their places, not at the end."""
+
+    def order() -> list[str]:
+        words = ["tmux", "-S", str(desk.home / "tmux" / "default.sock"), "list-windows", "-t", "=rl:"]
+        names = subprocess.run([*words, "-F", "#W"], capture_output=True, text=True, check=True).stdout
+        return names.split()[1:]
+
+    for names in ("z m a q", "z x m b a q y"):
+        lines = [f'    e.new_process("{name}", command=["sleep", "3600"])' for name in names.split()]
+        desk.write("with Experiment() as e:\n" + "\n".join(lines))
+        before = desk.trees()
+        desk.symphony("up", "rl", "-y")
+        assert order() == names.split()
+        assert {path: desk.trees()[path] for path in before} == before
