@@ -27,14 +27,12 @@ def home() -> Path:
     """
     if chosen := os.environ.get("SYMPHONY_HOME"):
         return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else _user_home() / ".local" / "state") / "symphony"
+    return (_xdg("XDG_STATE_HOME") or _user_home() / ".local" / "state") / "symphony"
 
 
 def cache() -> Path:
     """Where what can be built again lies: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else _user_home() / ".cache") / "symphony"
+    return (_xdg("XDG_CACHE_HOME") or _user_home() / ".cache") / "symphony"
 
 
 def private_folder(path: Path) -> Path:
@@ -197,6 +195,12 @@ def _logged_in_store() -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return current if isinstance(current, str) and current else None
+
+
+def _xdg(name: str) -> Path | None:
+    """The folder that a variable of the XDG specification names, which has a relative one ignored."""
+    base = os.environ.get(name, "")
+    return Path(base) if os.path.isabs(base) else None  # noqa: PTH117 : an empty one is none
 
 
 def _user_home() -> Path:

@@ -1,4 +1,4 @@
-"""Where symphony keeps its files when the user has no home folder."""
+"""Where files lie on this machine, by the environment, and when the user has no home folder."""
 
 from __future__ import annotations
 
@@ -56,3 +56,17 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "symphony-home-4711").mkdir(mode=0o700)
     with pytest.raises(SymphonyError, match="is not a private folder"):
         paths.home()
+
+
+@pytest.mark.parametrize("given", ["", "state", "./state", "~/state"])
+def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the specification says; each command would have a state of its own in the folder it is typed in."""
+    monkeypatch.delenv("SYMPHONY_HOME")
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("XDG_STATE_HOME", given)
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    assert paths.home() == Path("/home/ada/.local/state/symphony")
+    assert paths.cache() == Path("/home/ada/.cache/symphony")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert (paths.home(), paths.cache()) == (Path("/state/symphony"), Path("/cache/symphony"))

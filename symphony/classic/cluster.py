@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from symphony.backends import registry
 from symphony.backends.access import Streams
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
-from symphony.cli import uncaught
+from symphony.components import handover
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
 from symphony.engine.run import inline
@@ -31,7 +30,6 @@ from symphony.operations.process import processes
 from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
-from symphony.paths import PLAN_FILE_VARIABLE
 from symphony.spec.location import caller
 
 
@@ -50,7 +48,6 @@ class Cluster:
     own_options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, preamble_cmds: Any = None, start_dir: Any = None, **unknown: Any) -> None:
-        uncaught.show_in_full()
         for option in unknown:
             raise _mistake(
                 f'a {self.backend} cluster has no option "{option}"',
@@ -65,7 +62,6 @@ class Cluster:
 
         UserError: no such backend, or it has no such option, with those there are.
         """
-        uncaught.show_in_full()
         row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
         cluster = row.cluster_class(**options)
         cluster.backend = row.name
@@ -100,10 +96,9 @@ class Cluster:
             raise _mistake(f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns")
         target = self._target(exp.name)
         folder = self._refuse_second(target, force)
-        with _own_environment():
-            if dry_run:
-                return planned_from(target, lambda t, box: self._run("preview", t, box, exp))
-            *_, ended = up(target, lambda t, box: self._run("up", t, box, exp))
+        if dry_run:
+            return planned_from(target, lambda t, box: self._run("preview", t, box, exp))
+        *_, ended = up(target, lambda t, box: self._run("up", t, box, exp))
         if not isinstance(ended, Ended):
             raise SymphonyError(f"{exp.name} did not come up")
         if folder is not None:
@@ -140,6 +135,7 @@ class Cluster:
 
     def describe_process_group(self, name: str, process_group: str) -> dict[str, dict[str, Any]]:
         """{process: {column: value}} of one group. UserError: no such group."""
+        _require_name("a process group", process_group)
         groups = self.describe_experiment(name)
         known = [group for group in groups if group]
         return groups[matching.match(process_group, known, "process group")]
@@ -218,8 +214,7 @@ class Cluster:
         return matching.match(process, recorded.processes if recorded else (), "process")
 
     def _stack(self, name: str) -> stacks.Stack:
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _mistake(f"a {type(name).__name__} is no name of an experiment", "Give its name")
+        _require_name("an experiment", name)
         prefixed = SymphonyConfig().prefixed(name)
         known = {stack.stack for stack in store.names()}
         return stacks.one(prefixed if prefixed in known else name)
@@ -245,13 +240,15 @@ class Cluster:
         return folder
 
     def _run(self, verb: Any, target: Target, box: Inbox, experiment: Experiment) -> inline.InlineRun:
-        os.environ.update(box.environment)
+        def program() -> None:
+            handover.answer_in(box.file)
+            experiment.launch()
+
         return inline.InlineRun(
             verb,
             target.workspace,
             target.name.stack,
-            program=experiment.launch,
-            extra=box.environment,
+            program=program,
             options=self._options(target),
             fetch_plugins=bool(registry.get(self.backend).plugins),
         )
@@ -304,13 +301,9 @@ class KubeCluster(Cluster):
         }
 
 
-@contextmanager
-def _own_environment() -> Generator[None]:
-    """The program runs in this process and reads where to hand its plan over from the environment."""
-    try:
-        yield
-    finally:
-        os.environ.pop(PLAN_FILE_VARIABLE, None)
+def _require_name(kind: str, given: object) -> None:
+    if not isinstance(given, str):
+        raise _mistake(f"{given!r:.60} is not the name of {kind}", "Give its name")
 
 
 def _streams() -> Streams:
@@ -354,6 +347,7 @@ def _count(said: object) -> int | None:
 
 
 def _path(process: str, group: str | None) -> str:
+    _require_name("a process", process)
     return f"{group}/{process}" if group else process
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
     from symphony.plan.problems import PlanError
 
 
+# Of the program that runs in this context: a script may launch several at once.
+_answer: ContextVar[Path | None] = ContextVar("answer", default=None)
+
+
+def answer_in(file: Path) -> None:
+    """What the program hands over from now on goes there, not where the environment says."""
+    _answer.set(file)
+
+
 def is_asked() -> bool:
     """Whether a symphony command waits for the plan; plain `pulumi` does not."""
-    return PLAN_FILE_VARIABLE in os.environ
+    return _answer.get() is not None or PLAN_FILE_VARIABLE in os.environ
 
 
 def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -38,7 +48,7 @@ def write_failure(error: SymphonyError) -> None:
 
 
 def _write(data: dict[str, Any]) -> None:
-    if file := os.environ.get(PLAN_FILE_VARIABLE):
+    if file := _answer.get() or os.environ.get(PLAN_FILE_VARIABLE):
         partial = Path(f"{file}.partial")
         partial.touch(mode=0o600)
         partial.write_text(json.dumps(data))

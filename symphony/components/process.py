@@ -67,7 +67,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set("connects", connects=(*self._spec.connects, *read_services(services, caller())))
 
     def exposes(self, *services: Any) -> None:
-        """Serve these services to the world outside: names, lists of names, or {name: port}."""
+        """Serve these services to the backend outside: names, lists of names, or {name: port}."""
         self._set("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
 
     bind = binds

@@ -218,19 +218,21 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
 
 
 def _damaged(stack: str, project: str) -> SymphonyError:
-    """What our own reading says of the state, for it names the file and the copy."""
+    """What our own reading of a file says, for that names the copy; of a bucket the engine has said all."""
     name = file_store.StackName(project, stack)
-    try:
-        file_store.read(name)
-    except SymphonyError as error:
-        return error
-    except KeyError:
-        pass
-    file = f"{name.project}/{name.stack}.json"
+    where = paths.store_url()
+    if file_store.is_files():
+        try:
+            file_store.read(name)
+        except SymphonyError as error:
+            return error
+        except KeyError:
+            pass
+        where = str(file_store.root() / "stacks" / name.project / f"{name.stack}.json")
     return SymphonyError(
         f"the engine cannot load the state of {stack}",
-        where=str(file_store.root() / "stacks" / file) if file_store.is_files() else paths.store_url(),
-        remedy=f"`pulumi stack export --stack={stack}` says why",
+        where=where,
+        remedy=f"`pulumi stack export --stack={name}` says why",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 
 from symphony import paths
 from symphony.backends import registry
@@ -21,7 +22,7 @@ def examine() -> list[Finding]:
     rows = reversed(registry.every())
     of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
     return [
-        Finding("python", True, platform.python_version(), os.path.realpath("/proc/self/exe")),
+        Finding("python", True, platform.python_version(), sys.executable),
         *(finding for finding in of_backends if finding.needed),
         _engine(),
         _state(),

@@ -17,6 +17,8 @@ from symphony.plan.names import near
 
 _BACKEND = "symphony:backend"
 _SERVER = "symphony:server"
+# What run_program() takes where it is given no folder.
+_PROGRAMS = "stacks"
 
 
 @dataclass(frozen=True)
@@ -196,4 +198,21 @@ def _stacks(place: workspace.Workspace) -> set[str]:
 
 def _programs(place: workspace.Workspace) -> set[str]:
     """Those that the dispatcher of a project runs by the name of the stack."""
-    return {file.stem for file in (place.folder / "stacks").glob("*.py") if not file.stem.startswith("_")}
+    folder = place.program.parent / _folder_of_programs(place)
+    return {file.stem for file in folder.glob("*.py") if not file.stem.startswith("_")}
+
+
+def _folder_of_programs(place: workspace.Workspace) -> str:
+    """The folder that the project's program gives run_program()."""
+    import ast
+
+    try:
+        nodes = ast.walk(ast.parse(place.program.read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return _PROGRAMS
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_program"):
+            for given in (*node.args, *(each.value for each in node.keywords)):
+                if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                    return given.value
+    return _PROGRAMS

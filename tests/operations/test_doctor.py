@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -74,3 +75,8 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
     assert found("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
     (tmp_path / "config").write_text("]")
     assert "the kubeconfig is no YAML" in found("kubeconfig").get
+
+
+def test_the_python_that_runs_it_is_told_on_every_system() -> None:
+    (python,) = (each for each in examine() if each.name == "python")
+    assert python.place == sys.executable

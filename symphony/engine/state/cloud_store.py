@@ -46,7 +46,8 @@ def _ask(arguments: list[str], name: StackName | None = None) -> Any:
     except ValueError as error:
         from symphony.engine import errors
 
-        known = errors.from_text(done.stderr or str(error), stack=name.stack if name else paths.store_url())
+        stack, project = (name.stack, name.project) if name else (paths.store_url(), "")
+        known = errors.from_text(done.stderr or str(error), stack=stack, project=project)
         raise SymphonyError(known.what, where=known.where, remedy=known.remedy) from error
 
 

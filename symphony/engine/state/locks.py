@@ -17,8 +17,8 @@ from symphony.engine.run import watchdog
 from symphony.engine.state import file_store, run_registry
 from symphony.errors import SymphonyError
 
-# Clocks of one machine agree; the start of a process is known to a hundredth of a second.
-_SLACK = 2.0
+# Any moment a draft of a lock gets its name.
+_MOMENT = 2.0
 # Longer than an engine lives whose command line was killed.
 _PATIENCE = watchdog.GRACE + 2
 
@@ -94,11 +94,11 @@ def _sweep_drafts(folder: Path) -> None:
 
     A young one may be another engine's that gets its name any moment, so it is given the time to.
     """
-    deadline = time.monotonic() + _SLACK
+    deadline = time.monotonic() + _MOMENT
     with suppress(OSError):
         for draft in folder.glob("*.tmp"):
             with suppress(FileNotFoundError):
-                while time.time() - draft.stat().st_mtime <= _SLACK and time.monotonic() < deadline:
+                while time.time() - draft.stat().st_mtime <= _MOMENT and time.monotonic() < deadline:
                     time.sleep(0.05)
                 draft.unlink()
 
@@ -121,16 +121,8 @@ def is_dead(lock: Lock) -> bool:
     if not watchdog.is_running(lock.pid):
         return True
     same = run_registry.is_same(lock.of, lock.pid)
-    return _is_another(lock) if same is None else not same
-
-
-def _is_another(lock: Lock) -> bool:
-    """Whether the process of this number cannot be the owner, of which we noted nothing: a plain `pulumi`.
-
-    Times alone do not tell: with a clock put forward since, a living owner looks younger than its lock.
-    """
-    started = _started(lock.pid)
-    return started is not None and started > lock.since + _SLACK and _program(lock.pid) != "pulumi"
+    # Of which nothing was noted is a plain `pulumi`.
+    return _program(lock.pid) != "pulumi" if same is None else not same
 
 
 def _read(file: Path, of: file_store.StackName) -> Lock | None:
@@ -154,17 +146,9 @@ def _read(file: Path, of: file_store.StackName) -> Lock | None:
 
 
 def _program(pid: int) -> str:
+    import psutil  # 20 ms, for a lock that is not ours only
+
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except (OSError, UnicodeDecodeError):
+        return psutil.Process(pid).name()
+    except psutil.Error:
         return ""
-
-
-def _started(pid: int) -> float | None:
-    """When a process began, in seconds since 1970."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-    return time.time() - uptime + int(fields[19]) / os.sysconf("SC_CLK_TCK")

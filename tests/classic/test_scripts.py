@@ -1,0 +1,80 @@
+"""A plain script keeps what is its own: how it shows errors, its environment, its threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.desk import Desk, desk_in
+
+MISTAKES = """
+from symphony import Cluster
+
+cluster = Cluster.new("tmux")
+experiment = cluster.new_experiment("rl")
+experiment.new_process("agent", command=["sleep", "1"]).connects("replay-sever")
+experiment.new_process("learner", command=["sleep", "1"]).binds("replay-server")
+experiment.new_process("No Name", command=["sleep", "1"])
+cluster.launch(experiment)
+"""
+AT_ONCE = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from symphony import Cluster
+
+before = dict(os.environ), sys.excepthook
+
+def launch(name):
+    cluster = Cluster.new("tmux")
+    experiment = cluster.new_experiment(name)
+    for number in range(3):
+        experiment.new_process(f"{name}-{number}", command=["sleep", "3600"])
+    assert (dict(os.environ), sys.excepthook) == before
+    return cluster.launch(experiment)
+
+with ThreadPoolExecutor() as pool:
+    for ended in pool.map(launch, ["one", "two"]):
+        print(ended)
+assert (dict(os.environ), sys.excepthook) == before
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as made:
+        (made.folder / "Pulumi.yaml").unlink()
+        yield made
+
+
+def test_an_error_that_nobody_catches_is_shown_as_python_does(desk: Desk) -> None:
+    (desk.folder / "sweep.py").write_text(MISTAKES)
+    command = [sys.executable, "sweep.py"]
+    options = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "timeout": 60}
+    ran = subprocess.run(command, text=True, check=False, **options)
+    assert ran.returncode == 1
+    assert 'sweep.py", line 9' in ran.stderr
+    assert "PlanError: rl cannot run: 2 problems in sweep.py" in ran.stderr
+    assert 'did you mean "replay-server"?' in ran.stderr
+    assert "line 8" in ran.stderr
+    assert desk.trees() == {}
+
+
+def test_caught_as_text_it_holds_the_problems_too(desk: Desk) -> None:
+    launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
+    launch += "except UserError as error: print(str(error))"
+    said = desk.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
+    assert "2 problems" in said
+    assert "nobody binds" in said
+
+
+def test_two_launches_at_once_are_told_apart(desk: Desk) -> None:
+    said = desk.python(AT_ONCE).out.splitlines()
+    assert [line.partition(",")[0] for line in said] == [
+        "one is up: 3 of 3 running",
+        "two is up: 3 of 3 running",
+    ]
+    assert set(desk.trees()) == {f"{name}/{name}-{number}" for name in ("one", "two") for number in range(3)}
