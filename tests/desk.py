@@ -82,7 +82,7 @@ class Desk:
 
     def pulumi(self, *words: str, code: int | None = 0, **more: Any) -> Ran:
         """Run a plain `pulumi ...` with the exports of `symphony env`, as a person would."""
-        engine = [self.exports["PATH"].split(os.pathsep)[0] + "/pulumi", *words]
+        engine = [shutil.which("pulumi", path=self.exports["PATH"]) or "pulumi", *words]
         return self.run([*engine, "--non-interactive", "--color=never"], code=code, env=self.exports, **more)
 
     @cached_property

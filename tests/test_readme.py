@@ -158,6 +158,7 @@ def test_the_settings_of_a_stack_can_be_committed() -> None:
     assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
 
 
+@pytest.mark.thorough
 def test_settings_without_the_salt_do_for_whoever_has_the_stack(desk: Desk) -> None:
     """What another person commits: the line is not theirs to write, and the engine writes it again."""
     settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"

@@ -48,7 +48,7 @@ def main(command: list[str]) -> int:
 
 def leave_nothing(shared: Layout) -> None:
     """End the clusters that live elsewhere, every process below this one, and the unused cluster of tests."""
-    for folder, pid in _clusters():
+    for folder, pid in _clusters().items():
         if folder != str(shared.folder):
             _take_down(folder, pid)
     deadline = time.monotonic() + ENDS_WITHIN

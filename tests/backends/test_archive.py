@@ -10,6 +10,7 @@ import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -23,7 +24,7 @@ from symphony.errors import SymphonyError
 Entry = tuple[str, bytes, str]
 
 
-def tar(*entries: Entry, size: int | None = None, form: int = tarfile.GNU_FORMAT) -> bytes:
+def tar(*entries: Entry, size: int | None = None, form: Literal[0, 1, 2] = tarfile.GNU_FORMAT) -> bytes:
     """A tar of (name, kind, content of a file or target of a link)."""
     made = io.BytesIO()
     for name, kind, more in entries:

@@ -111,8 +111,8 @@ def _until_all_run(command: list[str], folder: str, counts: Callable[[str], bool
         assert process.stdout is not None
         patience = threading.Timer(PATIENCE, _end_tree, [process.pid])
         patience.start()
+        started, took = 0, 0.0
         try:
-            started = 0
             for line in process.stdout:
                 started += counts(line)
                 if started == COUNT:

@@ -169,6 +169,7 @@ def test_mistakes_are_errors_of_ours(desk: Desk) -> None:
     assert desk.trees() == before
 
 
+@pytest.mark.thorough
 def test_force_changes_it_and_delete_takes_it(desk: Desk) -> None:
     before = desk.trees()
     script(desk, "alice.set_env('GREETING', 'bye'); cluster.launch(exp, force=True)")

@@ -33,6 +33,7 @@ def test_json(lab: Desk) -> None:
     assert abs(time.time() - row["since"]) < 600
 
 
+@pytest.mark.thorough
 def test_what_has_ended_well_lacks_nothing(desk: Desk) -> None:
     desk.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
     desk.symphony("up", "numint", "-y")
@@ -62,6 +63,7 @@ def test_from_any_folder(lab: Desk, tmp_path: Path) -> None:
     assert "step 1" in lab.symphony("logs", "rl", cwd=tmp_path).out
 
 
+@pytest.mark.thorough
 def test_state_of_another_host_is_listed_and_nothing_else(lab: Desk) -> None:
     away = {"SYMPHONY_HOST": "elsewhere.example"}
     (row,) = lab.symphony("ls", "--json", env=away).json

@@ -85,7 +85,14 @@ def test_any_terminal_type(lab: Desk, term: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["name: web\nruntime: nodejs\n", "name: [\n", "", "name: 'no name'\nruntime: python\n"]
+    "broken",
+    [
+        "name: [\n",
+        *(
+            pytest.param(each, marks=pytest.mark.thorough)
+            for each in ("", "name: web\nruntime: nodejs\n", "name: 'no name'\nruntime: python\n")
+        ),
+    ],
 )
 def test_no_project_is_needed(desk: Desk, broken: str) -> None:
     """Below the Pulumi.yaml of another kind, or of none: only what runs a program minds."""

@@ -122,6 +122,7 @@ def test_a_virtualenv_that_is_not_set_up(desk: Desk, missing: str) -> None:
     nothing_started(desk, "rl")
 
 
+@pytest.mark.thorough
 def test_another_experiments_session_and_its_files_are_left_alone(desk: Desk) -> None:
     """tmux takes no dot in a name, so both would be called the same; the plan says so already."""
     for name in ("one", "two"):
@@ -140,6 +141,7 @@ def test_another_experiments_session_and_its_files_are_left_alone(desk: Desk) ->
     assert desk.stacks() == {"desk/rl.a"}
 
 
+@pytest.mark.thorough
 def test_work_goes_on_when_nobody_reads_and_where_letters_are_missing(desk: Desk) -> None:
     desk.write(
         TWO.replace(
@@ -241,6 +243,7 @@ def test_a_person_is_asked_and_sees_it_happen(desk: Desk) -> None:
         assert "\x1b[" in screen.colours()
 
 
+@pytest.mark.thorough
 def test_a_narrow_terminal_cuts_no_name(desk: Desk) -> None:
     name = "a-rather-long-name-of-a-process"
     desk.write(f'with Experiment() as e: e.new_process("{name}", command=["sleep", "3600"]).binds("service")')

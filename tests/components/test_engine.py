@@ -335,6 +335,7 @@ def test_a_missing_module_is_the_users_own_traceback(said):
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pulumi.runtime import stack
@@ -19,14 +19,18 @@ COUNT = 300
 def _own_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The wait of the SDK, and no outputs, before and after."""
     monkeypatch.setattr(stack, "wait_for_rpcs", stack.wait_for_rpcs)
-    SETTINGS.outputs.clear()
+    _outputs().clear()
     yield
-    SETTINGS.outputs.clear()
+    _outputs().clear()
+
+
+def _outputs() -> set[asyncio.Task[Any]]:
+    return cast("set[asyncio.Task[Any]]", SETTINGS.outputs)  # type: ignore[attr-defined]
 
 
 def _output(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     task = asyncio.ensure_future(work)
-    SETTINGS.outputs.add(task)
+    _outputs().add(task)
     return task
 
 
@@ -55,7 +59,7 @@ def test_each_output_is_waited_for_a_few_times_only(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(asyncio, "wait", counting)
     output_wait.wait_linearly()
     asyncio.run(program())
-    assert not SETTINGS.outputs
+    assert not _outputs()
     assert COUNT / 2 < waited < COUNT * 3
 
 
@@ -104,7 +108,7 @@ def test_outputs_are_left_alone_by_who_does_not_wait_for_them() -> None:
     async def program() -> None:
         left = _output(asyncio.sleep(3600))
         await stack.wait_for_rpcs(await_all_outstanding_tasks=False)
-        assert SETTINGS.outputs == {left}
+        assert _outputs() == {left}
         left.cancel()
 
     output_wait.wait_linearly()

@@ -112,6 +112,7 @@ def test_after_a_killed_run_a_changed_program_is_what_runs(backend: Backend, sta
     converged(backend, stack, 3 + 2)
 
 
+@pytest.mark.thorough
 def test_after_a_killed_run_delete_leaves_nothing(backend: Backend, stack: str) -> None:
     process = begun(backend, stack, backend.crowd // 2)
     engine_of(process).kill()
@@ -206,6 +207,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_restart_policies(backend: Backend, stack: str) -> None:
     backend.up(stack, POLICIES, fails=True, patience="3")
 
@@ -255,6 +257,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_delete_leaves_nothing_of_the_stubborn(backend: Backend, stack: str) -> None:
     """Children that ignore every polite signal, left their session or are stopped go too."""
     backend.up(stack, STUBBORN, grace="1")

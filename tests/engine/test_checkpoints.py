@@ -32,7 +32,7 @@ OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:provider
 def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
     type_, inputs = kind
     assert guard.is_ours(type_, inputs)
-    sent = Struct()
+    sent: Any = Struct()
     sent.update(inputs)
     assert guard.is_ours(type_, sent), "as the engine is sent it"
 
@@ -50,7 +50,7 @@ def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
 )
 def test_not_ours(type_: str, inputs: dict[str, Any]) -> None:
     assert not guard.is_ours(type_, inputs)
-    sent = Struct()
+    sent: Any = Struct()
     sent.update(inputs)
     assert not guard.is_ours(type_, sent)
 

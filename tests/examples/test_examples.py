@@ -25,6 +25,7 @@ def test_hello(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_numint_survives_a_killed_worker(desk: Desk) -> None:
     """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""
     settings = "config:\n  numint:workers: '3'\n  numint:steps: '300000000'\n  numint:pieces: '60'\n"
@@ -50,6 +51,7 @@ def test_numint_survives_a_killed_worker(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_a_stack_without_a_program(desk: Desk) -> None:
     ran = desk.symphony("up", "helo", "-y", code=2)
     assert "hello" in ran.err

@@ -123,6 +123,7 @@ def test_a_demo_whose_experiment_does_not_come_up_in_time(desk: Desk) -> None:
     assert ran.err.endswith("demo: the experiment was not up within 4 s.\n")
 
 
+@pytest.mark.thorough
 def test_a_demo_that_is_ended_takes_its_experiment_along(desk: Desk) -> None:
     """As a cancelled run of continuous integration does it."""
     (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)

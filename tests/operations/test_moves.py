@@ -29,6 +29,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.mark.thorough
 def test_a_stack_does_not_move_to_another_backend(desk: Desk) -> None:
     desk.write(PROGRAM)
     desk.symphony("up", "rl", "-y")

@@ -62,6 +62,7 @@ def test_a_port_of_another_experiment_is_refused(desk: Desk, stranger: int) -> N
     assert set(desk.trees()) == {"second/server"}
 
 
+@pytest.mark.thorough
 def test_a_port_of_a_stranger_is_passed_over(desk: Desk, stranger: int) -> None:
     desk.write(binds(None).replace("Experiment()", f"Experiment(port_range=({stranger}, {stranger + 1}))"))
     desk.symphony("up", "rl", "-y")

@@ -26,6 +26,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
+@pytest.mark.thorough
 def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
     backend = TmuxBackend(desk)
     desk.write(PROGRAM)

@@ -23,7 +23,7 @@ EXPERIMENT = f"{STACK}symphony:index:Experiment"
 
 def step(kind: str, parent: str, *, old: bool = False) -> Step:
     state = ResourceState("urn", kind, "", parent, {}, {})
-    return Step("urn", kind, "create", **{"old" if old else "new": state})
+    return Step("urn", kind, "create", old=state if old else None, new=None if old else state)
 
 
 @pytest.mark.parametrize(

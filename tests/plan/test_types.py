@@ -175,7 +175,8 @@ def test_names_of_wrong_types(found):
 
 def test_an_output_of_another_resource_is_explained(tmux):
     experiment = Experiment("rl")
-    experiment.new_process("a", ["x"], env={"TOKEN": pulumi.Output.from_input("x")})
+    token: Any = pulumi.Output.from_input("x")
+    experiment.new_process("a", ["x"], env={"TOKEN": token})
     (problem,) = problems(experiment.spec, tmux)
     assert problem.what == "a has env['TOKEN'] of type Output"
     assert "a Pulumi Output is not known before the run: give a plain value" in problem.remedy
@@ -210,10 +211,11 @@ def test_a_manifest_that_holds_itself(tmux):
 
 def test_numbers_and_paths_of_every_library_are_taken(tmux):
     experiment = Experiment("rl", start_dir=Path("/work"), port_range=range(7000, 8000))
+    args: Any = [1, 0.5, 1e-3, np.int64(3), np.float32(0.5), Path("data")]
     process = experiment.new_process(
         "a",
         command=Path("/bin/x"),
-        args=[1, 0.5, 1e-3, np.int64(3), np.float32(0.5), Path("data")],
+        args=args,
         env={"N": 1, "ON": True, "LR": 3e-4, "DIR": Path("/data")},
     )
     process.binds({"s": np.int64(7000)})

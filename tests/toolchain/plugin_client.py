@@ -139,7 +139,7 @@ def urn(inputs: dict[str, Any], name: str = "it") -> str:
 
 def kept(error: grpc.RpcError) -> provider_pb2.ErrorResourceInitFailed:
     """What the engine keeps in its state although the operation failed."""
-    trailer = dict(error.trailing_metadata())  # type: ignore[attr-defined]
+    trailer: dict[str, Any] = dict(error.trailing_metadata() or ())  # type: ignore[arg-type]
     status = status_pb2.Status.FromString(trailer["grpc-status-details-bin"])
     detail = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(detail)

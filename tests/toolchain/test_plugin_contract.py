@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 
 from tests.toolchain.plugin_client import Plugin, kept, manifest
 from toolchain.kubernetes import accounts
@@ -85,7 +86,7 @@ def test_objects_without_a_namespace_get_the_providers(plugin: Plugin, namespace
 def test_an_unknown_context_is_one_line(cluster: Access, start: Callable[..., Plugin]):
     with pytest.raises(grpc.RpcError) as raised:
         start().configure(kubeconfig=cluster.kubeconfig, context="nowhere")
-    assert "nowhere" in raised.value.details()
+    assert "nowhere" in str(raised.value.details())
 
 
 # Preview
@@ -435,8 +436,9 @@ def test_what_does_not_become_ready_stays_in_the_state(plugin: Plugin, namespace
     detail = kept(raised.value)
     assert detail.id == f"{namespace}/it"
     assert "node" in detail.reasons[0], "the scheduler's words"
-    assert detail.properties["metadata"]["uid"] == live("pod", "it")["metadata"]["uid"]
-    assert detail.inputs["spec"]["containers"][0]["image"] == "none:1"
+    properties, inputs = MessageToDict(detail.properties), MessageToDict(detail.inputs)
+    assert properties["metadata"]["uid"] == live("pod", "it")["metadata"]["uid"]
+    assert inputs["spec"]["containers"][0]["image"] == "none:1"
 
 
 def test_a_service_with_a_selector_waits_for_a_pod(plugin: Plugin):

@@ -103,7 +103,7 @@ def test_f68_a_server_that_falls_silent_while_a_delete_waits_is_an_error_in_time
         def delete() -> None:
             with pytest.raises(grpc.RpcError) as raised:
                 plugin.delete(id, outputs, inputs)
-            ended.append(raised.value.details())
+            ended.append(str(raised.value.details()))
 
         waits = threading.Thread(target=delete)
         waits.start()

@@ -160,7 +160,7 @@ class TestProxy:
         assert proxies.credentials("http://u:p%40s@p:1") == {"Proxy-Authorization": "Basic dTpwQHM="}
         with serving(lambda _: (403, {})) as api:
             port = api.url.rpartition(":")[2]
-            found = access(**{"proxy-url": f"http://u:very-secret@127.0.0.1:{port}"})
+            found = access(None, **{"proxy-url": f"http://u:very-secret@127.0.0.1:{port}"})
             assert "very-secret" not in repr(found)
             from symphony.backends.kubernetes.api.client import Client
 
@@ -172,7 +172,7 @@ class TestProxy:
 
     def test_one_that_we_do_not_speak_is_named(self) -> None:
         with pytest.raises(UserError, match="kind socks5") as error:
-            access(**{"proxy-url": "socks5://u:secret@p:1"})
+            access(None, **{"proxy-url": "socks5://u:secret@p:1"})
         assert "secret" not in str(error.value)
 
 

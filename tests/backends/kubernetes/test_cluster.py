@@ -15,7 +15,7 @@ from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Recorded
-from symphony.engine.run.events import ResourceState
+from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, namespace, serving, thing
 
@@ -209,8 +209,8 @@ def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
     found = observe.recorded(
         OWNER,
         [
-            ResourceState("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs),
-            ResourceState("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod),
+            Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, "", ""),
+            Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, "", ""),
         ],
     )
     assert found is not None

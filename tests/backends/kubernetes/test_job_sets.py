@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.api.client import Refused, client_of
@@ -14,7 +14,7 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.spec.experiment import ExperimentSpec
 from tests.backends.kubernetes.generated import experiments
-from tests.backends.kubernetes.test_accepted import FILES
+from tests.backends.kubernetes.test_accepted import ALL_CHECKS, FILES
 from tests.backends.kubernetes.test_jobs import pods, runs_answers_and_goes_as_pods_do
 from tests.backends.kubernetes.test_runs import Live, becomes, up
 from tests.backends.kubernetes.test_why import steps
@@ -126,7 +126,12 @@ def test_what_is_planned_is_accepted(
     path = controllers.path_of("JobSet", stack)
     judged: list[str] = []
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=ALL_CHECKS,
+        derandomize=True,
+    )
     @given(experiments())
     def judge(spec: ExperimentSpec) -> None:
         where = target.target(spec, chosen, stack, secrets=dict.fromkeys(FILES, 10))

@@ -103,7 +103,7 @@ def test_f74_an_auth_plugin_that_is_missing_is_named() -> None:
         ("{}", "no current context"),
         (json.dumps({**content(), "clusters": []}), 'no cluster "a"'),
         (json.dumps(content(server="")), "no server"),
-        (json.dumps(content(**{"certificate-authority-data": "bm90IGEgY2VydA=="})), "certificates"),
+        (json.dumps(content(None, **{"certificate-authority-data": "bm90IGEgY2VydA=="})), "certificates"),
     ],
 )
 def test_what_is_wrong_is_one_line(text: str, words: str) -> None:

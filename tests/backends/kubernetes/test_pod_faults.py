@@ -137,7 +137,7 @@ def _locked_registry() -> Iterator[str]:
 
         do_HEAD = do_GET
 
-        def log_message(self, *words: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:

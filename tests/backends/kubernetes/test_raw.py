@@ -28,7 +28,7 @@ def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | No
     return made
 
 
-def judged(made: Experiment, **settings: Any) -> list[Problem]:
+def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
     return problems(made.spec, target.target(made.spec, Settings(image="i", **settings), "rl"))
 
 

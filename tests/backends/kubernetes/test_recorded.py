@@ -9,7 +9,7 @@ import pytest
 from symphony import Experiment
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.engine.run.events import ResourceState
+from symphony.engine.state.file_store import Resource
 from symphony.plan.changes import Change, changes
 from tests.backends.kubernetes.test_render import OWNER, manifests
 
@@ -18,11 +18,11 @@ EXPERIMENT = f"{STACK}symphony:index:Experiment"
 PROVIDER = "pulumi:providers:kubernetes"
 
 
-def resource(urn: str, type_: str, inputs: dict[str, Any]) -> ResourceState:
-    return ResourceState(urn, type_, "", "", inputs, inputs)
+def resource(urn: str, type_: str, inputs: dict[str, Any]) -> Resource:
+    return Resource(urn, type_, "", "", inputs, inputs, "", "")
 
 
-def provider(parent: str, name: str, **inputs: str) -> ResourceState:
+def provider(parent: str, name: str, **inputs: str) -> Resource:
     return resource(f"{parent}{PROVIDER}::{name}", PROVIDER, inputs)
 
 
@@ -43,7 +43,7 @@ NAMESPACE = resource(
     ],
     ids=["of our name", "of another name", "below the experiment"],
 )
-def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: ResourceState) -> None:
+def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Resource) -> None:
     for resources in ([OURS, NAMESPACE, theirs], [theirs, OURS, NAMESPACE]):
         found = observe.recorded(OWNER, resources)
         assert found is not None
@@ -62,7 +62,7 @@ def experiment(sidecar: bool = True) -> Experiment:
     return made
 
 
-def state_of(manifest: dict[str, Any]) -> ResourceState:
+def state_of(manifest: dict[str, Any]) -> Resource:
     return resource("urn:pod", controllers.TYPES[manifest["kind"]], manifest)
 
 

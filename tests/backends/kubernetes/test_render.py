@@ -222,7 +222,7 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
     assert [each["name"] for each in spec["initContainers"]] == ["clone-repo-2"]
 
 
-GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], None], Callable[[Any, Any], Any], Any]] = {
+GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], object], Callable[[Any, Any], Any], Any]] = {
     "node selector": (
         lambda group: group.node_selector("pool", "gpu"),
         lambda found, _: found["spec"]["nodeSelector"],
@@ -234,7 +234,7 @@ GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], None], Callable[[Any, A
         [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in "ab"],
     ),
     "labels": (
-        lambda group: (group.add_label("team", "rl"), group.add_labels({"run": 7}, kind="try")),
+        lambda group: (group.add_label("team", "rl"), group.add_labels({"run": "7"}, kind="try")),
         lambda found, _: {name: found["metadata"]["labels"][name] for name in ("team", "run", "kind")},
         {"team": "rl", "run": "7", "kind": "try"},
     ),

@@ -14,6 +14,7 @@ import pytest
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.status import watch as watching
 from symphony.backends.observe import ProcessStatus, Recorded
+from symphony.errors import SymphonyError
 from tests.backends.kubernetes.api import MISSING, Answer, Api, Asked, chunked, serving, thing
 from tests.backends.kubernetes.test_conditions import EVICTED, GOING, RUNS, SILENT, ended, pod, waits
 
@@ -102,13 +103,17 @@ def recorded(api: Api, **facts: Any) -> Recorded:
 def last(pods: Pods, **facts: Any) -> ProcessStatus:
     """How the process is at the end of a watch with the patience that everybody has."""
     with serving(pods) as api:
-        (*_, (found,)) = observe.watch(recorded(api, **facts), patience=60, limit=600)
+        *_, seen = observe.watch(recorded(api, **facts), patience=60, limit=600)
+    assert not isinstance(seen, SymphonyError)
+    (found,) = seen
     return found
 
 
 def now(pods: Pods, **facts: Any) -> ProcessStatus:
     with serving(pods) as api:
-        ((found,),) = observe.statuses([recorded(api, **facts)])
+        (seen,) = observe.statuses([recorded(api, **facts)])
+    assert not isinstance(seen, SymphonyError)
+    (found,) = seen
     return found
 
 

@@ -48,7 +48,7 @@ def test_start_folders(tmp_path):
     (tmp_path / "file").touch()
     experiment = Experiment("rl", start_dir="there")
     experiment.new_process_group("g", start_dir="gone").new_process("a", start_dir=str(tmp_path / "file"))
-    experiment.new_process("b", start_dir=5)
+    experiment.new_process("b", start_dir=5)  # pyright: ignore[reportArgumentType]
     experiment.new_process("c", start_dir="")
     why = "there is no such folder"
     assert validation.unusable(experiment.spec, tmp_path) == {"gone": why, str(tmp_path / "file"): why}

@@ -76,6 +76,7 @@ def test_a_service_that_moves_to_another_process_starts_both_again(desk: Desk) -
         assert ("SYMPH_A_BIND=127.0.0.1" in environment(desk, path)) is binds
 
 
+@pytest.mark.thorough
 def test_a_service_more_or_another_port_starts_only_those_again_that_use_it(desk: Desk) -> None:
     desk.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', ""))
     desk.symphony("up", "rl", "-y")

@@ -39,6 +39,7 @@ def test_ports_come_from_the_range_of_the_experiment(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_no_variable_is_refused_after_something_started(desk: Desk) -> None:
     names = sorted(SHELLS_OWN)
     desk.write(
@@ -54,6 +55,7 @@ def test_no_variable_is_refused_after_something_started(desk: Desk) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_a_command_of_the_programs_own_virtual_environment_is_found(desk: Desk) -> None:
     """Processes get its bin folder first on their PATH, so the plan looks there too."""
     outside: dict[str, str | None] = {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": None, "CONDA_PREFIX": None}
@@ -110,6 +112,7 @@ def test_without_perl(desk: Desk, tmp_path: Path) -> None:
     assert desk.trees() == {}
 
 
+@pytest.mark.thorough
 def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
     desk.write(
         'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'

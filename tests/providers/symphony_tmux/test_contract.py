@@ -49,8 +49,8 @@ def test_two_thousand_resources_in_one_program() -> None:
         def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
             return args.name, args.inputs
 
-        def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-            return {}
+        def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[str, Any], None]:
+            return {}, None
 
     pulumi.runtime.set_mocks(Monitor())
     for number in range(2000):
@@ -186,7 +186,7 @@ def test_own_errors_are_one_line_and_bugs_are_not(servicers: tuple[Servicer, Ser
     assert caught.value.details() == "the start folder /no/such does not exist (a). Make it."
     with pytest.raises(grpc.RpcError) as caught:
         window.diff({}, WINDOW)
-    assert "Traceback" in caught.value.details()
+    assert "Traceback" in str(caught.value.details())
     session.delete({**SESSION, "host": _host(), "server": "default"})
 
 

@@ -183,6 +183,7 @@ def test_two_stacks_with_one_session(engine: Engine) -> None:
     assert engine.markers() == [f"{OWNER}/a/1"]
 
 
+@pytest.mark.thorough
 def test_canary_of_the_callers_environment_is_not_in_the_state(engine: Engine, tmp_path: Path) -> None:
     engine.declare(a={**SLEEP, "inherit": ["TOKEN"]})
     engine.up(TOKEN="SYMCANARY-9")

@@ -17,7 +17,8 @@ def _said(owner: str, wanted: int) -> list[tuple[str, str]]:
 
 def test_descriptors_of_the_running_server(rig: Any) -> None:
     outputs = rig.session("a", "b")
-    rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
+    for name in ("a", "b"):
+        rig.start(name, "sleep", "100")
     _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
     limit = capacity.SPARE + 20
     resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (limit, hard))

@@ -96,8 +96,8 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
     file = rig.home / "pid"
     outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
     pid = _written(rig, file)
-    rig.until(lambda: process_table.process(pid).marker == "" or not clear)
-    rig.until(lambda: process_table.process(pid).parent == outputs["pid"])
+    rig.until(lambda: (found := process_table.process(pid)) and (found.marker == "" or not clear))
+    rig.until(lambda: (found := process_table.process(pid)) and found.parent == outputs["pid"])
     windows.delete(outputs, Snapshot())
     assert process_table.start_of(pid) == 0
 
@@ -191,7 +191,9 @@ def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str)
     left = _written(rig, file)
     started = child.of(Path(outputs["log"]).parent)
     assert started is not None
-    assert process_table.process(started.identity.pid).marker == ""
+    found = process_table.process(started.identity.pid)
+    assert found is not None
+    assert found.marker == ""
     assert started.cgroup is not None or os.geteuid(), "root may divide its cgroup"
     os.kill(outputs["pid"], signal.SIGKILL)
     rig.until(lambda: not process_table.alive([started.identity]))
@@ -277,6 +279,7 @@ def test_reused_pid_is_not_signalled() -> None:
     stranger = subprocess.Popen(["sleep", "100"])
     try:
         found = process_table.process(stranger.pid)
+        assert found is not None
         before = Process(found.pid, found.start - 1, 1, found.pid, False, "o/s#1/a/1")
         stop._send([before], signal.SIGKILL)
         stop.take_down([before.identity], trees.marked("o/s#1"), 0.1)
