@@ -28,6 +28,15 @@ def _outputs() -> set[asyncio.Task[Any]]:
     return cast("set[asyncio.Task[Any]]", SETTINGS.outputs)  # type: ignore[attr-defined]
 
 
+def _run(program: Coroutine[Any, Any, None]) -> None:
+    """asyncio.run, which however leaves the thread without a loop, that later tests of Pulumi need."""
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(program)
+    finally:
+        loop.close()
+
+
 def _output(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     task = asyncio.ensure_future(work)
     _outputs().add(task)
@@ -58,7 +67,7 @@ def test_each_output_is_waited_for_a_few_times_only(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(asyncio, "wait", counting)
     output_wait.wait_linearly()
-    asyncio.run(program())
+    _run(program())
     assert not _outputs()
     assert COUNT / 2 < waited < COUNT * 3
 
@@ -71,7 +80,7 @@ def test_the_first_error_is_raised_while_other_outputs_are_not_there() -> None:
 
     output_wait.wait_linearly()
     with pytest.raises(ValueError, match="the provider failed"):
-        asyncio.run(program())
+        _run(program())
 
 
 def test_an_output_made_meanwhile_that_fails_is_raised() -> None:
@@ -82,7 +91,7 @@ def test_an_output_made_meanwhile_that_fails_is_raised() -> None:
 
     output_wait.wait_linearly()
     with pytest.raises(ValueError, match="the provider failed"):
-        asyncio.run(program())
+        _run(program())
 
 
 def test_an_output_that_another_makes_is_waited_for() -> None:
@@ -100,7 +109,7 @@ def test_an_output_that_another_makes_is_waited_for() -> None:
         await stack.wait_for_rpcs()
 
     output_wait.wait_linearly()
-    asyncio.run(program())
+    _run(program())
     assert made == ["second"]
 
 
@@ -112,7 +121,7 @@ def test_outputs_are_left_alone_by_who_does_not_wait_for_them() -> None:
         left.cancel()
 
     output_wait.wait_linearly()
-    asyncio.run(program())
+    _run(program())
 
 
 def test_the_code_of_another_sdk_stays(monkeypatch: pytest.MonkeyPatch) -> None:
