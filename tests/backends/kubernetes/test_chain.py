@@ -71,7 +71,9 @@ def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: boo
         reach = {"kubeconfig": api.kubeconfig()}
         recorded = Recorded("o", "rl", {"a": facts}, reach=reach)
         last = collect.explain(api.client(), recorded, "a", "rl")[-1]
-        ((status,),) = observe.statuses([recorded])
+        (seen,) = observe.statuses([recorded])
+    assert isinstance(seen, list)
+    (status,) = seen
     assert status.why == "its Job makes another pod"
     assert status.why in f"{last.what} {last.remedy}"
     assert "symphony up" not in f"{last.what} {last.remedy}"

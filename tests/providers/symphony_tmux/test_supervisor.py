@@ -198,7 +198,7 @@ def test_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> Non
 
     def names() -> list[str]:
         [statuses] = tmux_observe.statuses([recorded])
-        return [process_table.command_name(status.pid) for status in statuses]
+        return [process_table.command_name(status.pid or 0) for status in statuses]
 
     rig.until(lambda: names() == ["sleep", "sleep"])
     [[status, _]] = tmux_observe.statuses([recorded])
