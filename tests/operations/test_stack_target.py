@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from symphony.errors import UserError
 from symphony.operations import stack_target
 
 
@@ -26,8 +25,6 @@ def test_the_one_program_of_a_project(
     (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
     (tmp_path / "__main__.py").write_text(program)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="which stack"):
-        stack_target.of(None)
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "rl.py").touch()
     (tmp_path / folder / "_shared.py").touch()
