@@ -36,8 +36,10 @@ def server(executor: Executor, options: Sequence[tuple[str, Any]] = (), **more: 
     add = made.add_insecure_port
 
     def add_insecure_port(address: str) -> int:
-        guard.port = add(address)
-        return guard.port
+        port = add(address)
+        if not address.startswith("unix:"):
+            guard.port = port
+        return port
 
     made.add_insecure_port = add_insecure_port
     return made

@@ -5,17 +5,32 @@ Pulumi's own host answers every user of the machine, and unpickles what they sen
 
 from __future__ import annotations
 
+import os
 import runpy
+from typing import Any
 
 import grpc
 
 from symphony import peers
+from symphony_tmux.resource import host_patches
+
+# Where to listen instead of at a port; then the engine itself started us.
+SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"
 
 
 def main() -> None:
     """Returns when the engine interrupts it."""
-    grpc.server = peers.server
+    grpc.server = _server
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
+
+
+def _server(*args: Any, **options: Any) -> Any:
+    made: Any = peers.server(*args, **options)
+    if path := os.environ.pop(SOCKET_VARIABLE, ""):
+        host_patches.has_shell_above = False
+        add = made.add_insecure_port
+        made.add_insecure_port = lambda address: add(f"unix:{path}")  # pyright: ignore[reportUnknownLambdaType]
+    return made
 
 
 if __name__ == "__main__":

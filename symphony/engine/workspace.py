@@ -179,7 +179,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     name = file_store.StackName(workspace.project, stack)
     if file_store.is_files() and file_store.exists(name):
         return False
-    if not _keeps_secrets_elsewhere(workspace, stack) and (created := file_store.create(name)) is not None:
+    if not keeps_secrets_elsewhere(workspace, stack) and (created := file_store.create(name)) is not None:
         return created
     words = ["stack", "init", f"--stack={stack}", "--no-select"]
     done = pulumi(workspace, words)
@@ -200,7 +200,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     return True
 
 
-def _keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
+def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
     """Whether the settings name a service that encrypts: the engine has it make a key for a new stack."""
     file = config_file(workspace, stack)
     return file.is_file() and "secretsprovider" in _yaml(file)

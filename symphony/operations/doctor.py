@@ -11,6 +11,7 @@ from symphony import paths
 from symphony.backends import registry
 from symphony.backends.prerequisites import Finding, guarded
 from symphony.engine import binary
+from symphony.engine.run import enter_namespace
 from symphony.engine.state import file_store, passphrase
 
 _SETUP = "symphony setup"
@@ -28,6 +29,7 @@ def examine() -> list[Finding]:
         _state(),
         _secrets(),
         *(finding for finding in of_backends if not finding.needed),
+        _isolation(),
         _docker(),
     ]
 
@@ -72,6 +74,19 @@ def _secrets() -> Finding:
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
     return guarded("passphrase", "", lambda: Finding("passphrase", True, "ours", str(passphrase.ensure())))
+
+
+def _isolation() -> Finding:
+    """What keeps other users of this machine out of a run."""
+    works = enter_namespace.is_possible()
+    return Finding(
+        "isolated runs (optional)",
+        works,
+        "tmux" if works else "",
+        "Kubernetes runs are open to users of this machine: SECURITY.md" if works else "",
+        get="other users of this machine can get into runs: see SECURITY.md",
+        needed=False,
+    )
 
 
 def _docker() -> Finding:

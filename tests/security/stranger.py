@@ -20,7 +20,16 @@ from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import (
+    engine_pb2,
+    engine_pb2_grpc,
+    language_pb2,
+    language_pb2_grpc,
+    provider_pb2,
+    provider_pb2_grpc,
+    resource_pb2,
+    resource_pb2_grpc,
+)
 
 LISTENS = "0A"
 
@@ -43,10 +52,12 @@ class Stranger:
     def call(self, port: int) -> None:
         """Everything that could have an effect, each once."""
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            for name, stub, request in self._calls(channel, port):
+            for name, method, request in self._calls(channel, port):
                 try:
-                    answer = getattr(stub, name)(request, timeout=5)
-                    self.answers.write(f"{port} {name} OK {answer!s:.200}\n".replace("\n", " ") + "\n")
+                    answer = method(request, timeout=10)
+                    if name == "RunPlugin":
+                        list(answer)
+                    self.answers.write(f"{port} {name} OK\n")
                 except grpc.RpcError as error:
                     self.answers.write(f"{port} {name} {error.code().name}\n")  # pyright: ignore
 
@@ -55,13 +66,20 @@ class Stranger:
         pickled = pickle.dumps(Gadget(self.folder / f"unpickled-{port}"))
         props.update({"__provider": base64.b64encode(pickled).decode()})
         provider = provider_pb2_grpc.ResourceProviderStub(channel)
+        language = language_pb2_grpc.LanguageRuntimeStub(channel)
+        engine = engine_pb2_grpc.EngineStub(channel)
+        monitor = resource_pb2_grpc.ResourceMonitorStub(channel)
         urn = "urn:pulumi:dev::proj::pulumi-python:dynamic:Thing::x"
+        type_, folder = "pulumi-python:dynamic:Thing", str(self.folder)
+        thing = resource_pb2.RegisterResourceRequest(type=type_, name=f"x-{port}", custom=True, object=props)
+        note = engine_pb2.LogRequest(severity=engine_pb2.WARNING, message="the stranger was here")
         return [
-            ("GetPluginInfo", provider, empty_pb2.Empty()),
-            ("Configure", provider, provider_pb2.ConfigureRequest()),
-            ("Check", provider, provider_pb2.CheckRequest(urn=urn, news=props)),
-            ("Create", provider, provider_pb2.CreateRequest(urn=urn, properties=props)),
-            ("Delete", provider, provider_pb2.DeleteRequest(urn=urn, id="x", properties=props)),
+            ("GetPluginInfo", provider.GetPluginInfo, empty_pb2.Empty()),
+            ("Check", provider.Check, provider_pb2.CheckRequest(urn=urn, news=props)),
+            ("Create", provider.Create, provider_pb2.CreateRequest(urn=urn, properties=props)),
+            ("RunPlugin", language.RunPlugin, language_pb2.RunPluginRequest(pwd=folder, program=folder)),
+            ("Log", engine.Log, note),
+            ("RegisterResource", monitor.RegisterResource, thing),
         ]
 
     def watch(self) -> None:
@@ -86,6 +104,7 @@ def main() -> None:
     os.setgid(int(uid))
     os.setuid(int(uid))
     stranger = Stranger(Path(folder))
+    (Path(folder) / "__main__.py").write_text("open('ran', 'w').write('x')\n")
     stranger.call(int(port[0])) if port else stranger.watch()
 
 

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from symphony.engine import workspace as workspaces
+from symphony.engine.run import relay
 from symphony.engine.run.outcome import Verb
 from symphony.engine.run.run import Run
 from symphony.engine.workspace import Workspace
@@ -63,25 +64,31 @@ class InlineRun(Run):
             raise self._program_error
 
     def __enter__(self) -> Self:
-        from pulumi.automation._server import LanguageServer
+        try:
+            return super().__enter__()
+        except BaseException:
+            self._stop_server()
+            raise
+
+    def _serve_program(self, folder: Path | None) -> list[str]:
         from pulumi.runtime._grpc_settings import (
             _GRPC_CHANNEL_OPTIONS,  # pyright: ignore[reportPrivateUsage]
         )
         from pulumi.runtime.proto import language_pb2_grpc
 
         from symphony import peers
+        from symphony.engine.run.program_host import OutsideServer
 
+        self._stop_server()
         server: Any = peers.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
-        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageServer(self._guarded), server)
+        servicer = OutsideServer(str(folder), self._guarded)
+        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(servicer, server)
+        if folder is not None:
+            server.add_insecure_port(f"unix:{folder / relay.PROGRAM}")
         port: int = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self._server = server
-        self._options = (*self._options, f"--client=127.0.0.1:{port}", "--exec-kind=auto.inline")
-        try:
-            return super().__enter__()
-        except BaseException:
-            self._stop_server()
-            raise
+        return [f"--client=127.0.0.1:{port}", "--exec-kind=auto.inline"]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -25,7 +25,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self, cast
 
 from symphony.engine import binary, environment
-from symphony.engine.run import watchdog
+from symphony.engine.run import isolation, relay, watchdog
 from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
@@ -115,6 +115,7 @@ class Run:
         try:
             self._start(*self._command)
         except BaseException:
+            self._noted.close()
             self._give_signals_back()
             raise
         return self
@@ -195,9 +196,10 @@ class Run:
     def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
         self._reader = Reader()
         self._began = time.monotonic()
+        command = self._engine_command(str(pulumi), env)
         try:
             self._process = subprocess.Popen(
-                [pulumi, *self._arguments()],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -223,6 +225,26 @@ class Run:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def _engine_command(self, pulumi: str, env: Mapping[str, str]) -> list[str]:
+        plain = [pulumi, *self._arguments()]
+        if self._fetch_plugins or not isolation.is_wanted(self.workspace, self.stack, env):
+            return [*plain, *self._serve_program(None)]
+        folder = Path(self._noted.enter_context(tempfile.TemporaryDirectory(prefix="symphony-")))
+        served = self._serve_program(folder)
+        program = self.verb in ("up", "preview")
+        isolated = [*plain, *([f"--client=unix:{folder / relay.DIALED}"] if program else [])]
+        return isolation.command(
+            [*plain, *served], isolated, folder, self.workspace, env, program=program and not served
+        )
+
+    def _serve_program(self, folder: Path | None) -> list[str]:
+        """Options with which the engine finds a program of this process; none: it starts the project's.
+
+        folder: serve it there as well, for an engine in a namespace.
+        """
+        del folder
+        return []
 
     def _arguments(self) -> list[str]:
         arguments = [self.verb, f"--stack={self.stack}", "--json", "--non-interactive", "--color=never"]
