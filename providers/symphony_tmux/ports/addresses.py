@@ -48,6 +48,12 @@ def are(server: str, session: str, variables: Mapping[str, str]) -> bool:
         return False
 
 
+def bound(variables: Mapping[str, str]) -> set[int]:
+    """The ports on which a process with these variables is to listen."""
+    names = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
+    return {int(port) for name in names if (port := variables.get(f"{name}_PORT", "")).isdecimal()}
+
+
 def _content(variables: Mapping[str, str]) -> bytes:
     lines = [export(os.fsencode(name), os.fsencode(value)) for name, value in sorted(variables.items())]
     return b"".join(line + b"\n" for line in lines)

@@ -5,7 +5,7 @@ The supervisor may be killed; what it leaves then has no parent, and perhaps no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,16 @@ def of(folder: Path) -> Child | None:
     if boot not in ("", process_table.boot_id()):
         return None
     return Child(Identity(pid, start), Path(cgroup) if cgroup else None)
+
+
+def sweep(children: Iterable[Child]) -> None:
+    """Beside the cgroups of these those go, too, that killed supervisors of anything have left empty."""
+    for folder in {one.cgroup.parent for one in children if one.cgroup is not None}:
+        for left in folder.glob("symphony-*"):
+            pid = left.name.rpartition("-")[2]
+            if pid.isdecimal() and not process_table.exists(int(pid)):
+                with suppress(OSError):
+                    left.rmdir()
 
 
 def program(outputs: Mapping[str, Any]) -> int:

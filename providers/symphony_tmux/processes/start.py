@@ -130,6 +130,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
         str(_cap()),
         inputs.restart_policy,
         str(inputs.grace),
+        *map(str, sorted(addresses.bound(inputs.services))),
     ]
 
 

@@ -1,6 +1,7 @@
 # Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
 # tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace.
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace, and
+# the ports on which the process is to listen.
 # With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five
 # failures in a row no more; one that ran for ten minutes begins with 1 again.
 # What the process leaves running ends when it does, as in a container: TERM, the grace, KILL.
@@ -15,10 +16,11 @@ my ($prctl, $prlimit64, $sched_setaffinity) = $Config{archname} =~ /^x86_64-linu
     : $Config{archname} =~ /^aarch64-linux/ ? (167, 261, 122) : ();
 my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
 my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
-my ($folder, $attempt, $shell, $cap, $policy, $grace) = @ARGV;
+my ($folder, $attempt, $shell, $cap, $policy, $grace, @ports) = @ARGV;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, '', 0, 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
+my ($in_use, $waits) = (0, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
@@ -43,9 +45,11 @@ while (1) {
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     run_once();
     mark_end();
+    if (port_was_held()) { $restarts++; next }
     last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
     ($pause, $failures) = (1, 0) if now() - $began > $long;
     $failures = $status ? $failures + 1 : 0;
+    ($in_use, $waits) = (0, 0);
     last if $failures > $most_failures;
     keep_reading($pause);
     last if $stopping;
@@ -62,6 +66,33 @@ if (my $signal = $status & 127) {
     exit 128 + $signal;
 }
 exit($status >> 8);
+
+# Whether it failed because connections of its earlier start still held its port, and these are gone now: they
+# last a minute where a server does not set SO_REUSEADDR. Others that listen there may do so for ever.
+sub port_was_held {
+    return 0 if !$status || !$in_use || $stopping || $waits >= 3;
+    my ($until, $told) = (now() + 61, 0);
+    while (!$stopping && now() < $until && (my @held = held_ports())) {
+        my $note = "[symphony: earlier connections hold port @held; it starts again when they are gone]";
+        if (!$told++) { print STDERR "$note\r\n"; put("$note\n") }
+        keep_reading(0.5);
+    }
+    ($in_use, $waits) = (0, $waits + $told);
+    return $told && !$stopping && !held_ports();
+}
+
+# Ports of ours with sockets that nobody listens on.
+sub held_ports {
+    my (%held, %heard);
+    for my $table ('/proc/net/tcp', '/proc/net/tcp6') {
+        open(my $rows, '<', $table) or next;
+        while (<$rows>) {
+            /^\s*\d+: \w+:(\w{4}) \w+:\w{4} (\w\w) / or next;
+            ($2 eq '0A' ? $heard{hex $1} : $held{hex $1}) = 1;
+        }
+    }
+    return grep { $held{$_} && !$heard{$_} } @ports;
+}
 
 # Starts the process and keeps what its pane shows until its whole tree has ended and all of that is here.
 sub run_once {
@@ -297,6 +328,7 @@ sub rotate {
 sub put {
     my ($data) = @_;
     return if $data eq '';
+    $in_use ||= @ports && $data =~ /address already in use|EADDRINUSE/i;
     rotate() if $log && $size > 0 && $size + length($data) > $cap;
     if ($lost && $log) {
         my $note = "\n[symphony: $lost bytes of output lost: $why]\n";

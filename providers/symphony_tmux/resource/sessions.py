@@ -109,6 +109,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     children = list(child.of_owner(owner))
     grace = float(props.get("grace", 5))
     stop.take_down({one for one in roots if one.start}, trees.marked(owner), grace, children)
+    child.sweep(children)
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(on, session.session_id)

@@ -12,6 +12,7 @@ from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux.logs import reader as files
+from symphony_tmux.ports import addresses
 from symphony_tmux.processes import child, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Listing, Pane
@@ -85,9 +86,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
 
 def _taken(facts: Mapping[str, Any]) -> str:
     """Who came first to a port that the process was to listen on: it was free when the plan was made."""
-    variables: Mapping[str, str] = facts.get("services") or {}
-    bound = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
-    wanted = {int(port) for name in bound if (port := variables.get(f"{name}_PORT", "")).isdigit()}
+    wanted = addresses.bound(facts.get("services") or {})
     if not wanted:
         return ""
     # Few processes that ended were to listen.

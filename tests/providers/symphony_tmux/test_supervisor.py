@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,8 @@ from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
 from symphony_tmux.processes import process_table, start
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import windows
 
 
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,3 +210,35 @@ def test_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> Non
     # Where it has just ended, and where an older supervisor wrote nothing down.
     (Path(command["log"]).parent / "child").unlink()
     assert tmux_observe.statuses([recorded])[0][0].pid == command["pid"]
+
+
+# Listens as a plain socket does, takes one connection, and ends it first.
+PLAIN_SERVER = """
+import socket, sys
+with socket.socket() as server:
+    server.bind(("127.0.0.1", int(sys.argv[1])))
+    server.listen()
+    server.settimeout(60)
+    print("listens", flush=True)
+    server.accept()[0].close()
+"""
+
+
+@pytest.mark.thorough
+def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
+    """The kernel holds it for a minute; a server without SO_REUSEADDR cannot have it before."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
+    rig.session("a")
+    command = [sys.executable, "-c", PLAIN_SERVER, str(port)]
+    for turn in (1, 2):
+        outputs = rig.start("a", *command, services=services)
+        rig.until(lambda: rig.printed(outputs).count(b"listens") == turn, 70)  # noqa: B023
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert connection.recv(1) == b""
+        assert rig.ended(outputs).state == "completed"
+        windows.delete(outputs, Snapshot())
+    printed = rig.printed(outputs)
+    assert f"[symphony: earlier connections hold port {port}; it starts again".encode() in printed
