@@ -25,6 +25,30 @@ _COLOURS = {
 }
 # More rows than this are told as a bar and the last few.
 _ROWS = 16
+# So many processes in one state are named one by one.
+_NAMED = 3
+
+
+def alike(statuses: Sequence[ProcessStatus]) -> list[tuple[str, ProcessStatus]]:
+    """Processes that are in the same state for the same reason, as `a, b, c and 37 more` with one of them."""
+    groups: dict[tuple[str, ...], list[ProcessStatus]] = {}
+    for each in statuses:
+        groups.setdefault((each.state, each.why, each.last, *each.words), []).append(each)
+    return [(_names([each.path for each in group]), group[0]) for group in groups.values()]
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more}"
+
+
+def _cause(status: ProcessStatus) -> str:
+    return status.why.rpartition(": ")[2]
+
+
+def _is_trouble(status: ProcessStatus) -> bool:
+    """Whether it is more than the usual way to running, of which `not scheduled yet` is a step."""
+    return status.state in ("failed", "lost") or (status.state == "waiting" and ": " in status.why)
 
 
 class Board:
@@ -37,6 +61,7 @@ class Board:
         self._rows: dict[str, Progress] = {}
         self._began = time.monotonic()
         self._watched: list[ProcessStatus] = []
+        self._told: set[tuple[str, str]] = set()
         self._live: Any = None
 
     def __enter__(self) -> Self:
@@ -71,6 +96,16 @@ class Board:
             left = sum(1 for status in statuses if status.state == "waiting")
             screen.tell(f"  {left} of {len(statuses)} are not running yet, waiting for them")
         self._watched = sorted(statuses, key=lambda status: in_order(status.path))
+        if self._live is None:
+            self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        """What keeps processes from running, each cause once: a crash loop tells it again in other words."""
+        troubled = [each for each in self._watched if _is_trouble(each)]
+        new = [each for each in troubled if (each.path, _cause(each)) not in self._told]
+        self._told.update((each.path, _cause(each)) for each in new)
+        for names, status in alike(new):
+            screen.tell(screen.clean(f"  {names}  {status.state}: {status.why}"))
 
     def say(self, text: str) -> None:
         """A line above the rows."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from symphony.backends.observe import ProcessStatus
 from symphony.cli import choose, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
-from symphony.cli.progress import Board
+from symphony.cli.progress import Board, alike
+from symphony.engine.errors import Interrupted
 from symphony.operations import stack_target
 from symphony.operations.plan import Planned, plan
-from symphony.operations.process import state
+from symphony.operations.process import in_order, state
 from symphony.operations.up import Ended, Progress, Remark, Watched, up
 
 
@@ -36,22 +39,33 @@ def command(
         return 1
     if not yes and not _agreed(stack):
         return 1
+    return _run(target, yes)
+
+
+def _run(target: stack_target.Target, yes: bool) -> int:
+    watched: Watched | None = None
     with Board() as board:
-        for event in up(target):
-            match event:
-                case Planned(changes=changes):
-                    board.expect([change.path for change in changes if change.kind != "keep"])
-                    if yes:
-                        board.above(lambda planned=event: plan_table.show(planned))
-                case Progress():
-                    board.tell(event)
-                case Remark(text=text):
-                    board.say(text)
-                case Watched(statuses=statuses):
-                    board.watch(statuses)
-                case Ended():
-                    board.end()
-                    return _ended(event)
+        try:
+            for event in up(target):
+                match event:
+                    case Planned(changes=changes):
+                        board.expect([change.path for change in changes if change.kind != "keep"])
+                        if yes:
+                            board.above(lambda planned=event: plan_table.show(planned))
+                    case Progress():
+                        board.tell(event)
+                    case Remark(text=text):
+                        board.say(text)
+                    case Watched(statuses=statuses):
+                        watched = event
+                        board.watch(statuses)
+                    case Ended():
+                        board.end()
+                        return _ended(event)
+        except KeyboardInterrupt:
+            if watched is None:
+                raise
+            raise _left_alone(target.name.stack, watched.statuses) from None
     return 1
 
 
@@ -63,6 +77,17 @@ def _means_another(target: stack_target.Target) -> bool:
     name = target.name
     print(screen.clean(f"{name.project} has no experiment {name.stack} yet; up are {', '.join(others[:5])}."))
     return choose.confirmed(f"Start {name.stack} as another one?")
+
+
+def _left_alone(stack: str, statuses: Sequence[ProcessStatus]) -> Interrupted:
+    """Ctrl-C while nothing is left to do but to wait."""
+    left = sum(1 for each in statuses if each.state not in ("running", "completed"))
+    started = (
+        "it is started and goes on" if len(statuses) == 1 else f"all {len(statuses)} are started and go on"
+    )
+    runs = "does" if left == 1 else "do"
+    what = f"{stack}: {started}; {left} {runs} not run yet"
+    return Interrupted(what, remedy=f"`symphony process {stack}` shows them")
 
 
 def _agreed(stack: str | None) -> bool:
@@ -79,12 +104,14 @@ def _agreed(stack: str | None) -> bool:
 
 
 def _ended(ended: Ended) -> int:
-    for status in ended.statuses:
-        if status not in ended.troubled and not status.why:
-            continue
-        print(screen.clean(f"  {status.path}   {state(status)}   symphony why {ended.stack} {status.path}"))
+    told = [each for each in ended.statuses if each in ended.troubled or each.why]
+    told.sort(key=lambda each: in_order(each.path))
+    for names, status in alike(told):
+        print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # The last of its words stands in the line already.
         for line in status.words if len(status.words) > 1 else ():
             print(screen.clean(f"    | {line}"))
-    print(screen.clean(f"{ended}   symphony logs {ended.stack} -f"))
+    # What waits or never ran has no logs.
+    logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
+    print(screen.clean(f"{ended}{logs}"))
     return 1 if ended.troubled else 0

@@ -72,8 +72,15 @@ class Ended:
         """The processes that neither run nor came to a good end."""
         return tuple(status for status in self.statuses if status.state not in ("running", "completed"))
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether any process has ever run."""
+        return any(each.state not in ("waiting", "lost") or each.restarts for each in self.statuses)
+
     def __str__(self) -> str:
         states = [status.state for status in self.statuses]
+        if not {"running", "completed"} & {*states}:
+            return f"{self.stack}: 0 of {len(states)} run, after {self.seconds:.1f} s."
         done = f", {states.count('completed')} completed" if "completed" in states else ""
         running = f"{states.count('running')} of {len(states)} running{done}"
         return f"{self.stack} is up: {running}, in {self.seconds:.1f} s."

@@ -1,0 +1,61 @@
+"""What `up` says while and after processes come up, where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from symphony.backends.observe import ProcessStatus
+from symphony.cli import up as command
+from symphony.cli.progress import Board
+from symphony.engine.errors import Interrupted
+from symphony.operations.up import Ended, Watched
+
+STACK: Any = SimpleNamespace(name=SimpleNamespace(stack="rl"))
+
+
+def waiting(path: str, why: str) -> ProcessStatus:
+    return ProcessStatus(path, "waiting", ready=False, why=why)
+
+
+def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"a-{number}" for number in range(5)]
+    with Board() as board:
+        board.watch([waiting(name, "ContainerCreating") for name in names])
+        board.watch([waiting(name, "to be started again after exit 3: boom") for name in names])
+        board.watch([ProcessStatus(name, "running", ready=True) for name in names])
+        board.watch([waiting(name, "CrashLoopBackOff: exit 3: boom") for name in names])
+    assert capsys.readouterr().out.splitlines() == [
+        "  5 of 5 are not running yet, waiting for them",
+        "  a-0, a-1, a-2 and 2 more  waiting: to be started again after exit 3: boom",
+    ]
+
+
+def test_what_all_wait_for_is_one_line_and_names_no_logs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"
+    ended = Ended("rl", tuple(waiting(f"a-{number}", why) for number in (4, 0, 3, 1, 2)), 3.0)
+    monkeypatch.setattr(command, "up", lambda _: iter([ended]))
+    assert command._run(STACK, True) == 1  # pyright: ignore[reportPrivateUsage]
+    assert capsys.readouterr().out.splitlines() == [
+        f"  a-0, a-1, a-2 and 2 more   waiting: {why}   symphony why rl a-0",
+        "rl: 0 of 5 run, after 3.0 s.",
+    ]
+
+
+def test_ctrl_c_while_waiting_says_that_all_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def events(_: object) -> Iterator[Watched]:
+        yield Watched((waiting("a", "x: y"), ProcessStatus("b", "running", ready=True)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "up", events)
+    with pytest.raises(Interrupted) as error:
+        command._run(STACK, True)  # pyright: ignore[reportPrivateUsage]
+    assert error.value.line == (
+        "rl: all 2 are started and go on; 1 does not run yet. `symphony process rl` shows them."
+    )
+    assert error.value.exit_code == 130
