@@ -8,7 +8,7 @@ from pathlib import Path
 from symphony.backends.access import Copied, Streams, Way
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster.identity import client_for
+from symphony.backends.kubernetes.cluster.identity import client_for, stack_of
 from symphony.backends.kubernetes.remote import exec as running
 from symphony.backends.kubernetes.remote.exec import Place
 from symphony.backends.observe import Recorded
@@ -56,4 +56,4 @@ def _place(recorded: Recorded, path: str) -> Place:
         # A Job gives its pods names of its own.
         found = inventory.pod_of(client, recorded.launched_as, pod)
         pod = text(found, "metadata", "name") or pod
-    return Place(client, recorded.launched_as, path, pod, str(facts["container_name"]))
+    return Place(stack_of(recorded), client, recorded.launched_as, path, pod, str(facts["container_name"]))

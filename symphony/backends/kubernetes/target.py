@@ -24,14 +24,14 @@ def target(
     *,
     secrets: Mapping[str, int] | None = None,
     unreadable: Mapping[str, str] | None = None,
-    refusal: str = "",
+    refusal: tuple[str, str] | None = None,
 ) -> Target:
-    """secrets: the bytes of each secret file; refusal: why the experiment may not have the namespace."""
+    """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy."""
     clean, _ = checked(spec)
     objected = list(objections(clean, settings, namespace, secrets or {}))
     if refusal:
-        remedy = "rename the stack, set symphony:namespace to another, or wait until it is gone"
-        objected.append(Problem(f"the namespace {namespace} {refusal}", remedy, (clean.where,)))
+        why, remedy = refusal
+        objected.append(Problem(f"the namespace {namespace} {why}", remedy, (clean.where,)))
     return Target(
         backend="kubernetes",
         launched_as=namespace,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe
+from symphony.backends.access import Streams
+from symphony.backends.kubernetes import access, observe
 from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.manifests import labels
@@ -130,6 +131,34 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SymphonyError) as silent:
         observe.ensure_reachable(before)
     assert forget in silent.value.remedy
+    with pytest.raises(SymphonyError) as pinned:
+        observe.ensure_reachable(recorded(api, context=""))
+    assert forget in pinned.value.remedy
+    assert "; if" not in f"{error.value.line}{pinned.value.line}"
+
+
+@pytest.mark.parametrize(
+    ("there", "create", "remedy"),
+    [
+        (namespace("rl"), True, "set symphony:createNamespace to false if it was made for you"),
+        (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
+        (None, False, "have it created, or remove symphony:createNamespace"),
+    ],
+)
+def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
+    with serving(Cluster({SPACE: there} if there else {})) as api:
+        found = inventory.why_not_ours(api.client(), "rl", OWNER, create=create)
+    assert found is not None
+    assert remedy in found[1]
+
+
+def test_who_may_not_enter_is_shown_why_it_does_not_run_by_the_name_of_its_stack() -> None:
+    waits = {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}
+    found = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
+    found["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
+    with serving(Cluster({f"{SPACE}/pods/a": found})) as api, pytest.raises(SymphonyError) as error:
+        access.execute(recorded(api), "a", ["true"], Streams(0, 1, 2))
+    assert error.value.remedy == "`symphony why rl a` shows what keeps it"
 
 
 def test_the_clock_of_the_server_is_asked_and_not_ours() -> None:

@@ -27,6 +27,7 @@ PATIENCE = 10.0
 _HASTE, _HASTY_ANSWER = 2.0, 5.0
 # One command asks several times: a server that was just away is not waited for anew each time.
 _AGAIN = 10.0
+_ROLE = "Ask the cluster's administrator for the Role of toolchain/kubernetes/role.yaml in your namespace"
 _AWAY = (429, 502, 503, 504)
 # The server's clock is told in whole seconds, and its answer was on its way.
 _WHOLE_SECONDS = 3.0
@@ -301,6 +302,6 @@ def judged(status: int, raw: bytes) -> Body:
     if status == 401:
         raise Refused(status, "Unauthorized", "the API server does not know who you are", "Log in again")
     if status == 403:
-        raise Forbidden(status, str(body.get("reason")), text, "Ask the cluster's administrator for a Role")
+        raise Forbidden(status, str(body.get("reason")), text, _ROLE)
     remedy = "Try again in a moment" if status in _AWAY or status >= 500 else ""
     raise Refused(status, str(body.get("reason") or ""), text, remedy)

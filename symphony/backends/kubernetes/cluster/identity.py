@@ -39,15 +39,11 @@ def client_for(recorded: Recorded) -> Client:
     try:
         client = client_of("" if hidden else said, context)
     except UserError as error:
-        remedy = (
-            _OWN
-            if hidden
-            else f"{error.remedy}; if its cluster is gone for good, {_forget(_stack(recorded))}"
-        )
+        remedy = _OWN if hidden else _or_forget(error.remedy, recorded)
         raise UserError(error.what, where=error.where, remedy=remedy) from error
     pinned = recorded.reach.get("clusterIdentifier")
     if pinned and inventory.identifier(client) != pinned:
-        stack = _stack(recorded)
+        stack = stack_of(recorded)
         again = _OWN if hidden else "Let the context mean that cluster again"
         raise UserError(
             f"{stack} runs in another cluster than the one that context {context or '(current)'}"
@@ -59,13 +55,18 @@ def client_for(recorded: Recorded) -> Client:
 
 def ensure_reachable(recorded: Recorded) -> Client:
     """The cluster, which answers. SymphonyError: it does not, and how to let go of one that never will."""
-    client = client_for(recorded)
     try:
+        client = client_for(recorded)
         client.get("/version")
     except Unreachable as error:
-        gone = f"if it is gone for good, {_forget(_stack(recorded))}"
-        raise Unreachable(error.what, remedy=f"{error.remedy}; {gone}") from error
+        raise Unreachable(error.what, remedy=_or_forget(error.remedy, recorded)) from error
     return client
+
+
+def _or_forget(remedy: str, recorded: Recorded) -> str:
+    """What to do, and what else where the cluster will never come back."""
+    first = f"{remedy.rstrip('.')}. " if remedy else ""
+    return f"{first}If that cluster is gone for good, {_forget(stack_of(recorded))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
@@ -129,7 +130,7 @@ def refuse_their_things(client: Client, recorded: Recorded) -> None:
     for place, found in _living(client, recorded.things):
         if _is_anothers(found, recorded.things[place], recorded.owner):
             kind, name = place.split("/")[-2:]
-            raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", _stack(recorded))
+            raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", stack_of(recorded))
 
 
 def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
@@ -181,7 +182,8 @@ def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
     return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
 
 
-def _stack(recorded: Recorded) -> str:
+def stack_of(recorded: Recorded) -> str:
+    """The name of its stack."""
     return recorded.owner.partition("#")[0].rpartition("/")[2]
 
 

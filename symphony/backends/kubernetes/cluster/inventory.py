@@ -51,26 +51,28 @@ def identifier(client: Client) -> str:
     return str(system["metadata"]["uid"]) if system else client.access.server
 
 
-def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> str:
-    """Why the experiment may not have this namespace; nothing when it may."""
+_ANOTHER = "rename the stack, or set symphony:namespace to another"
+
+
+def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
+    """Why the experiment may not have this namespace, and the remedy; None when it may."""
     try:
         found = client.find(path_of("namespaces", name=namespace))
     except Forbidden:
         if not create:
-            return ""
+            return None
         raise
     if found is None:
-        return "" if create else "does not exist, and symphony:createNamespace is false"
+        missing = "does not exist, and symphony:createNamespace is false"
+        return None if create else (missing, "have it created, or remove symphony:createNamespace")
     if found["metadata"].get("deletionTimestamp"):
-        return f"is still being deleted{_held(found)}"
-    if create and not labels.belongs_to(found, owner):
-        other = labels.annotation(found, labels.OWNER)
-        return (
-            f"belongs to {paths.told_owner(other, owner)}"
-            if other
-            else "exists already, and symphony did not make it"
-        )
-    return ""
+        return f"is still being deleted{_held(found)}", "wait until it is gone"
+    if not create or labels.belongs_to(found, owner):
+        return None
+    if other := labels.annotation(found, labels.OWNER):
+        return f"belongs to {paths.told_owner(other, owner)}", _ANOTHER
+    remedy = f"set symphony:createNamespace to false if it was made for you, {_ANOTHER}"
+    return "exists already, and symphony did not make it", remedy
 
 
 def living(client: Client, namespace: str) -> Living:

@@ -42,8 +42,9 @@ done
 
 @dataclass(frozen=True)
 class Place:
-    """Where one process runs."""
+    """Where one process of a stack runs."""
 
+    stack: str
     client: Client
     namespace: str
     path: str
@@ -267,5 +268,5 @@ def _explained(place: Place, error: SymphonyError) -> SymphonyError:
     why = f": {status.why}" if status.why else ""
     return SymphonyError(
         f"{place.path} does not run, it is {status.state}{why}",
-        remedy=f"See `symphony logs {place.path}`",
+        remedy=f"`symphony why {place.stack} {place.path}` shows what keeps it",
     )
