@@ -135,10 +135,12 @@ def _text(frame: Any, rest: Sequence[Buffer]) -> str:
 
 
 def _json_decoder(limits: Limits) -> Decode:
+    most = limits.items
+
     def decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
         text = decode_bytes(frame, rest)
-        if len(text) > limits.items and _json_items(text, limits) > limits.items:
-            raise MalformedMessageError(f"JSON of more lists and objects than Limits.items of {limits.items}")
+        if len(text) > most and _json_items(text, most) > most:
+            raise MalformedMessageError(f"JSON of more lists and objects than Limits.items of {most}")
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -148,19 +150,21 @@ def _json_decoder(limits: Limits) -> Decode:
 
 
 def _json_encoder(limits: Limits) -> Callable[[Any], bytes]:
+    most = limits.items
+
     def encode_json(value: Any) -> bytes:
-        text = classic.json_serialize(value)
-        if len(text) > limits.items and _json_items(text, limits) > limits.items:
-            raise MessageTooLargeError(f"more lists and objects than Limits.items of {limits.items}")
+        text = json.dumps(value).encode("UTF-8")
+        if len(text) > most and _json_items(text, most) > most:
+            raise MessageTooLargeError(f"more lists and objects than Limits.items of {most}")
         return text
 
     return encode_json
 
 
-def _json_items(text: bytes, limits: Limits) -> int:
+def _json_items(text: bytes, most: int) -> int:
     """The lists and objects, counted without those brackets that are inside strings where it matters."""
     items = text.count(b"[") + text.count(b"{")
-    if items <= limits.items:
+    if items <= most:
         return items
     bare = _JSON_STRING.sub(b"", text)
     return bare.count(b"[") + bare.count(b"{")

@@ -77,5 +77,5 @@ def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
     else:
         head = 2 + _EXTENSIONS[lead]
         content = int.from_bytes(body[position + 1 : position + head - 1], "big")
-    code = body[position + head - 1 : position + head]
-    return head, -1 if code in (bytes((TUPLE,)), bytes((RECORD,))) else content
+    code = body[position + head - 1] if position + head <= len(body) else 0
+    return head, -1 if code in (TUPLE, RECORD) else content

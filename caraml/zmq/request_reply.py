@@ -33,6 +33,7 @@ from caraml.zmq.looping_endpoint import LoopingEndpoint
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000
+_UNREAD = 16  # requests that wait on one connection; a proxy has many clients
 _MARK = len(FAILURE)
 _RELEASE = 1.0  # seconds a closed socket may take to let go of an array
 
@@ -200,6 +201,10 @@ class ZmqServer(LoopingEndpoint):
         # what bytes are needs no guard against a deserializer of the program's own
         self._read = self._decode if deserializer is None else self._decode_request
         self._may_send = False
+
+    def _prepare(self) -> None:
+        if self._options.get("hwm") is None:  # a client waits for its answer, so more is of no use
+            self.socket.unwrap().rcvhwm = _UNREAD
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""

@@ -181,3 +181,22 @@ def test_a_subscription_longer_than_publishers_take_is_an_error():
         publisher.wait_subscribers(1, timeout=5)
         publisher.pub(b"t" * 5000, b"x")
         assert subscriber.recv(timeout=5) == b"x"
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
+    """It held a thousand, of up to 1 GiB each; an honest client has one on its way."""
+    with caraml.ZmqServer(port=0) as server, zmq.Context() as context, context.socket(zmq.DEALER) as peer:
+        peer.linger, peer.sndtimeo, peer.sndhwm = 0, 2000, 1
+        peer.connect(server.address)
+        sent = 0
+        with pytest.raises(zmq.Again):  # noqa: PT012
+            for _ in range(300):
+                peer.send_multipart([b"", bytes(MIB)])
+                sent += 1
+        assert sent < 100
+        assert len(server.recv(timeout=10)) == MIB
+        server.send(b"")
+        with caraml.ZmqClient(address=server.address, timeout=20) as honest:
+            server.start_loop(lambda request: b"served")
+            assert honest.request(b"x") == b"served"
