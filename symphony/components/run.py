@@ -148,13 +148,13 @@ def _expand(run: Run) -> None:
     for experiment in run.experiments:
         if id(experiment) not in run.launched:
             raise pulumi.RunError(
-                f'Declared "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
-                ' Declare it in "with Declared(...) as experiment:", or call its launch().'
+                f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
+                ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
             )
     for experiment, plan, spec in run.launched.values():
         if experiment.spec != spec:
             raise pulumi.RunError(
-                f'Declared "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
+                f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
                 " Say everything inside its with block, or before launch()."
             )
         try:

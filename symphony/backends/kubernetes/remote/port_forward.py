@@ -70,7 +70,7 @@ def _of_balancer(service: Mapping[str, Any]) -> str:
 
 
 def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
-    """The node of the pod: its address in the backend, else its own; nothing where neither answers here."""
+    """The node of the pod: its outside address, else its own; nothing where neither answers here."""
     pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
     name = text(pod, "spec", "nodeName")
     try:

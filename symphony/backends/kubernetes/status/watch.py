@@ -35,7 +35,7 @@ class Heard:
 
     complaints: the name of a pod -> what the cluster complains of about it.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
-    pending:    Services that have no address in the backend yet.
+    pending:    Services that have no outside address yet.
     """
 
     complaints: Mapping[str, str] = field(default_factory=dict[str, str])
