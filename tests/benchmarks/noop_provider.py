@@ -24,7 +24,10 @@ PROVIDER = base64.b64encode(pickle.dumps(NoopProvider(), protocol=4)).decode()
 
 
 class Noop(pulumi.CustomResource):
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parent: pulumi.Resource | None = None) -> None:
         super().__init__(
-            "pulumi-python:dynamic/noop_provider:Noop", name, {"name": name, "__provider": PROVIDER}
+            "pulumi-python:dynamic/noop_provider:Noop",
+            name,
+            {"name": name, "__provider": PROVIDER},
+            pulumi.ResourceOptions(parent=parent),
         )

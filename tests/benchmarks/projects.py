@@ -23,6 +23,16 @@ from noop_provider import Noop
 for number in range({count}):
     Noop(f"noop-{{number}}")
 """
+# The resources of an experiment of so many processes: a component for it and for each, a no-op in each.
+TREE = """
+from noop_provider import Noop
+from pulumi import ComponentResource, ResourceOptions as Options
+experiment = ComponentResource("bench:index:Experiment", "experiment")
+Noop("session", experiment)
+for number in range({count}):
+    process = ComponentResource("bench:index:Process", f"p-{{number}}", None, Options(parent=experiment))
+    Noop(f"noop-{{number}}", process)
+"""
 OURS = """
 from symphony import Experiment
 with Experiment() as experiment:
@@ -75,6 +85,11 @@ class Project:
     def engine(self, *words: str) -> float:
         """One engine command; how long it took."""
         return self._run([self.pulumi, *words, "--non-interactive", "--color=never"], self.engine_env)
+
+    def cold(self, stack: str) -> float:
+        """A first `up` of the floor's program by the engine alone; how long it took."""
+        self.engine("stack", "init", stack)
+        return self.engine("up", "--yes", "--skip-preview", "--stack", stack)
 
     def _run(self, words: list[str], env: dict[str, str]) -> float:
         began = time.perf_counter()

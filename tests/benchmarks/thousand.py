@@ -1,4 +1,4 @@
-"""Rows of one experiment of 1,000 processes: time, memory, and what was lost."""
+"""Rows of one experiment of 1,000 processes: time against the engine's own, memory, and what was lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.benchmarks.projects import OURS, SYMPHONY, Project, project
+from tests.benchmarks.projects import FLOOR, OURS, SYMPHONY, TREE, Project, project
 from tests.benchmarks.timing import RUNS, Row
 
 COUNT = 1000
@@ -23,17 +23,40 @@ def rows() -> list[Row]:
 
 
 def _rows() -> list[Row]:
-    with project(OURS.format(count=COUNT)) as ours:
-        runs = [_run(ours) for _ in range(RUNS)]
+    with (
+        project(OURS.format(count=COUNT)) as ours,
+        project(TREE.format(count=COUNT)) as tree,
+        project(FLOOR.format(count=COUNT)) as flat,
+    ):
+        # In turn. The memory is that of ours: the engine's own comes after.
+        runs = [_run(ours)]
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        floors = [(tree.cold("t0"), flat.cold("f0"))]
+        for number in range(1, RUNS):
+            runs.append(_run(ours))
+            floors.append((tree.cold(f"t{number}"), flat.cold(f"f{number}")))
     up, ls, delete, lost = zip(*runs, strict=True)
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    trees, flats = zip(*floors, strict=True)
     return [
         Row("up of 1,000 processes", statistics.median(up), goal=120),
+        _against("engine: that tree of no-ops", up, trees, goal=1.3),
+        _against("engine: 1,000 no-ops", up, flats, goal=3),
         Row("ls beside 1,000 processes", statistics.median(ls), goal=1),
         Row("delete of 1,000 processes", statistics.median(delete), goal=60),
         Row("largest process of these", memory, unit="MB", goal=500),
         Row("lost of 1,000", max(lost), unit="", goal=0),
     ]
+
+
+def _against(what: str, up: tuple[float, ...], other: tuple[float, ...], *, goal: float) -> Row:
+    return Row(
+        "up of 1,000 processes",
+        statistics.median(up),
+        statistics.median(other),
+        statistics.median(a / b for a, b in zip(up, other, strict=True)),
+        goal,
+        against=what,
+    )
 
 
 def _run(ours: Project) -> tuple[float, float, float, int]:
