@@ -1,3 +1,27 @@
-"""The old home of TmuxCluster: programs for the original Symphony import it from here."""
+"""Work in the tmux session of an experiment from a script, with libtmux; also the old home of TmuxCluster.
+
+import symphony.tmux
+
+window = symphony.tmux.session("hello").window("agent-0")  # a libtmux.Window
+window.active_pane.send_keys("help")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from symphony.classic.cluster import TmuxCluster as TmuxCluster
+from symphony.operations import stacks
+
+if TYPE_CHECKING:
+    from symphony.operations.tmux_session import Session
+
+
+def session(name: str) -> Session:
+    """The libtmux.Session of an experiment, whose .window("agent-0") is the libtmux.Window of a process.
+
+    UserError: there is no such experiment, or it does not run in tmux on this machine.
+    """
+    from symphony.operations import tmux_session
+
+    return tmux_session.session(stacks.one(name))

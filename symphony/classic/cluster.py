@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from symphony.backends import registry
 from symphony.backends.access import Streams
@@ -31,6 +31,9 @@ from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
 from symphony.spec.location import caller
+
+if TYPE_CHECKING:
+    from symphony.operations.tmux_session import Session
 
 
 class Cluster:
@@ -274,6 +277,12 @@ class TmuxCluster(Cluster):
     def __init__(self, server_name: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._settings = {"symphony:server": server_name}
+
+    def session(self, name: str) -> Session:
+        """The libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process."""
+        from symphony.operations import tmux_session
+
+        return tmux_session.session(self._stack(name))
 
 
 class KubeCluster(Cluster):

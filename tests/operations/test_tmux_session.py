@@ -1,0 +1,41 @@
+"""A script works in the tmux windows of an experiment with libtmux."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.desk import desk_in
+
+PROGRAM = """
+with Experiment() as e:
+    e.new_process("a", command=["cat"])
+    e.new_process_group("g").new_process("b", command=["sleep", "1000"])
+"""
+SCRIPT = """
+import sys
+import symphony, symphony.tmux
+assert "libtmux" not in sys.modules, "loaded when it is used"
+session = symphony.tmux.session("rl")
+print(session.session_name, sorted(window.window_name for window in session.windows))
+import libtmux
+assert isinstance(session, libtmux.Session)
+window = symphony.TmuxCluster().session("rl").window("g/b")
+assert isinstance(window, libtmux.Window)
+print(window.window_name)
+session.window("a").active_pane.send_keys("typed")
+try:
+    session.window("c")
+except symphony.UserError as error:
+    print(error)
+"""
+
+
+def test_the_session_of_an_experiment_and_the_windows_of_its_processes(tmp_path: Path) -> None:
+    with desk_in(tmp_path) as desk:
+        desk.write(PROGRAM)
+        desk.symphony("up", "rl", "-y")
+        seen = desk.python(SCRIPT).out.splitlines()
+        assert seen[:2] == ["rl ['a', 'g:b', 'symphony']", "g:b"]
+        assert seen[2].startswith('no window of rl runs "c"')
+        assert "typed" in desk.symphony("logs", "rl", "a").out
+        desk.symphony("delete", "rl", "-y")
