@@ -13,6 +13,7 @@ from symphony.backends import registry
 from symphony.backends.access import Streams
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.classic.config import SymphonyConfig
+from symphony.cli.screen import without_colours
 from symphony.components import handover
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
@@ -168,7 +169,7 @@ class Cluster:
             since=_duration(since),
             tail=_count(tail),
         )
-        return (line.text for line in lines)
+        return (without_colours(line.text) for line in lines)
 
     def exec_command(
         self, exp: str, process: str, command: Sequence[str] | str, process_group: str | None = None

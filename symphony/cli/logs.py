@@ -15,6 +15,7 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.logs import chosen, logs
 from symphony.operations.matching import AmbiguousError
+from symphony.operations.process import processes
 from symphony.plan.names import shown
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
@@ -31,7 +32,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[EXPERIMENT] [PROCESS]...",
-            help="Processes, or process groups; none means all.",
+            help="Processes, groups, patterns as 'worker-*'; none means all.",
             autocompletion=complete.processes,
         ),
     ] = None,
@@ -43,24 +44,33 @@ def command(
         int | None,
         typer.Option("--tail", "-t", metavar="LINES", parser=_lines, help="Only the last lines of each."),
     ] = None,
-    times: Annotated[bool, typer.Option("--times", help="Put the time before each line.")] = False,
+    times: Annotated[bool, typer.Option("--times", help="Put date and time before each line.")] = False,
     as_json: options.AsJson = False,
-) -> None:
+) -> int:
     """Show what the processes of an experiment print, merged in the order of time.
+
+    With --follow, it ends when they do: with 1 where one of them failed.
 
     Examples:
         symphony logs rl -f
-        symphony logs rl learner agents -t 20
+        symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
     """
     stack, said = _meant(words or ())
     lines = logs(stack, said, follow=follow, since=since, tail=tail)
     if as_json:
         for line in lines:
-            print(json.dumps(vars(line)), flush=follow)
-        return
-    paths = chosen(list(stack.recorded.processes), said) if stack.recorded else []
-    _print(lines, paths, follow=follow, times=times)
+            print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
+    else:
+        paths = chosen(list(stack.recorded.processes), said) if stack.recorded else []
+        _print(lines, paths, follow=follow, times=times)
+    return 1 if follow and _has_failed(stack, said) else 0
+
+
+def _has_failed(stack: stacks.Stack, said: Sequence[str]) -> bool:
+    """Whether something that was followed to its end did not come to a good one."""
+    states = {status.path: status.state for status in processes(stack)}
+    return any(states.get(path) in ("failed", "lost") for path in chosen(list(states), said))
 
 
 def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
@@ -87,9 +97,9 @@ def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: b
     for line in lines:
         prefix = paint(f"{line.path:{width}} | ", colours.get(line.path, "")) if width else ""
         moment = f"{_moment(line.time)} " if times else ""
-        text = screen.clean(line.text)
+        text = screen.clean_but_colours(line.text)
         print(f"{paint(moment, 'dim')}{prefix}{paint(text, 'bold') if line.ended else text}", flush=follow)
 
 
 def _moment(seconds: float | None) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds)) if seconds else "        "
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else " " * 19

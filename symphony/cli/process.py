@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from symphony.cli import choose, options, screen
-from symphony.operations.process import processes, state
+from symphony.operations.process import is_well, processes, state
 
 HEAD = ("group", "name", "ready", "restarts", "state")
 
@@ -21,5 +21,5 @@ def command(name: options.Experiment = None, as_json: options.AsJson = False) ->
     if as_json:
         screen.show_json([{**asdict(each), "group": each.group, "name": each.name} for each in statuses])
         return
-    rows = [(each.group, each.name, int(each.ready), each.restarts, state(each)) for each in statuses]
+    rows = [(each.group, each.name, int(is_well(each)), each.restarts, state(each)) for each in statuses]
     screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))

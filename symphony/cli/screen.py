@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 # Control characters, and the marks that turn the direction of text or hide in it.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-_NARROWEST = 8
+# No column is cut to less than its longest word, but for words longer than this.
+_NARROWEST, _LONGEST = 8, 24
+_COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
 def clean(text: object) -> str:
@@ -21,6 +25,18 @@ def clean(text: object) -> str:
     if raw.isascii() and raw.isprintable():
         return raw
     return "".join(_shown(character) for character in raw)
+
+
+def clean_but_colours(text: str) -> str:
+    """The same with the colours of the text where there is a terminal to show them."""
+    if "\x1b" not in text or not is_terminal() or os.environ.get("NO_COLOR"):
+        return clean(without_colours(text))
+    parts = _COLOUR.split(text)
+    return "".join(part if number % 2 else clean(part) for number, part in enumerate(parts)) + "\x1b[0m"
+
+
+def without_colours(text: str) -> str:
+    return _COLOUR.sub("", text)
 
 
 def _shown(character: str) -> str:
@@ -78,7 +94,7 @@ def show_table(
 ) -> None:
     """A table whose columns line up, those in `right` to the right.
 
-    On a terminal the head is dim, columns and rows have their styles, and a row takes one line.
+    On a terminal the head is dim, columns and rows have their styles; a cell that does not fit goes on below.
     """
     cleaned = [[clean(cell) for cell in row] for row in rows]
     if not is_terminal():
@@ -87,10 +103,11 @@ def show_table(
     paint = painter()
     # The terminal itself, not $COLUMNS: what a parent exported may be another one's.
     columns = os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    fitting, *cleaned = fitted([list(head), *cleaned], columns)
-    lines = plain_table(fitting, cleaned, right)
+    widths = fitted([head, *cleaned], columns)
+    folded = [(number, line) for number, row in enumerate(cleaned) for line in wrapped(row, widths)]
+    lines = plain_table(head, [line for _, line in folded], right)
     for number, cells in enumerate(lines):
-        row_style = "dim" if number == 0 else row_styles[number - 1] if row_styles else ""
+        row_style = "dim" if number == 0 else row_styles[folded[number - 1][0]] if row_styles else ""
         cells[-1] = cut(cells[-1], columns - sum(map(width, cells[:-1])))
         own = [*styles, *[""] * len(cells)] if number else [""] * len(cells)
         print("".join(paint(cell, own[i] or row_style) for i, cell in enumerate(cells)))
@@ -119,15 +136,33 @@ def plain_table(
     ]
 
 
-def fitted(table: Sequence[Sequence[str]], columns: int) -> list[list[str]]:
-    """Rows cut to fit into columns: the last cells shrink first, the first two, with the names, never."""
+def fitted(table: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """How wide columns may be: the last ones shrink first, the first two, with the names, never."""
     widths = [max(map(width, cells)) for cells in zip(*table, strict=True)]
     excess = sum(widths) + 2 * (len(widths) - 1) - columns
     for i in range(len(widths) - 1, 1, -1):
-        taken = max(0, min(excess, widths[i] - _NARROWEST))
+        words = (width(word) for row in table for word in row[i].split())
+        least = max(_NARROWEST, min(max(words, default=0), _LONGEST))
+        taken = max(0, min(excess, widths[i] - least))
         widths[i] -= taken
         excess -= taken
-    return [[cut(cell, widths[i]) for i, cell in enumerate(row)] for row in table]
+    return widths
+
+
+def wrapped(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """The lines of a row: what is too wide for its column goes on below, after a space where there is one."""
+    cells = [_folded(cell, columns) for cell, columns in zip(row, widths, strict=True)]
+    return [list(line) for line in zip_longest(*cells, fillvalue="")]
+
+
+def _folded(text: str, columns: int) -> list[str]:
+    if width(text) <= columns:
+        return [text]
+    # Most cells fit.
+    import textwrap
+
+    lines = textwrap.wrap(text, max(columns, 1), break_on_hyphens=False)
+    return [cut(line, columns) for line in lines] or [""]
 
 
 def cut(text: str, columns: int) -> str:

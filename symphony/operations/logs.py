@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from symphony.backends.observe import LogLine
 from symphony.errors import UserError
@@ -40,11 +41,22 @@ def chosen(paths: Sequence[str], said: Sequence[str]) -> list[str]:
     groups = {path.partition("/")[0] for path in paths if "/" in path}
     found: set[str] = set()
     for name in said:
-        if name.rstrip("/") in groups and name not in paths:
+        if any(mark in name for mark in "*?["):
+            matching = [path for path in paths if _is_meant(name, path)]
+            if not matching:
+                there = ", ".join(paths[:10])
+                raise UserError(f"no process matches {shown(name)}", remedy=f"There are: {there}")
+            found.update(matching)
+        elif name.rstrip("/") in groups and name not in paths:
             found.update(path for path in paths if path.startswith(f"{name.rstrip('/')}/"))
         else:
             found.add(match(name, paths, "process"))
     return [path for path in paths if path in found]
+
+
+def _is_meant(pattern: str, path: str) -> bool:
+    """`agents/*` means paths, `worker-*` names as well, in whatever group."""
+    return fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern)
 
 
 def seconds(said: str) -> float:

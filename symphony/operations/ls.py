@@ -13,6 +13,7 @@ from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError
 from symphony.operations import orphans, stacks
 from symphony.operations.orphans import Orphan
+from symphony.operations.process import is_well
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ def _listed(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus]) 
         name=label,
         project=stack.name.project,
         backend=stack.backend or "",
-        # What came to its good end lacks nothing, though it is not there to be reached any more.
-        ready=sum(1 for status in statuses if status.ready or status.state == "completed"),
+        ready=sum(map(is_well, statuses)),
         total=len(statuses),
         state=state,
         since=_began(stack),

@@ -29,6 +29,11 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
     return sorted(statuses, key=lambda status: in_order(status.path))
 
 
+def is_well(status: ProcessStatus) -> bool:
+    """What `ready` counts: a process that can be reached, or that came to its good end."""
+    return status.ready or status.state == "completed"
+
+
 def in_order(path: str) -> tuple[object, ...]:
     """A sort key: processes in no group first, agent-2 before agent-10."""
     group, _, name = path.rpartition("/")

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from symphony import paths
 from symphony.backends import registry
 from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.plan.names import near
+from symphony.plan.names import launched_name, near
 
 _BACKEND = "symphony:backend"
-_SERVER = "symphony:server"
+_SERVER, _NAMESPACE = "symphony:server", "symphony:namespace"
 # What run_program() takes where it is given no folder.
 _PROGRAMS = "stacks"
 
@@ -71,25 +72,20 @@ def _refuse_away(stack: stacks.Stack | None) -> None:
 
 def _refuse_namesake(target: Target) -> None:
     """In tmux two experiments of one name would share a session."""
-    row = _backend(target)
-    if row is None or not row.local or _has_own_server(target):
+    row, settings = _backend(target), workspace.stack_config(target.workspace, target.name.stack)
+    if row is None or not row.local or _SERVER in settings:
         return
-    for name in file_store.names():
-        if name.stack != target.name.stack or name == target.name:
+    said = settings.get(_NAMESPACE)
+    session = said if isinstance(said, str) else launched_name(target.name.stack)
+    living = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
+    for name in file_store.names() if living else ():
+        if name == target.name or paths.owner_of(name.project, name.stack) not in living:
             continue
-        other = stacks.read(name)
-        lives = other.backend == row.name and any(
-            each.owner == other.owner for each in other.observer().list_owned()
-        )
-        if lives and (folder := stacks.folder(other)):
+        if folder := stacks.folder(stacks.read(name)):
             raise UserError(
-                f"{name.stack} is up already, of project {name.project}: it was started from {folder}",
+                f"{session} is up already, as {name.project}/{name.stack}: it was started from {folder}",
                 remedy="Go there to change it, or give this one another name: `symphony up NAME`",
             )
-
-
-def _has_own_server(target: Target) -> bool:
-    return _SERVER in workspace.stack_config(target.workspace, target.name.stack)
 
 
 def fetches_plugins(target: Target) -> bool:

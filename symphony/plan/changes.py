@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from symphony.plan.names import printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
+# What a user writes for an input of a resource that is called otherwise.
+_SETTINGS = {"argv": "args", "script": "cmds", "preamble": "preamble_cmds", "cwd": "start_dir"}
+# Variables whose values are nobody's to read over a shoulder.
+_SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
+_PORT = re.compile(r"SYMPH_(\w+)_PORT")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One process and what happens to it, and why."""
+    """One process and what happens to it, and every reason for that."""
 
     path: str
     kind: Kind
-    why: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        return "; ".join(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"path": self.path, "kind": self.kind, "why": list(self.reasons)}
 
 
 def changes(
@@ -36,7 +46,7 @@ def changes(
     broken:    path -> why a recorded process does not run as it should.
     """
     rows = [_change(path, recorded.get(path), inputs, differing, broken) for path, inputs in planned.items()]
-    rows += [Change(path, "stop", "no longer declared") for path in recorded if path not in planned]
+    rows += [Change(path, "stop", ("no longer declared",)) for path in recorded if path not in planned]
     return tuple(rows)
 
 
@@ -48,21 +58,38 @@ def _change(
     broken: Mapping[str, str],
 ) -> Change:
     if old is None:
-        return Change(path, "start", "new")
+        return Change(path, "start", ("new",))
     reasons = [_why(setting, old, new) for setting in differing(old, new)]
     if path in broken:
         reasons.insert(0, broken[path])
-    return Change(path, "restart", "; ".join(reasons)) if reasons else Change(path, "keep")
+    return Change(path, "restart", tuple(reasons)) if reasons else Change(path, "keep")
 
 
 def _why(setting: str, old: Inputs, new: Inputs) -> str:
     before, after = old.get(setting), new.get(setting)
+    setting = _SETTINGS.get(setting, setting)
     if isinstance(before or after, Mapping):
-        names = _differing_names(cast("Inputs", before or {}), cast("Inputs", after or {}))
-        return f"{setting}: {', '.join(map(_text, names))}"
+        return _variables(setting, cast("Inputs", before or {}), cast("Inputs", after or {}))
     if isinstance(before or [], list) and isinstance(after or [], list):
         return f"{setting}: {_lists(cast('list[Any]', before or []), cast('list[Any]', after or []))}"
     return f"{setting}: {_text(before)} -> {_text(after)}"
+
+
+def _variables(setting: str, before: Inputs, after: Inputs) -> str:
+    """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
+    names = _differing_names(before, after)
+    ports = [name for name in names if _PORT.fullmatch(name)]
+    return ", ".join(_variable(setting, name, before.get(name), after.get(name)) for name in ports or names)
+
+
+def _variable(setting: str, name: str, before: Any, after: Any) -> str:
+    if port := _PORT.fullmatch(name):
+        return f"port of {port[1].lower().replace('_', '-')}: {_text(before)} -> {_text(after)}"
+    if any(_SECRET.search(str(each)) for each in (name, before, after)):
+        return f"{setting} {_text(name)}: changed"
+    if isinstance(before or after, (Mapping, list)):
+        return f"{setting}: {_text(name)}"
+    return f"{setting} {_text(name)}: {_text(before)} -> {_text(after)}"
 
 
 def _differing_names(before: Inputs, after: Inputs) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 import pytest
 
@@ -48,8 +49,29 @@ def test_json_lines(lab: Desk) -> None:
 
 def test_times(lab: Desk) -> None:
     first = lab.symphony("logs", "rl", "learner", "--times").out.splitlines()[0]
-    assert first.endswith("step 1")
-    assert first[2] == first[5] == ":"
+    moment = time.strptime(first.removesuffix(" step 1"), "%Y-%m-%d %H:%M:%S")
+    assert abs(time.time() - time.mktime(moment)) < 3600
+
+
+@pytest.mark.parametrize("pattern", ["agent-*", "*agent-[01]"])
+def test_a_pattern_means_names_in_and_out_of_groups(lab: Desk, pattern: str) -> None:
+    lines = lab.symphony("logs", "rl", pattern).out.splitlines()
+    assert {line.split(" | ")[0].strip() for line in lines} == {"agent-0", "agent-1", "eval/agent-0"}
+    assert "no process matches" in lab.symphony("logs", "rl", "nothing-*", code=2).err
+
+
+def test_following_what_failed_ends_with_1(lab: Desk) -> None:
+    assert "ended: exit 3" in lab.symphony("logs", "rl", "wild", "-f", code=1).out
+
+
+def test_colours_of_a_process_stay_on_a_terminal_only(lab: Desk) -> None:
+    """And do not colour what comes after the line."""
+    done = lab.run(["script", "-qec", f"{SYMPHONY} logs rl wild", "/dev/null"], env={"TERM": "xterm"})
+    assert "\x1b[31mred" in done.out
+    assert "back\x1b[0m" in done.out
+    assert "\x1b[2J" not in done.out
+    assert "\x1b" not in lab.symphony("logs", "rl", "wild").out
+    assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
 
 
 def test_tail_of_each(lab: Desk) -> None:

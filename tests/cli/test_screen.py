@@ -47,7 +47,7 @@ def test_cut_fits(text: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [200, 100, 60, 40])
-def test_a_row_fits_on_a_line_and_keeps_its_name(columns: int) -> None:
+def test_a_row_fits_breaks_between_words_and_keeps_its_name(columns: int) -> None:
     """The last columns shrink first, the name never."""
     row = [
         "+",
@@ -57,8 +57,12 @@ def test_a_row_fits_on_a_line_and_keeps_its_name(columns: int) -> None:
         "replay:7000 " * 5,
         "a b c " * 9,
     ]
-    head, fitting = screen.fitted([["", "process", "change", "why", "binds", "connects"], row], columns)
-    wide = max(sum(map(screen.width, line)) for line in screen.plain_table(head, [fitting]))
-    assert fitting[1] == row[1]
-    assert wide <= max(columns, 2 + 27 + 10 * 4)
-    assert (fitting == row) == (columns == 200)
+    head = ["", "process", "change", "why", "binds", "connects"]
+    lines = screen.wrapped(row, screen.fitted([head, row], columns))
+    wide = max(sum(map(screen.width, line)) for line in screen.plain_table(head, lines))
+    assert lines[0][1] == row[1]
+    assert wide <= max(columns, 2 + 27 + 10 * 3 + 13)
+    assert (lines == [row]) == (columns == 200)
+    if columns == 100:
+        words = [word for cells in zip(*lines, strict=True) for cell in cells for word in cell.split()]
+        assert words == " ".join(row).split(), "whole words, in their order"

@@ -45,28 +45,42 @@ def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
         (None, "/b", "args: nothing -> /b"),
         ("", "/b", "args: nothing -> /b"),
         (1, 2, "args: 1 -> 2"),
-        ({"A": "1", "B": "2"}, {"A": "2", "C": "3", "B": "2"}, "args: A, C"),
-        (None, {"A": "secret"}, "args: A"),
-        ({"A": "secret"}, None, "args: A"),
+        ({"A": "1", "B": "2"}, {"A": "2", "C": "3", "B": "2"}, "args A: 1 -> 2, args C: nothing -> 3"),
+        (None, {"A": "x"}, "args A: nothing -> x"),
+        ({"A": "x"}, None, "args A: x -> nothing"),
     ],
 )
 def test_why(before, after, why):
     assert rows({"a": {"args": before}}, {"a": {"args": after}}) == [("a", "restart", why)]
 
 
-def test_values_of_variables_are_not_shown():
-    (row,) = rows({"a": {"env": {"TOKEN": "old"}}}, {"a": {"env": {"TOKEN": "new"}}})
-    assert row[2] == "env: TOKEN"
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"LR": "0.1"}, {"LR": "0.2"}, "env LR: 0.1 -> 0.2"),
+        ({"HF_TOKEN": "old"}, {"HF_TOKEN": "new"}, "env HF_TOKEN: changed"),
+        ({"WANDB_API_KEY": "old"}, {}, "env WANDB_API_KEY: changed"),
+        ({"DB": "a"}, {"DB": "postgres://me:word@host/x"}, "env DB: changed"),
+        (
+            {"SYMPH_REPLAY_SERVER_PORT": "7001", "SYMPH_REPLAY_SERVER_ADDR": "h:7001"},
+            {"SYMPH_REPLAY_SERVER_PORT": "7002", "SYMPH_REPLAY_SERVER_ADDR": "h:7002"},
+            "port of replay-server: 7001 -> 7002",
+        ),
+    ],
+)
+def test_values_of_variables_and_of_secrets_only_the_name(before, after, why):
+    assert rows({"a": {"env": before}}, {"a": {"env": after}}) == [("a", "restart", why)]
 
 
 def test_several_reasons_and_a_broken_process():
     recorded = {"a": {"args": ["1"], "cwd": "/a"}, "b": {}}
     planned = {"a": {"args": ["2"], "cwd": "/b"}, "b": {}}
     assert rows(recorded, planned, {"a": "window closed", "b": "exit 1"}) == [
-        ("a", "restart", "window closed; args: 1 -> 2; cwd: /a -> /b"),
+        ("a", "restart", "window closed; args: 1 -> 2; start_dir: /a -> /b"),
         ("b", "restart", "exit 1"),
     ]
 
 
 def test_as_json():
-    assert Change("a", "keep").to_json() == {"path": "a", "kind": "keep", "why": ""}
+    change = Change("a", "restart", ("exit 1", "args: 1 -> 2"))
+    assert change.to_json() == {"path": "a", "kind": "restart", "why": ["exit 1", "args: 1 -> 2"]}

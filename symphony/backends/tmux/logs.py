@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from symphony_tmux.processes.observe import signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
+# All of these but colours, which a terminal shows.
+_MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
 _ROUND = 0.1
 # A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
 _ENDED_AFTER = 1.5
@@ -91,8 +94,13 @@ class _Reader:
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
         position = files.end(self.log)
         self._stream = files.follow(self.log, position, pause=0)
-        parts = files.read(self.log, since=since or 0, tail=tail, until=position)
-        yield from heapq.merge(self._printed(parts), ends, key=_time)
+        printed = self._printed(files.read(self.log, since=since or 0, tail=tail, until=position))
+        if tail is not None:
+            # The last lines of the program, and the ends that came among them.
+            last = list(printed)
+            first = _time(last[0]) if last else math.inf
+            printed, ends = iter(last), [end for end in ends if _time(end) >= first] or ends[-1:]
+        yield from heapq.merge(printed, ends, key=_time)
 
     def news(self) -> Iterator[LogLine]:
         """The lines that came since the last call, or as many of them as are taken at once."""
@@ -124,7 +132,7 @@ class _Reader:
         return [self._line(line, part.time) for line in whole]
 
     def _line(self, raw: bytes, moment: float) -> LogLine:
-        return LogLine(self.path, _shown(raw), moment or None)
+        return LogLine(self.path, _shown(raw, _MOVES), moment or None)
 
     def _printed(self, parts: Iterable[Part]) -> Iterator[LogLine]:
         moment = 0.0
@@ -157,9 +165,9 @@ def _time(line: LogLine) -> float:
     return line.time or 0
 
 
-def _shown(raw: bytes) -> str:
+def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """A line as it stands on a terminal: what a progress bar overwrote is gone there too."""
-    return _ESCAPES.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
+    return without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
 
 
 def how(mark: Mark) -> str:
