@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pulumi
 
+    from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan
     from symphony.plan.target import Target
-    from symphony.spec.experiment import ExperimentSpec
 
 Rendered = Mapping[str, Mapping[str, Any]]
 
@@ -46,12 +46,14 @@ class Components:
 class Expander(Protocol):
     """The half of a backend that runs inside the user's Pulumi program: its module `expand`."""
 
-    def target(self, spec: ExperimentSpec, context: Context) -> Target:
+    def target(self, spec: CheckedSpec, context: Context) -> Target:
         """What the backend can do for this experiment, and what it would hand out; changes nothing."""
         ...
 
-    def expand(
-        self, plan: Plan, spec: ExperimentSpec, context: Context, components: Components
-    ) -> Mapping[str, Mapping[str, Any]]:
-        """Make the Pulumi resources of the plan; return the inputs of each process by its path."""
+    def prepare(self, plan: Plan, spec: CheckedSpec, context: Context) -> Any:
+        """What `expand` is given; unless it is a dry run, what must be reserved or deleted first is."""
+        ...
+
+    def expand(self, prepared: Any, context: Context, components: Components) -> Rendered:
+        """Make the Pulumi resources and do nothing else; return the inputs of each process by its path."""
         ...

@@ -19,6 +19,7 @@ from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
 
 if TYPE_CHECKING:
+    from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan
 
 # engine/tuning/guard knows the name: it runs in programs that never load this.
@@ -36,6 +37,16 @@ class Declared(Protocol):
     def components(self) -> Components: ...
 
 
+@dataclass(frozen=True)
+class Launched:
+    """An experiment, what it declared when it was launched, and its plan."""
+
+    experiment: Declared
+    spec: ExperimentSpec
+    checked: CheckedSpec
+    plan: Plan
+
+
 @dataclass
 class Run:
     """The experiments of one run of a program; a stack is one experiment."""
@@ -43,7 +54,7 @@ class Run:
     context: Context
     expander: Expander
     experiments: list[Declared] = field(default_factory=list["Declared"])
-    launched: dict[int, tuple[Declared, Plan, ExperimentSpec]] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
+    launched: dict[int, Launched] = field(default_factory=dict[int, "Launched"])
 
 
 def program_name() -> str:
@@ -78,17 +89,19 @@ def launch(experiment: Declared) -> None:
     if id(experiment) in run.launched:
         return
     spec = experiment.spec
-    plan = _planned(run, spec)
-    experiment.register(plan)
-    run.launched[id(experiment)] = (experiment, plan, spec)
+    launched = _planned(run, experiment, spec)
+    experiment.register(launched.plan)
+    run.launched[id(experiment)] = launched
 
 
-def _planned(run: Run, spec: ExperimentSpec) -> Plan:
+def _planned(run: Run, experiment: Declared, spec: ExperimentSpec) -> Launched:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.plan.build import build_plan
+    from symphony.plan.checked_spec import checked
 
     try:
-        return build_plan(spec, run.expander.target(spec, run.context))
+        clean = checked(spec)
+        return Launched(experiment, spec, clean, build_plan(clean, run.expander.target(clean, run.context)))
     except PlanError as error:
         handover.write_problems(error)
         raise pulumi.RunError(str(error)) from None
@@ -151,20 +164,22 @@ def _expand(run: Run) -> None:
                 f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
                 ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
             )
-    for experiment, plan, spec in run.launched.values():
-        if experiment.spec != spec:
+    for launched in run.launched.values():
+        experiment = launched.experiment
+        if experiment.spec != launched.spec:
             raise pulumi.RunError(
                 f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
                 " Say everything inside its with block, or before launch()."
             )
         try:
-            rendered = run.expander.expand(plan, spec, run.context, experiment.components())
+            prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
+            rendered = run.expander.expand(prepared, run.context, experiment.components())
         except PlanError as error:
             handover.write_problems(error)
             raise pulumi.RunError(str(error)) from None
         except SymphonyError as error:
             raise _failed(error) from None
-        handover.write_plan(plan, rendered)
+        handover.write_plan(launched.plan, rendered)
 
 
 def _context() -> Context:

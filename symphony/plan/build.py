@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
+from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import broken
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
-from symphony.plan.types import checked
 from symphony.plan.unused import not_used
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
 
 
-def problems(spec: ExperimentSpec, target: Target) -> tuple[Problem, ...]:
+def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
     """Everything that keeps the experiment from running there, each once, in the order of the program."""
-    return _judged(spec, target)[1]
+    found = dict.fromkeys((*spec.mistakes, *broken(spec, target)))
+    return tuple(sorted(found, key=lambda problem: problem.where[:1]))
 
 
-def build_plan(spec: ExperimentSpec, target: Target) -> Plan:
+def build_plan(spec: CheckedSpec, target: Target) -> Plan:
     """The plan of the experiment in the target's backend. PlanError: it cannot run, with every reason.
 
     Pure: equal arguments give equal plans.
     """
-    clean, found = _judged(spec, target)
-    if found:
+    if found := problems(spec, target):
         raise PlanError(target.launched_as, found)
-    services = resolve(clean, target)
-    members = tuple(_planned(clean, group, process, target) for group, process in clean.members())
+    services = resolve(spec, target)
+    members = tuple(_planned(spec, group, process, target) for group, process in spec.members())
     return Plan(
-        name=clean.name,
+        name=spec.name,
         backend=target.backend,
         launched_as=target.launched_as,
         processes=members,
-        groups=tuple(_planned_group(group) for group in clean.groups),
+        groups=tuple(_planned_group(group) for group in spec.groups),
         services=services,
         service_env=variables(services),
-        inherit=clean.inherit,
-        secrets=clean.secrets,
-        configs=clean.configs,
-        unused=not_used(clean, target),
+        inherit=spec.inherit,
+        secrets=spec.secrets,
+        configs=spec.configs,
+        unused=not_used(spec, target),
     )
-
-
-def _judged(spec: ExperimentSpec, target: Target) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
-    clean, wrong_types = checked(spec)
-    found = dict.fromkeys((*wrong_types, *broken(clean, target)))
-    return clean, tuple(sorted(found, key=lambda problem: problem.where[:1]))
 
 
 def _planned(

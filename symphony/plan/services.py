@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from caraml import service_env
+from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
-from symphony.plan.types import checked
 from symphony.spec.experiment import ExperimentSpec, path_of
 
 
-def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
+def wanted_ports(spec: CheckedSpec) -> dict[str, int | None]:
     """service -> the fixed port it asks for, None where one is to be chosen; what is illegal is left out."""
-    clean, _ = checked(spec)
     wanted: dict[str, int | None] = {}
-    for name, servers in served(clean).items():
+    for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
         if not fixed or 1 <= fixed[0] <= 65535:
             wanted[name] = fixed[0] if fixed else None
     return wanted
-
-
-def port_range(spec: ExperimentSpec) -> tuple[int, int] | None:
-    """Between which ports they are to be chosen; None where nothing, or nothing legal, is said."""
-    return checked(replace(spec, processes=(), groups=()))[0].port_range
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:

@@ -32,7 +32,7 @@ class ProcessSettings(MemberSettings):
     """What runs, and what it claims: command and args are run without a shell; cmds are shell lines."""
 
     command: tuple[str, ...] | None = setting.setting(
-        types.COMMAND, keyword=True, backends=setting.BOTH, stand_in=("?",)
+        types.COMMAND, keyword=True, backends=setting.BOTH, stand_in=("/bin/sh",)
     )
     args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
     cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH, stand_in=("?",))

@@ -59,7 +59,7 @@ class SharedSettings:
         keyword=True,
         aliases=("container_image",),
         backends=setting.KUBERNETES,
-        stand_in="?",
+        stand_in="image",
     )
 
 

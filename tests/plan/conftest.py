@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.plan.unused import supported_by
@@ -83,7 +84,7 @@ def refused(
 
     def check(program: str, what: str, remedy: str, target: Target = tmux, **backend: Any) -> None:
         spec, marked = declare(program)
-        found = problems(spec, replace(target, **backend))
+        found = problems(checked(spec), replace(target, **backend))
         assert [(each.what, each.remedy) for each in found] == [(what, remedy)]
         assert sorted({place.line for place in found[0].where}) == marked
         assert {place.file for place in found[0].where} <= {str(tmp_path / "program.py")}
@@ -98,7 +99,7 @@ def found(
     """Every problem of a program, in the order they are reported."""
 
     def gather(program: str, target: Target = tmux, **backend: Any) -> list[Problem]:
-        return list(problems(declare(program)[0], replace(target, **backend)))
+        return list(problems(checked(declare(program)[0]), replace(target, **backend)))
 
     return gather
 
@@ -108,6 +109,6 @@ def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Ta
     """The plan of a program without a mistake."""
 
     def make(program: str, target: Target = tmux, **backend: Any) -> Any:
-        return build_plan(declare(program)[0], replace(target, **backend))
+        return build_plan(checked(declare(program)[0]), replace(target, **backend))
 
     return make

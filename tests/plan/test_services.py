@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from symphony import Experiment
-from symphony.plan.services import port_range, wanted_ports
+from symphony.plan.checked_spec import checked
+from symphony.plan.services import wanted_ports
 
 
 def test_fixed_ports_and_ports_to_be_chosen():
@@ -12,17 +13,17 @@ def test_fixed_ports_and_ports_to_be_chosen():
     process.binds("free", {"fixed": 7000, "late": None})
     process.exposes({"late": 7001})
     process.connects("other")
-    assert wanted_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
+    assert wanted_ports(checked(experiment.spec)) == {"free": None, "fixed": 7000, "late": 7001}
 
 
 def test_what_is_illegal_is_left_out():
     experiment = Experiment("rl")
     experiment.new_process("a").binds(5, {"high": 70000, "text": "7000"})
-    assert wanted_ports(experiment.spec) == {"text": None}
+    assert wanted_ports(checked(experiment.spec)) == {"text": None}
 
 
 def test_the_range_to_choose_from():
     for said, found in [((7000, 7009), (7000, 7009)), (None, None), ((9, 3), None), ("7000", None)]:
         experiment = Experiment("rl", port_range=said)
         experiment.new_process("a").binds(5)
-        assert port_range(experiment.spec) == found
+        assert checked(experiment.spec).port_range == found

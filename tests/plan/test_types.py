@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
-from symphony.plan.types import checked
 from symphony.spec.serialize import dump_dict
 
 
@@ -177,7 +178,7 @@ def test_an_output_of_another_resource_is_explained(tmux):
     experiment = Experiment("rl")
     token: Any = pulumi.Output.from_input("x")
     experiment.new_process("a", ["x"], env={"TOKEN": token})
-    (problem,) = problems(experiment.spec, tmux)
+    (problem,) = problems(checked(experiment.spec), tmux)
     assert problem.what == "a has env['TOKEN'] of type Output"
     assert "a Pulumi Output is not known before the run: give a plain value" in problem.remedy
     assert problem.remedy.endswith("put a secret into a file and name that in Experiment(secrets=[...])")
@@ -196,7 +197,7 @@ def test_what_no_manifest_can_hold(tmux, value, part, kind):
     experiment = Experiment("rl")
     process = experiment.new_process("a", ["x"])
     process.container_yml["spec"] = [value]
-    (problem,) = problems(experiment.spec, tmux)
+    (problem,) = problems(checked(experiment.spec), tmux)
     assert problem.what == f"a has container_yml{part} of type {kind}"
 
 
@@ -204,7 +205,7 @@ def test_a_manifest_that_holds_itself(tmux):
     experiment = Experiment("rl")
     process = experiment.new_process("a", ["x"])
     process.pod_yml["spec"] = process.pod_yml
-    (problem,) = problems(experiment.spec, tmux)
+    (problem,) = problems(checked(experiment.spec), tmux)
     assert problem.what.startswith("a has pod_yml.spec")
     assert "what does not hold itself" in problem.remedy
 
@@ -220,13 +221,13 @@ def test_numbers_and_paths_of_every_library_are_taken(tmux):
     )
     process.binds({"s": np.int64(7000)})
     process.resource_limit(cpu=np.float64(0.5), gpu=np.int32(1))
-    planned = build_plan(experiment.spec, tmux).processes[0]
+    planned = build_plan(checked(experiment.spec), tmux).processes[0]
     assert planned.command == ("/bin/x",)
     assert planned.args == ("1", "0.5", "0.001", "3", "0.5", "data")
     assert planned.env == {"N": "1", "ON": "True", "LR": "0.0003", "DIR": "/data"}
     assert planned.start_dir == "/work"
     assert experiment.spec.port_range == (7000, 7999)
-    json.dumps(build_plan(experiment.spec, tmux).to_dict())
+    json.dumps(build_plan(checked(experiment.spec), tmux).to_dict())
 
 
 class Hostile:
@@ -339,9 +340,9 @@ def test_anything_anywhere_gives_problems_and_never_an_exception(tmux, kubernete
 
 def told(experiment: Experiment, target: Target) -> str:
     """The plan, else the report of its problems: a line each, between the heading and the end."""
-    found = problems(experiment.spec, target)
+    found = problems(checked(experiment.spec), target)
     if not found:
-        plan = build_plan(experiment.spec, target)
+        plan = build_plan(checked(experiment.spec), target)
         plan.to_json()
         return str(plan)
     report = str(PlanError("rl", found))
@@ -353,6 +354,6 @@ def told(experiment: Experiment, target: Target) -> str:
 def test_what_is_left_after_the_check_is_well_typed(tmux, data):
     experiment = Experiment("rl", **data.draw(experiment_keywords))
     experiment.new_process("a", **data.draw(keywords))
-    clean, _ = checked(experiment.spec)
-    assert checked(clean) == (clean, ())
+    clean = checked(experiment.spec)
+    assert checked(clean) == replace(clean, mistakes=())
     json.dumps(dump_dict(clean))

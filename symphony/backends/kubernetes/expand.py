@@ -12,42 +12,27 @@ import pulumi
 from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import local_files, settings
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Client, client_of
+from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.cluster.inventory import Living
-from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
+from symphony.backends.kubernetes.manifests import controllers, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
+from symphony.backends.kubernetes.prepare import Prepared, Reach, reach_of
+from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
-from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.errors import UserError
-from symphony.plan.plan import Plan
-from symphony.plan.problems import PlanError
+from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.target import Target
-from symphony.plan.types import checked
-from symphony.spec.experiment import ExperimentSpec
 
 # What the cluster may take over an object, beside the grace of the processes in it.
 _SECONDS = 120
 
 
-@dataclass(frozen=True)
-class _Reach:
-    """How the stack's configuration says to reach its cluster; a kubeconfig is a path or the whole text."""
-
-    kubeconfig: str
-    context: str
-
-    @property
-    def client(self) -> Client:
-        return client_of(self.kubeconfig, self.context)
-
-
-def target(spec: ExperimentSpec, context: Context) -> Target:
+def target(spec: CheckedSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
     chosen = settings.read(context.setting)
-    clean, _ = checked(spec)
-    sizes, unreadable = local_files.sizes(clean)
-    client = _reach(context).client
+    sizes, unreadable = local_files.sizes(spec)
+    client = reach_of(context).client
     if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
         raise UserError(
             "JobSet is not installed in this cluster",
@@ -60,35 +45,17 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
 
 
-def expand(
-    plan: Plan, spec: ExperimentSpec, context: Context, components: Components
-) -> dict[str, dict[str, Any]]:
+def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:
     """Make every object of the plan; return the settings of each process by its path."""
-    chosen = settings.read(context.setting)
-    reach = _reach(context)
-    client, owner = reach.client, context.owner
-    live = inventory.living(client, plan.launched_as)
-    manifests = render.render(
-        plan,
-        chosen,
-        owner,
-        attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
-        files=local_files.contents((*plan.secrets, *plan.configs)),
-    )
-    if found := refusals(manifests, spec):
-        raise PlanError(plan.launched_as, found)
-    planned = _planned(manifests)
-    inventory.refuse_others(client, live, plan.launched_as, owner, planned)
-    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
-    if not context.dry_run:
-        inventory.end_strays(client, live, plan.launched_as, owner, planned)
-    provider = _provider(components.experiment, reach)
-    deadline = _SECONDS + _grace(manifests, chosen.grace)
-    _Maker(components, client, live, owner, provider, deadline, context.dry_run).make(manifests)
+    manifests = prepared.manifests
+    provider = _provider(components.experiment, prepared.reach)
+    deadline = _SECONDS + _grace(manifests, prepared.grace)
+    live, client = prepared.live, prepared.reach.client
+    _Maker(components, client, live, context.owner, provider, deadline, context.dry_run).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(process_inputs.processes_of(manifest, group))
-    return {process.path: rendered[process.path] for process in plan.processes}
+    return {process.path: rendered[process.path] for process in prepared.plan.processes}
 
 
 @dataclass(frozen=True)
@@ -201,26 +168,7 @@ def _grace(manifests: Manifests, usual: int) -> int:
     return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
 
-def _planned(manifests: Manifests) -> dict[str, list[str]]:
-    """The names of what will be there, by kind."""
-    pods: dict[str, list[str]] = {"pods": [], "keepers": []}
-    for name, (_, manifest) in manifests.pods.items():
-        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(name)
-    return {
-        **pods,
-        "services": list(manifests.services),
-        "configmaps": [each["metadata"]["name"] for each in (manifests.variables, manifests.configs) if each],
-        "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
-    }
-
-
-def _reach(context: Context) -> _Reach:
-    config = pulumi.Config("kubernetes")
-    said = kubeconfig.located(config.get("kubeconfig") or "", context.folder)
-    return _Reach(said, config.get("context") or "")
-
-
-def _provider(experiment: pulumi.Resource, reach: _Reach) -> pulumi.ProviderResource:
+def _provider(experiment: pulumi.Resource, reach: Reach) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
     is_secret = kubeconfig.is_text(reach.kubeconfig)
     said: dict[str, Any] = {

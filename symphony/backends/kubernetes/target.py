@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.declaration import objections
+from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.plan.types import checked
 from symphony.plan.unused import supported_by
-from symphony.spec.experiment import ExperimentSpec
 
 
 def target(
-    spec: ExperimentSpec,
+    spec: CheckedSpec,
     settings: Settings,
     namespace: str,
     *,
@@ -27,11 +26,10 @@ def target(
     refusal: tuple[str, str] | None = None,
 ) -> Target:
     """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy."""
-    clean, _ = checked(spec)
-    objected = list(objections(clean, settings, namespace, secrets or {}))
+    objected = list(objections(spec, settings, namespace, secrets or {}))
     if refusal:
         why, remedy = refusal
-        objected.append(Problem(f"the namespace {namespace} {why}", remedy, (clean.where,)))
+        objected.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
     return Target(
         backend="kubernetes",
         launched_as=namespace,

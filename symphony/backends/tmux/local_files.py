@@ -16,6 +16,11 @@ def folder(server: str, session: str, kind: str) -> Path:
     return paths.experiment_folder(server, session) / kind
 
 
+def folders(server: str, session: str) -> tuple[Path, Path]:
+    """Where the secret and the config files of an experiment lie."""
+    return folder(server, session, SECRETS), folder(server, session, CONFIGS)
+
+
 def copy(files: Iterable[str], home: Path) -> None:
     """Put the files into this folder, readable by the owner only; those no longer named go."""
     paths.private_folder(home)

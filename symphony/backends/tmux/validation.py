@@ -7,30 +7,29 @@ import shutil
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from symphony import paths
 from symphony.errors import SymphonyError
+from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.experiment import path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony_tmux.processes import limits, start
 from symphony_tmux.tmux import capacity, client
 
 
-def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
+def unusable(spec: CheckedSpec, folder: Path) -> dict[str, str]:
     """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
-    found = {
-        file: why for file in (*_texts(spec.secrets), *_texts(spec.configs)) if (why := _unreadable(file))
-    }
+    found = {file: why for file in (*spec.secrets, *spec.configs) if (why := _unreadable(file))}
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
-    for said in {owner.start_dir for owner in owners if isinstance(owner.start_dir, str)}:
-        if said and (why := _not_a_folder(resolved(said, folder))):
+    for said in {owner.start_dir for owner in owners if owner.start_dir}:
+        if why := _not_a_folder(resolved(said, folder)):
             found[said] = why
     return found
 
 
-def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
+def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
     """The processes whose command is not there or not executable; path is the PATH they will have.
 
     A preamble may change what is found, so a process that has one is believed.
@@ -41,22 +40,22 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
         if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
             continue
         command = process.command
-        if not isinstance(command, tuple) or not command or not isinstance(command[0], str) or not command[0]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not command or not command[0]:
             continue
         said = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(said, folder) if isinstance(said, str) else folder  # pyright: ignore[reportUnnecessaryIsInstance]
+        home = resolved(said, folder)
         own_path = _declared_path(spec, group, process) or path
         if why := look(command[0], home, own_path):
             found[path_of(group, process)] = why
     return found
 
 
-def objections(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
+def objections(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
     """Why this machine cannot run what is declared, in this session of this tmux server."""
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
 
-def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
+def _unsupervised(spec: CheckedSpec) -> Iterator[Problem]:
     """The policies that nothing would carry out."""
     if start.perl():
         return
@@ -70,7 +69,7 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
             )
 
 
-def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+def _refused(spec: CheckedSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
     """A session that is another experiment's, and what the tmux server has too little of."""
     wanted = sum(1 for _ in spec.members())
     try:
@@ -97,8 +96,7 @@ def resolved(said: str, folder: Path) -> Path:
 def _declared_path(*owners: Any) -> str | None:
     """The PATH that the declaration itself sets, the nearest owner's first."""
     for owner in reversed(owners):
-        env: Any = owner.env if owner is not None else None
-        if isinstance(env, dict) and isinstance(path := cast("dict[str, Any]", env).get("PATH"), str):
+        if owner is not None and (path := owner.env.get("PATH")) is not None:
             return path
     return None
 
@@ -129,7 +127,3 @@ def _not_a_folder(path: Path) -> str:
     except (OSError, ValueError) as error:
         return str(error)
     return "" if os.access(path, os.X_OK) else "it cannot be entered"
-
-
-def _texts(said: Any) -> list[str]:
-    return [each for each in said if isinstance(each, str)] if isinstance(said, tuple) else []  # pyright: ignore[reportUnknownVariableType]

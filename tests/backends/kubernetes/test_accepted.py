@@ -16,6 +16,7 @@ from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.pod import PodSettings
@@ -61,11 +62,11 @@ def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, chosen: di
     """Whether it was planned; what was is accepted."""
     client, namespace, level = place
     config = dataclasses.replace(level, **chosen)
-    where = target.target(spec, config, namespace, secrets=dict.fromkeys(FILES, 10))
-    if found := problems(spec, where):
+    where = target.target(checked(spec), config, namespace, secrets=dict.fromkeys(FILES, 10))
+    if found := problems(checked(spec), where):
         assert all(problem.remedy for problem in found)
         return False
-    plan = build_plan(spec, where)
+    plan = build_plan(checked(spec), where)
     manifests = render.render(plan, config, "test/x#1", files=FILES)
     assert refusals(manifests, spec) == []
     for manifest in manifests.all():
@@ -143,7 +144,7 @@ def test_what_pod_yml_and_container_yml_make_of_it_is_refused_here_as_there(
 ) -> None:
     client, namespace, settings = place
     spec = ExperimentSpec("x", processes=(ProcessSpec("a", command=("true",), **REFUSED[what]),))
-    plan = build_plan(spec, target.target(spec, settings, namespace))
+    plan = build_plan(checked(spec), target.target(checked(spec), settings, namespace))
     manifests = render.render(plan, settings, "test/x#1")
     found = refusals(manifests, spec)
     assert any(what in problem.what for problem in found), found
@@ -179,7 +180,7 @@ def test_more_than_etcd_takes_is_refused() -> None:
     used = tuple(ServiceUse(f"{'s' * 50}-{i}") for i in range(6000))
     large = ProcessSpec("large", container_yml={"env": env})
     spec = ExperimentSpec("x", processes=(large, ProcessSpec("server", binds=used)))
-    plan = build_plan(spec, target.target(spec, SETTINGS, "rl"))
+    plan = build_plan(checked(spec), target.target(checked(spec), SETTINGS, "rl"))
     found = [problem.what for problem in refusals(render.render(plan, SETTINGS, "test/x#1"), spec)]
     assert any("large has a manifest of" in what for what in found), found
     assert any("of a ConfigMap" in what for what in found), found
@@ -188,7 +189,7 @@ def test_more_than_etcd_takes_is_refused() -> None:
 def test_a_namespace_is_accepted(cluster: Access) -> None:
     client = client_of(cluster.kubeconfig, "")
     spec = ExperimentSpec("x", processes=(ProcessSpec("a"),))
-    plan = build_plan(spec, target.target(spec, SETTINGS, "rl-x"))
+    plan = build_plan(checked(spec), target.target(checked(spec), SETTINGS, "rl-x"))
     for level in ("baseline", "restricted", "privileged"):
         namespace = render.namespace(plan, Settings(pod_security=level), "test/x#1")
         client.request("POST", path_of("namespaces"), JUDGED, namespace)
@@ -210,7 +211,7 @@ def test_the_judge_refuses_what_the_plan_should_have(place: tuple[Client, str, S
 def test_the_judge_refuses_a_field_that_it_does_not_know(place: tuple[Client, str, Settings]) -> None:
     client, namespace, settings = place
     spec = ExperimentSpec("x", processes=(ProcessSpec("a"),))
-    plan = build_plan(spec, target.target(spec, settings, namespace))
+    plan = build_plan(checked(spec), target.target(checked(spec), settings, namespace))
     _, pod = render.render(plan, settings, "test/x#1").pods["a"]
     client.request("POST", path_of("pods", namespace), JUDGED, pod)
     pod["spec"]["imagePullSecret"] = []

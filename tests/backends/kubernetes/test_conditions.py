@@ -131,4 +131,4 @@ def test_a_program_that_the_image_does_not_have_is_named():
         ' exec: "sh": executable file not found in $PATH: unknown'
     )
     status = pod_status.status("a", "a", pod(ended(128, "StartError", message), phase="Failed"))
-    assert status.why == 'exit 128: the image has no program "sh"'
+    assert status.why == 'StartError, exit 128: the image has no program "sh"'

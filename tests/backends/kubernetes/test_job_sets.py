@@ -12,6 +12,7 @@ from symphony.backends.kubernetes.api.client import Refused, client_of
 from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from symphony.spec.experiment import ExperimentSpec
 from tests.backends.kubernetes.generated import experiments
 from tests.backends.kubernetes.test_accepted import ALL_CHECKS, FILES
@@ -134,10 +135,10 @@ def test_what_is_planned_is_accepted(
     )
     @given(experiments())
     def judge(spec: ExperimentSpec) -> None:
-        where = target.target(spec, chosen, stack, secrets=dict.fromkeys(FILES, 10))
-        if problems(spec, where):
+        where = target.target(checked(spec), chosen, stack, secrets=dict.fromkeys(FILES, 10))
+        if problems(checked(spec), where):
             return
-        made = render.render(build_plan(spec, where), chosen, "test/x#1", files=FILES).all()
+        made = render.render(build_plan(checked(spec), where), chosen, "test/x#1", files=FILES).all()
         for manifest in [each for each in made if each["kind"] == "JobSet"]:
             client.request("POST", path, {"dryRun": "All", "fieldValidation": "Strict"}, manifest)
             judged.append(manifest["metadata"]["name"])

@@ -12,6 +12,7 @@ from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import declaration
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from tests.backends.kubernetes.test_troubles import place
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -30,11 +31,11 @@ def test_f79_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, secon
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
-    where = target.target(experiment.spec, Settings(image="x"), "e")
-    if found := problems(experiment.spec, where):
+    where = target.target(checked(experiment.spec), Settings(image="x"), "e")
+    if found := problems(checked(experiment.spec), where):
         assert all(problem.what and problem.remedy for problem in found)
         return
-    plan = build_plan(experiment.spec, where)
+    plan = build_plan(checked(experiment.spec), where)
     assert [each.path for each in plan.processes] == [first, f"{second}/member"]
 
 
@@ -50,7 +51,9 @@ def test_f80_the_most_that_is_planned_the_server_takes(stack: str, cluster: Clus
     from symphony.backends.kubernetes.manifests import render
 
     experiment = _wordy(declaration.MAX_POD - 100)
-    plan = build_plan(experiment.spec, target.target(experiment.spec, Settings(image="x"), place))
+    plan = build_plan(
+        checked(experiment.spec), target.target(checked(experiment.spec), Settings(image="x"), place)
+    )
     client: Client = client_of(cluster.kubeconfig, "")
     (pod,) = [
         each for each in render.render(plan, Settings(image="x"), "t/x#1").all() if each["kind"] == "Pod"
@@ -62,8 +65,8 @@ def test_f80_secrets_that_no_secret_can_hold_are_refused_before_anything_starts(
     experiment = Experiment("e", secrets=["large"])
     experiment.new_process("a")
     for size, refused in ((1_000_000, False), (1 << 21, True)):
-        where = target.target(experiment.spec, Settings(image="x"), "e", secrets={"large": size})
-        found = [each.what for each in problems(experiment.spec, where)]
+        where = target.target(checked(experiment.spec), Settings(image="x"), "e", secrets={"large": size})
+        found = [each.what for each in problems(checked(experiment.spec), where)]
         assert bool(found) is refused, found
 
 
@@ -76,4 +79,6 @@ def _wordy(size: int) -> Experiment:
 
 def _judged(size: int) -> list[str]:
     spec = _wordy(size).spec
-    return [each.what for each in problems(spec, target.target(spec, Settings(image="x"), "e"))]
+    return [
+        each.what for each in problems(checked(spec), target.target(checked(spec), Settings(image="x"), "e"))
+    ]

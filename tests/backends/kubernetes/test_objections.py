@@ -13,6 +13,7 @@ from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.errors import UserError
 from symphony.plan.build import problems
+from symphony.plan.checked_spec import checked
 
 Declare = Callable[[Experiment], object]
 
@@ -22,8 +23,9 @@ def said(
 ) -> list[str]:
     experiment = Experiment("rl", secrets=list(secrets or {}))
     declare(experiment)
-    where = target.target(experiment.spec, Settings(image="rl", **chosen), namespace, secrets=secrets)  # pyright: ignore[reportArgumentType]
-    found = problems(experiment.spec, where)
+    settings = Settings(image="rl", **chosen)  # pyright: ignore[reportArgumentType]
+    where = target.target(checked(experiment.spec), settings, namespace, secrets=secrets)
+    found = problems(checked(experiment.spec), where)
     assert all(problem.remedy for problem in found)
     return [problem.what for problem in found]
 
@@ -90,8 +92,8 @@ def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
     def found(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
-        where = target.target(experiment.spec, Settings(image="rl"), "rl", secrets=sizes)
-        return [problem.what for problem in problems(experiment.spec, where)]
+        where = target.target(checked(experiment.spec), Settings(image="rl"), "rl", secrets=sizes)
+        return [problem.what for problem in problems(checked(experiment.spec), where)]
 
     assert found(["train.yaml"], {"train.yaml": 1_000_000}) == []
     (what,) = found(["/a", "/b"], {"/a": 1_000_000, "/b": 100_000})
@@ -142,14 +144,14 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
         experiment = Experiment("rl")
         for name in services:
             experiment.new_process(f"p-{name}").binds(name)
-        return ports.choose(experiment.spec)
+        return ports.choose(checked(experiment.spec))
 
     assert chosen("a")["a"] == chosen("z", "a", "b")["a"]
     experiment = Experiment("rl")
     many = [f"s{i}" for i in range(500)]
     process = experiment.new_process("p")
     process.binds(*many, {"fixed": chosen("s1")["s1"]})
-    found = ports.choose(experiment.spec)
+    found = ports.choose(checked(experiment.spec))
     assert len({*found.values(), chosen("s1")["s1"]}) == 501
     assert all(20_000 <= port < 30_000 for port in found.values())
 

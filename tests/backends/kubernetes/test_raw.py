@@ -15,6 +15,7 @@ from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import overrides
 from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 
 
@@ -29,7 +30,9 @@ def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | No
 
 
 def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
-    return problems(made.spec, target.target(made.spec, Settings(image="i", **settings), "rl"))
+    return problems(
+        checked(made.spec), target.target(checked(made.spec), Settings(image="i", **settings), "rl")
+    )
 
 
 def said(
@@ -44,7 +47,7 @@ def pod(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> dict[str, Any]:
     made, chosen = experiment(pod, container), Settings(image="i", **settings)
-    plan = build_plan(made.spec, target.target(made.spec, chosen, "rl"))
+    plan = build_plan(checked(made.spec), target.target(checked(made.spec), chosen, "rl"))
     return render.render(plan, chosen, "x/rl#1").pods["a"][1]
 
 
@@ -228,11 +231,11 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
         image="i", controller=controller, pod_security="privileged" if privileged else "baseline"
     )
     made = experiment(pod, container)
-    where = target.target(made.spec, chosen, "rl")
-    if found := problems(made.spec, where):
+    where = target.target(checked(made.spec), chosen, "rl")
+    if found := problems(checked(made.spec), where):
         assert all(problem.remedy for problem in found)
         return
-    manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
+    manifest = render.render(build_plan(checked(made.spec), where), chosen, "x/rl#1").pods["a"][1]
     assert "a" in process_inputs.processes_of(manifest, None)
     assert labels.belongs_to(manifest, "x/rl#1")
     spec: Any = manifest["spec"]

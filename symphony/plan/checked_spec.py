@@ -1,10 +1,11 @@
-"""Wrong types found and taken out, so that every other rule can trust the types; build_plan calls it."""
+"""A spec whose types are right, so that nothing after it looks at types again."""
 
 from __future__ import annotations
 
 import dataclasses
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -33,13 +34,24 @@ AnyPart = TypeVar(
 )
 
 
-def checked(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
-    """The spec with every wrongly typed value replaced by a harmless one, and a Problem for each of them."""
+@dataclass(frozen=True)
+class CheckedSpec(ExperimentSpec):
+    """An experiment whose types are right: in place of each value of a wrong one stands a harmless one.
+
+    mistakes: a problem for each of those.
+    """
+
+    mistakes: tuple[Problem, ...] = ()
+
+
+def checked(spec: ExperimentSpec) -> CheckedSpec:
+    """The spec as every rule, plan and backend takes it."""
     checker = _Checker(spec)
     clean = checker.fields(spec, "the experiment")
-    processes = tuple(checker.process(each, i, "") for i, each in enumerate(spec.processes))
-    groups = tuple(checker.group(each, i) for i, each in enumerate(spec.groups))
-    return dataclasses.replace(clean, processes=processes, groups=groups), tuple(checker.problems)
+    settings = {field.name: getattr(clean, field.name) for field in dataclasses.fields(ExperimentSpec)}
+    settings["processes"] = tuple(checker.process(each, i, "") for i, each in enumerate(spec.processes))
+    settings["groups"] = tuple(checker.group(each, i) for i, each in enumerate(spec.groups))
+    return CheckedSpec(**settings, mistakes=tuple(checker.problems))
 
 
 class _Checker:

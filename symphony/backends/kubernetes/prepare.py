@@ -1,0 +1,86 @@
+"""Looks at the cluster before objects are made of a plan, and ends there what stands in their way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from symphony.backends.expand import Context
+from symphony.backends.kubernetes import local_files, settings
+from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.client import Client, client_of
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.cluster.inventory import Living
+from symphony.backends.kubernetes.manifests import controllers, render
+from symphony.backends.kubernetes.manifests.render import Manifests
+from symphony.backends.kubernetes.validation.manifests import refusals
+from symphony.plan.checked_spec import CheckedSpec
+from symphony.plan.plan import Plan
+from symphony.plan.problems import PlanError
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the stack's configuration says to reach its cluster; a kubeconfig is a path or the whole text."""
+
+    kubeconfig: str
+    context: str
+
+    @property
+    def client(self) -> Client:
+        return client_of(self.kubeconfig, self.context)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The objects to make, and what lives in the namespace beside them."""
+
+    plan: Plan
+    manifests: Manifests
+    live: Living
+    reach: Reach
+    grace: int
+
+
+def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
+    """The objects of the plan; what is in their way and no state knows is ended, not in a dry run."""
+    chosen = settings.read(context.setting)
+    reach = reach_of(context)
+    client, owner = reach.client, context.owner
+    live = inventory.living(client, plan.launched_as)
+    manifests = render.render(
+        plan,
+        chosen,
+        owner,
+        attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
+        files=local_files.contents((*plan.secrets, *plan.configs)),
+    )
+    if found := refusals(manifests, spec):
+        raise PlanError(plan.launched_as, found)
+    planned = _planned(manifests)
+    inventory.refuse_others(client, live, plan.launched_as, owner, planned)
+    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
+    if not context.dry_run:
+        inventory.end_strays(client, live, plan.launched_as, owner, planned)
+    return Prepared(plan, manifests, live, reach, chosen.grace)
+
+
+def reach_of(context: Context) -> Reach:
+    """How the running program's configuration says to reach the cluster."""
+    config = pulumi.Config("kubernetes")
+    said = kubeconfig.located(config.get("kubeconfig") or "", context.folder)
+    return Reach(said, config.get("context") or "")
+
+
+def _planned(manifests: Manifests) -> dict[str, list[str]]:
+    """The names of what will be there, by kind."""
+    pods: dict[str, list[str]] = {"pods": [], "keepers": []}
+    for name, (_, manifest) in manifests.pods.items():
+        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(name)
+    return {
+        **pods,
+        "services": list(manifests.services),
+        "configmaps": [each["metadata"]["name"] for each in (manifests.variables, manifests.configs) if each],
+        "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
+    }

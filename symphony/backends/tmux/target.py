@@ -1,0 +1,49 @@
+"""What tmux on this machine can do for an experiment, and what it would refuse; expand and prepare ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from symphony.backends.expand import Context
+from symphony.backends.tmux import validation
+from symphony.paths import DEFAULT_SERVER
+from symphony.plan.checked_spec import CheckedSpec
+from symphony.plan.services import wanted_ports
+from symphony.plan.target import Target
+from symphony.plan.unused import supported_by
+from symphony_tmux.ports import leases
+from symphony_tmux.processes import launch
+from symphony_tmux.processes.environment import RESERVED, search_path
+
+HOST = "127.0.0.1"
+
+
+def target(spec: CheckedSpec, context: Context) -> Target:
+    """What tmux on this machine can do for the experiment, with the ports it would get."""
+    objections = validation.objections(spec, context.owner, context.launched_as, server_of(context))
+    return replace(measured(spec, context, record=False), objections=objections)
+
+
+def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:
+    """What this machine has for the experiment; with record its ports are handed out for good."""
+    leased = leases.lease(context.owner, wanted_ports(spec), record, spec.port_range)
+    return Target(
+        backend="tmux",
+        launched_as=context.launched_as,
+        starts="command",
+        supports=supported_by("tmux"),
+        one_host=True,
+        host_of=HOST,
+        bind_host=HOST,
+        ports=leased.ports,
+        taken=leased.taken,
+        unreadable=validation.unusable(spec, context.folder),
+        unstartable=validation.unstartable(spec, context.folder, search_path(launch.caller())),
+        reserved=RESERVED,
+        defaults={"start_dir": str(context.folder)},
+    )
+
+
+def server_of(context: Context) -> str:
+    """The name of the tmux server that the stack says."""
+    return context.setting("server") or DEFAULT_SERVER
