@@ -122,6 +122,10 @@ def test_what_a_program_prints_is_an_event(run: Runner) -> None:
     }
 
 
+def test_what_stands_beside_an_engine_does_not_hide_what_it_says(run: Runner) -> None:
+    assert run("up", program="Thing('one')").outcome.stderr == ""
+
+
 @pytest.mark.thorough
 def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask: int) -> None:
     run("up")

@@ -70,11 +70,11 @@ def enter() -> None:
 
 
 def _start(command: list[str], environment: dict[str, str], folder: str, stdin: int = 0) -> None:
-    """A child of the engine; its output is no event of the engine's."""
+    """A child of the engine; its output is no event of the engine's, nor why that failed."""
     if os.fork() == 0:
         try:
             os.dup2(stdin, 0)
-            os.dup2(2, 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.chdir(folder)
             os.execve(command[0], command, environment)
         except OSError as error:
