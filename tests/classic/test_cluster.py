@@ -132,7 +132,7 @@ MISTAKES = [
     ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
     ("Cluster.new('kube', contex='x')", "preamble_cmds, start_dir, kubeconfig, context, image"),
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
-    ("Cluster.new('kube', image=7)", "image=7 is no text"),
+    ("Cluster.new('kube', image=7)", "image=7: must be a non-empty string"),
     ("Cluster.new(['tmux'])", "tmux, kubernetes"),
     ("cluster.launch('rand')", "a str is no experiment"),
     ("cluster.delete(exp)", "is not the name of an experiment"),

@@ -73,7 +73,7 @@ def test_one_of_its_own_hides_one_of_symphony(desk: Desk) -> None:
 
 def test_help_shows_both(desk: Desk) -> None:
     said = mine(desk, "--help").out
-    assert "delete-batch, db" in said
+    assert "delete-batch  Stop several experiments, by name or pattern. Also: db." in said
     assert "Commands of mine.py:\n  create-one, c  Start processes that sleep.\n" in said
     assert "As many as are counted." in mine(desk, "c", "--help").out
 
