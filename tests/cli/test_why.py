@@ -93,7 +93,7 @@ def test_mistakes_are_one_line(desk: Desk) -> None:
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
         ((), "Missing argument"),
-        (("rl", "fine", "more"), "one experiment and one process"),
+        (("rl", "fine", "more"), "name one process, or an experiment and a process"),
         (("rl", "e"), "could be done, fine, none"),
         (("rl", "\x1b[31m"), "there is no process"),
     ):
