@@ -33,6 +33,8 @@ class Target:
 
 def of(said: str | None) -> Target:
     """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
+    if said == "":
+        raise UserError("the name of the stack is empty", remedy="Give one, or leave it out")
     said = said or os.environ.get("PULUMI_STACK") or ""
     place = workspace.find()
     if place is None:

@@ -230,7 +230,7 @@ def test_follow(backend: Backend) -> None:
 
 
 def test_follow_ends_with_the_last_process(backend: Backend) -> None:
-    followed = backend.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20)
+    followed = backend.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20, code=1)
     assert "ended: exit 1" in followed.out
 
 
