@@ -381,7 +381,7 @@ def test_a_wide_plan_fits_on_a_terminal(desk: Desk) -> None:
     assert (words.count("learner"), words.count("agent")) == (1, 1)
     for service in services:
         assert sum(word == service or word.startswith(f"{service}:") for word in words) == 2
-    assert lines[-1].startswith("2 start")
+    assert any(line.startswith("2 start") for line in lines)
 
 
 def test_an_up_leaves_no_log_of_its_resources(desk: Desk) -> None:
