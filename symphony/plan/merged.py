@@ -26,13 +26,16 @@ def merged(
 
 
 def superseded(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
-    """The settings of a process that give way to others of it.
+    """The settings of a process that give way: to others of it, or to its image.
 
-    In a container cmds run where there is neither a command nor args; elsewhere cmds win.
+    In a container cmds run where there is neither a command nor args; elsewhere cmds win. A relative
+    start_dir is of the folder of the program: a container starts in that of its image.
     """
     if target.starts == "image":
         direct = settings.get("command") or settings.get("args")
         giving_way = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
+        if not str(settings.get("start_dir", "/")).startswith("/"):
+            giving_way += ("start_dir",)
     else:
         giving_way = ("command", "args") if settings.get("cmds") else ()
     return tuple(name for name in giving_way if settings.get(name))

@@ -135,7 +135,7 @@ def test_another_experiments_session_and_its_files_are_left_alone(desk: Desk) ->
     desk.write(program.format("secrets=['two']"))
     for words in (["plan", "rl-a"], ["up", "rl-a", "-y"]):
         said = desk.symphony(*words, code=2).err
-        assert "the tmux session rl-a belongs to desk/rl.a" in said
+        assert "rl-a is up already, as desk/rl.a" in said
         assert [[each.name for each in folder.iterdir()] for folder in files] == [["one"], ["one"]]
     assert desk.trees() == before
     assert desk.stacks() == {"desk/rl.a"}

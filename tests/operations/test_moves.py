@@ -14,12 +14,17 @@ with Experiment() as e:
     e.new_process("a", command=["sleep", "3600"])
 """
 SCRIPT = """
+import sys
 from symphony import Cluster
+from symphony.errors import UserError
 
 cluster = Cluster.new("{}")
 experiment = cluster.new_experiment("sweep")
 experiment.new_process("a", command=["sleep", "3600"])
-cluster.launch(experiment, force=True)
+try:
+    cluster.launch(experiment, force=True)
+except UserError as error:
+    sys.exit(error.line)
 """
 
 

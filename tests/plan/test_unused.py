@@ -65,3 +65,14 @@ def test_what_gives_way_is_listed_too(planned, kubernetes):
 
 def test_what_is_not_said_is_not_listed(planned):
     assert planned('exp = Experiment("rl"); exp.new_process("a", ["x"])').unused == ()
+
+
+def test_a_relative_start_dir_is_of_the_folder_of_the_program(planned, kubernetes):
+    relative = """
+    exp = Experiment("rl", start_dir="agents")
+    exp.new_process("a", image="i")
+    exp.new_process("b", image="i", start_dir="/data")
+"""
+    plan = planned(relative, kubernetes)
+    assert [str(each) for each in plan.unused] == ["start_dir (a)"]
+    assert [each.start_dir for each in plan.processes] == [None, "/data"]

@@ -32,7 +32,6 @@ def said(
 
 CASES: list[tuple[str, Declare]] = [
     ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
-    ("the folder of a container is absolute", lambda e: e.new_process("a", start_dir="data")),
     ("the image", lambda e: e.new_process("a", image="not an image")),
     (
         "more than its limit",

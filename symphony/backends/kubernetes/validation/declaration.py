@@ -48,9 +48,7 @@ def objections(
     yield from _namespace(spec, namespace)
     yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
     yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
-    yield from _start_dir("the experiment", spec)
     for who, thing in _things(spec):
-        yield from _start_dir(who, thing)
         yield from _pod_settings(who, thing.pod, thing.at)
         yield from _kept(who, thing, settings)
         for mount in thing.mounts:
@@ -102,15 +100,6 @@ def _files(
                 f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
                 (spec.at(setting),),
             )
-
-
-def _start_dir(who: str, thing: _Thing | ExperimentSpec) -> Objections:
-    if thing.start_dir and not thing.start_dir.startswith("/"):
-        yield Problem(
-            f"{who} starts in {shown(thing.start_dir)}, and the folder of a container is absolute",
-            "give a path that begins with /, or leave it out for the image's own",
-            (thing.at("start_dir"),),
-        )
 
 
 def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objections:
