@@ -132,7 +132,7 @@ def _backend(target: Target) -> registry.Backend | None:
 def existing(target: Target, *, changes: bool = False) -> Generator[None]:
     """The stack, made when it is missing; one made here goes again, with changes when nothing came of it.
 
-    changes: the block changes the backend. An engine that dies in it leaves no record of what it has started:
+    changes: the block changes what runs. An engine that dies in it leaves no record of what it has started:
     where that is not on this machine, only the settings of the stack say where `delete` finds it.
     """
     file = workspace.config_file(target.workspace, target.name.stack)

@@ -11,9 +11,9 @@ from symphony.plan.problems import Problem
 
 @dataclass(frozen=True)
 class Target:
-    """A backend to plan for; a backend makes it.
+    """What a backend offers an experiment; the backend makes it.
 
-    backend:        its name.
+    backend:      its name.
     launched_as:  what the experiment is called there (session, namespace).
     starts:       what a process needs to start there: "command" or "image".
     supports:     the settings that mean something there; the others are listed as not used.

@@ -200,7 +200,7 @@ def arrange(owner: str, paths: Sequence[str]) -> None:
 
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
-    # Only a deletion needs what changes the backend, and that is most of the provider.
+    # Only a deletion needs what changes tmux, and that is most of the provider.
     from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import owners, sessions
 
