@@ -163,6 +163,20 @@ def pulumi_home() -> Path:
     return Path(chosen) if chosen else _user_home() / ".pulumi"
 
 
+def umask() -> int:
+    """The umask of this process, without a moment in which it is another one where Linux tells it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def host() -> str:
     """The name under which state remembers this machine; $SYMPHONY_HOST when the machine was renamed."""
     return os.environ.get("SYMPHONY_HOST") or os.uname().nodename

@@ -30,9 +30,13 @@ class Streams:
     terminal: bool = False
 
 
+# Told of each piece of a copy how many bytes it has.
+Tell = Callable[[int], None]
+
+
 @dataclass(frozen=True)
 class Copied:
-    """How far a copy is; left_out says which entries were not copied, each with why."""
+    """What was copied; left_out says which entries were not, each with why."""
 
     files: int = 0
     bytes: int = 0
@@ -80,15 +84,15 @@ class Access(Protocol):
         """Let a person work in a process until they leave."""
         ...
 
-    def send(self, recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+    def send(self, recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
         """Copy a file or folder of this machine to a place of a process; a relative one begins where it runs.
 
-        An existing folder takes it in under its own name. Yields how far it is, at last how it ended.
+        An existing folder takes it in under its own name.
         """
         ...
 
-    def fetch(self, recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
-        """Copy a file or folder of a process to this machine, in the same way."""
+    def fetch(self, recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
+        """Copy a file or folder of a process to this machine, as target."""
         ...
 
     def way(self, recorded: Recorded, service: str, address: str) -> Way:

@@ -187,8 +187,7 @@ class Cluster:
 
     def transfer_file(self, exp: str, source: str | Path, target: str | Path) -> None:
         """Copy a file or folder; one of the two is `process:path`. UserError: no such file or process."""
-        for _ in scp.copy(self._stack(exp), scp.sides(str(source), str(target))):
-            pass
+        scp.copy(self._stack(exp), scp.sides(str(source), str(target)))
 
     def external_url(self, exp: str, service: str) -> str:
         """Where a service can be reached from outside, as host:port.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
-from symphony.backends.access import Copied
+from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
 from symphony.operations.scp import copy, sides
 from symphony.plan.problems import count
-
-_EVERY = 0.2
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def command(
@@ -40,37 +39,24 @@ def command(
     stack = choose.experiment(words[0] if len(words) == 3 else None)
     path = choose.process_of(stack, wanted.process)
     began = time.monotonic()
-    done = _shown(copy(stack, wanted._replace(process=path)))
+    with _progress() as tell:
+        done = copy(stack, wanted._replace(process=path), tell)
     for name in done.left_out:
         print(screen.clean(f"left out: {name}"), file=sys.stderr)
     seconds = time.monotonic() - began
     where = f"to {path}" if wanted.sends else f"from {path}"
-    print(
-        screen.clean(
-            f"{count(done.files, 'file')}, {_amount(done.bytes)} copied {where}, in {seconds:.1f} s."
-        )
-    )
+    what = f"{count(done.files, 'file')}, {decimal(done.bytes)} copied {where}, in {seconds:.1f} s."
+    print(screen.clean(what))
 
 
-def _shown(copying: Iterator[Copied]) -> Copied:
-    """How it ended; on a terminal one line tells how far it is."""
-    done, shown_at = Copied(), time.monotonic()
-    terminal = screen.is_terminal()
-    is_told = False
-    try:
-        for done in copying:
-            if terminal and time.monotonic() - shown_at > _EVERY:
-                print(f"\r\033[K  {count(done.files, 'file')}, {_amount(done.bytes)}", end="", flush=True)
-                shown_at, is_told = time.monotonic(), True
-    finally:
-        if is_told:
-            print("\r\033[K", end="", flush=True)
-    return done
+@contextmanager
+def _progress() -> Generator[Tell]:
+    """On a terminal one line tells how far it is."""
+    if not screen.is_terminal():
+        yield lambda _: None
+        return
+    from rich.progress import FileSizeColumn, Progress, TimeElapsedColumn, TransferSpeedColumn
 
-
-def _amount(size: int) -> str:
-    """A size in the unit that fits: `3 bytes`, `1.5 MiB`."""
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{size} bytes"
+    with Progress(FileSizeColumn(), TransferSpeedColumn(), TimeElapsedColumn(), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda size: progress.advance(task, size)

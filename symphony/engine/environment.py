@@ -53,7 +53,7 @@ def for_engine(
         env.update(for_python())
     env.setdefault("GOGC", _COLLECT_AT)
     # A shell that took our exports has 077 itself and says here what it had before.
-    env.setdefault(UMASK_VARIABLE, f"{current_umask():04o}")
+    env.setdefault(UMASK_VARIABLE, f"{paths.umask():04o}")
     env.update(extra or {})
     return env
 
@@ -83,17 +83,3 @@ def path_with(engine: Engine, path: str) -> str:
     """PATH with our folder and the engine's first, once."""
     first = [str(BIN), str(engine.folder)]
     return os.pathsep.join([*first, *(part for part in path.split(os.pathsep) if part and part not in first)])
-
-
-def current_umask() -> int:
-    """The umask of this process, without a moment in which it is another one where Linux tells it."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
-            for line in status:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from symphony.backends.access import Copied
-from symphony.backends.atomic_copy import final_name
+from symphony.backends.access import Copied, Tell
+from symphony.backends.copying import final_name
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.access import running
@@ -44,8 +43,8 @@ def sides(source: str, target: str) -> Sides:
     )
 
 
-def copy(stack: stacks.Stack, wanted: Sides) -> Iterator[Copied]:
-    """Copy; an existing folder takes it in under its own name. Yields how far it is, at last how it ended.
+def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Copied:
+    """Copy; an existing folder takes it in under its own name. tell: hears of each piece how long it is.
 
     UserError: no such process, file or folder.
     """
@@ -53,8 +52,7 @@ def copy(stack: stacks.Stack, wanted: Sides) -> Iterator[Copied]:
     path = found.process(wanted.process)
     if wanted.sends:
         source = Path(os.path.abspath(wanted.here))  # noqa: PTH100 - a link keeps its own name
-        yield from found.access.send(found.recorded, path, source, wanted.there)
-        return
+        return found.access.send(found.recorded, path, source, wanted.there, tell)
     name = PurePosixPath(wanted.there).name
     final = final_name(wanted.here, name if name not in ("", "..") else path.rpartition("/")[2])
-    yield from found.access.fetch(found.recorded, path, wanted.there, final)
+    return found.access.fetch(found.recorded, path, wanted.there, final, tell)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from symphony import paths
 from symphony_tmux.processes.environment import Caller, passed_on, told
 from symphony_tmux.resource.inputs import WindowInputs
 
@@ -89,11 +90,7 @@ def _mask() -> str:
     """The caller's: symphony runs the engine, and so this process, with a closed one and says what it was."""
     if re.fullmatch(r"0?[0-7]{3}", told := os.environ.get("SYMPHONY_UMASK", "")):
         return told
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return "0022"
-    return next((line.split()[1] for line in status.splitlines() if line.startswith("Umask:")), "0022")
+    return f"{paths.umask():04o}"
 
 
 def _folder(cwd: str) -> bytes:

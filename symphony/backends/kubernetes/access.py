@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from symphony.backends.access import Copied, Streams, Way
+from symphony.backends.access import Copied, Streams, Tell, Way
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster.identity import client_for, stack_of
@@ -27,19 +27,19 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return running.execute(_place(recorded, path), _SHELL, streams)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
     """Copy to a place in the container, which needs sh and tar."""
     # Only copies need it, as only `visit` needs forward.
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.send(_place(recorded, path), source, place)
+    return copy.send(_place(recorded, path), source, place, tell)
 
 
-def fetch(recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
+def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
     """Copy from a place in the container, which needs sh and tar."""
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.fetch(_place(recorded, path), place, target)
+    return copy.fetch(_place(recorded, path), place, target, tell)
 
 
 def way(recorded: Recorded, service: str, address: str) -> Way:

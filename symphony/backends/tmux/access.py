@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.access import Copied, Streams, Way
+from symphony.backends.access import Copied, Streams, Tell, Way
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
 
@@ -28,20 +28,19 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return running.attach(path, recorded.processes[path], streams)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str) -> Iterator[Copied]:
+def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
     """Copy to a place on this machine, beginning at the folder of the process."""
-    # Only copies need these.
-    from symphony.backends.atomic_copy import final_name
-    from symphony.backends.tmux.copy import copy
+    # Only copies need it.
+    from symphony.backends import copying
 
-    return copy(source, final_name(_placed(recorded, path, place), source.name))
+    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), tell)
 
 
-def fetch(recorded: Recorded, path: str, place: str, target: Path) -> Iterator[Copied]:
+def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
     """Copy from a place on this machine, beginning at the folder of the process."""
-    from symphony.backends.tmux.copy import copy
+    from symphony.backends import copying
 
-    return copy(Path(_placed(recorded, path, place)), target)
+    return copying.copy(Path(_placed(recorded, path, place)), target, tell)
 
 
 def way(recorded: Recorded, service: str, address: str) -> Way:

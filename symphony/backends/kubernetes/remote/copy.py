@@ -1,4 +1,4 @@
-"""Copies files and folders into and out of a container, as tar through a command; inside calls it.
+"""Copies files and folders into and out of a container, as `kubectl cp` does; access calls it.
 
 What runs there is always the same text: places and names are its arguments, never part of it.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import io
 import threading
-import uuid
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.access import CannotStart, Copied
-from symphony.backends.archive import CHUNK, Hostile, Packing, end_mark, unpack
-from symphony.backends.atomic_copy import beside
+from symphony.backends.access import CannotStart, Copied, Tell
+from symphony.backends.copying import CHUNK, Damaged, Meter, existing, pack, unpack
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Unreachable
@@ -24,48 +22,25 @@ from symphony.errors import SymphonyError, UserError
 
 _MISTAKE = 65
 _LONGEST = 2000
-# Unpacks beside the final name and renames: two folders become one, a link in the way is replaced. An archive
-# that was cut off has no end mark, and then nothing is renamed. A word on standard output stops who sends;
-# what is on its way is taken until then, because a connection that is broken off loses the reason.
+# A word on standard output stops who sends; what is on its way is taken until then, because a connection that
+# is broken off loses the reason.
 _RECEIVE = (
     f'fail() {{ echo "$1" >&2; stop {_MISTAKE}; }}'
     + """
 stop() { echo stop; cat >/dev/null; exit "$1"; }
-several() { into=$2; shift 2; mv -f "$@" "$into/" || stop 1; }
-put() {
-  if [ -d "$1" ] && [ ! -L "$1" ] && [ -d "$2" ] && [ ! -L "$2" ]; then
-    for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
-      final=$2/${entry##*/}
-      if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue
-      elif { [ -d "$entry" ] && [ ! -L "$entry" ]; } || [ -d "$final" ] || [ -L "$final" ]; then
-        put "$entry" "$final"
-      else set -- "$@" "$entry"
-      fi
-      if [ $# -gt 200 ]; then several "$@"; set -- "$1" "$2"; fi
-    done
-    if [ $# -gt 2 ]; then several "$@"; fi
-  else
-    if [ -d "$2" ] && [ ! -L "$2" ]; then fail "there is a folder of this name: $2"; fi
-    if [ -d "$1" ] && [ ! -L "$1" ]; then
-      if [ -e "$2" ] || [ -L "$2" ]; then fail "this is no folder: $2"; fi
-    fi
-    if [ -L "$2" ]; then rm -f "$2"; fi
-    mv -f "$1" "$2" || stop 1
-  fi
-}
 final=$1
 if [ -d "$final" ]; then final=${final%/}/$2
 else case $final in */) fail "there is no such folder: $final";; esac
 fi
 folder=${final%/*}; folder=${folder:-/}
 [ -d "$folder" ] || fail "there is no such folder: $folder"
-draft=$folder/.symphony-$3
-trap 'rm -rf "$draft"' EXIT
-trap 'exit 130' HUP INT TERM
-mkdir -m 700 "$draft" || stop 1
-tar -xmf - -C "$draft" || stop $?
-[ -e "$draft/end" ] || fail "the archive was cut off"
-put "$draft/new" "$final"
+if [ "$3" = folder ]; then
+  [ -d "$final" ] || mkdir "$final" || stop 1
+  tar -xmf - -C "$final" || stop $?
+else
+  [ -d "$final" ] && fail "there is a folder of this name: $final"
+  cat >"$final" && chmod "$3" "$final" || stop 1
+fi
 """
 )
 _SEND = (
@@ -78,37 +53,37 @@ cd "${1%/*}/" && exec tar -chf - "./${1##*/}"
 )
 
 
-def send(place: Place, source: Path, target: str) -> Iterator[Copied]:
-    """Copy from this machine; it appears under its final name once it is whole."""
-    if not source.exists():
-        raise UserError(f"there is no such file or folder: {source}")
-    packing = Packing(source, "new")
-    with _talk(place, _RECEIVE, [_written(target), source.name, uuid.uuid4().hex[:12]], stdin=True) as talk:
+def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
+    """Copy from this machine."""
+    found = existing(source)
+    kind = "folder" if found.is_dir() else f"{found.stat().st_mode & 0o777:o}"
+    with _talk(place, _RECEIVE, [_written(target), source.name, kind], stdin=True) as talk:
+        done = Copied()
         with talk.listening():
-            for chunk in _gathered(packing):
-                if talk.stopped.is_set():
-                    break
-                talk.connection.send(channels.STDIN, chunk)
-                yield packing.so_far
+            stream = Meter(tell, write=talk.send)
+            if found.is_dir():
+                done = pack(found, stream)
             else:
-                talk.connection.send(channels.STDIN, end_mark("end"))
+                with found.open("rb") as file:
+                    while data := file.read(CHUNK):
+                        done = done.more(size=stream.write(data))
+                done = done.more(files=1)
             talk.connection.end(channels.STDIN)
         talk.check()
-    yield packing.so_far
+    return done
 
 
-def fetch(place: Place, source: str, final: Path) -> Iterator[Copied]:
-    """Copy to this machine; it appears under its final name once it is whole."""
-    with _talk(place, _SEND, [_written(source)], stdin=False) as talk, beside(final) as new:
+def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
+    """Copy to this machine."""
+    with _talk(place, _SEND, [_written(source)], stdin=False) as talk:
         try:
-            yield from unpack(io.BufferedReader(_Stream(talk.output()), CHUNK), new)
-        except Hostile:
-            raise
-        except SymphonyError:
+            done = unpack(Meter(tell, read=io.BufferedReader(_Stream(talk.output()), CHUNK).read), final)
+        except Damaged:
             # Where nothing came, or not all, the other end's own words say why.
             talk.check()
             raise
         talk.check()
+    return done
 
 
 class _Talk:
@@ -119,7 +94,13 @@ class _Talk:
         self._place = place
         self._said = b""
         self._status: bytes | None = None
-        self.stopped = threading.Event()
+        self._is_stopped = False
+
+    def send(self, data: bytes) -> None:
+        """Something for its standard input. ConnectionError: it takes no more."""
+        if self._is_stopped:
+            raise ConnectionError
+        self.connection.send(channels.STDIN, data)
 
     def output(self) -> Iterator[bytes]:
         """Its standard output as it comes, to the end."""
@@ -139,7 +120,7 @@ class _Talk:
         def listen() -> None:
             with suppress(SymphonyError):
                 for _ in self.output():
-                    self.stopped.set()
+                    self._is_stopped = True
             self.connection.close()
 
         listener = threading.Thread(target=listen, daemon=True)
@@ -176,7 +157,7 @@ class _Talk:
         if code and not (code == 1 and said.count("tar: ") == said.count("changed as we read it") > 0):
             raise SymphonyError(
                 f"the copy failed in {self._place.path}: {said or f'exit {code}'}",
-                remedy="Mend that there, or name another place; what was there before is as it was",
+                remedy="Mend that there, or name another place",
             )
 
 
@@ -209,20 +190,6 @@ class _Stream(io.RawIOBase):
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
-
-
-def _gathered(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Small chunks together: each message costs the same, however little is in it."""
-    held = bytearray()
-    for chunk in chunks:
-        if not held and len(chunk) >= channels.MESSAGE:
-            yield chunk
-            continue
-        held += chunk
-        if len(held) >= channels.MESSAGE:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
 
 
 def _written(place: str) -> str:

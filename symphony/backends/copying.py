@@ -1,0 +1,187 @@
+"""What the copies of all backends share: final names, and tar archives packed and unpacked with care."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Self
+
+from symphony.backends.access import Copied, Tell
+from symphony.errors import SymphonyError, UserError
+from symphony.paths import umask
+from symphony.plan.names import printable
+
+CHUNK = 1 << 20
+# What a header may announce as its own extension: longer ones would only fill the memory.
+LONGEST_HEADER = 1 << 20
+_EXTENSIONS = b"xgXLK"
+
+
+class Damaged(SymphonyError):
+    """The archive is cut off, or none at all."""
+
+
+class _Header(tarfile.TarInfo):
+    """A header whose size is looked at before so much is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size < 0 or (header.type in _EXTENSIONS and header.size > LONGEST_HEADER):
+            raise SymphonyError(f"the archive has a header of {header.size} bytes")
+        return header
+
+
+class Meter:
+    """A stream that tells how much went through it."""
+
+    def __init__(self, tell: Tell, *, read: Any = None, write: Any = None) -> None:
+        self._tell, self._read, self._write = tell, read, write
+
+    def read(self, size: int) -> bytes:
+        data = self._read(size)
+        self._tell(len(data))
+        return data
+
+    def write(self, data: bytes) -> int:
+        self._write(data)
+        self._tell(len(data))
+        return len(data)
+
+
+def final_name(target: str, name: str) -> Path:
+    """Where something of that name goes: into an existing folder, else where target says.
+
+    UserError: the folder it would be in does not exist.
+    """
+    place = Path(target)
+    if place.is_dir():
+        return place / name
+    if target.endswith("/") or not place.parent.is_dir():
+        missing = place if target.endswith("/") else place.parent
+        raise UserError("there is no such folder", where=str(missing), remedy="Make it first")
+    return place
+
+
+def existing(source: Path) -> Path:
+    """What is copied, behind any link. UserError: there is nothing, or no file and no folder."""
+    if not source.exists():
+        raise UserError(f"there is no such file or folder: {source}")
+    if not (source.is_file() or source.is_dir()):
+        raise UserError("this is no file", where=str(source))
+    return source.resolve()
+
+
+def pack(source: Path, stream: IO[bytes] | Meter) -> Copied:
+    """Write a file or folder as a tar archive, as `./its name` or `.`; what is left out is told."""
+    done = Copied()
+
+    def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        nonlocal done
+        if why := _why_left_out(member):
+            done = done.more(left_out=f"{_shown(member)}: {why}")
+            return None
+        done = done.more(member.isreg(), member.size)
+        return member.replace(uid=0, gid=0, uname="", gname="", deep=False)
+
+    name = "." if source.is_dir() else f"./{source.name}"
+    out: Any = stream
+    with tarfile.open(
+        None, "w|", out, CHUNK, format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as archive:
+        archive.add(source, name, filter=taken)
+    return done
+
+
+def unpack(stream: IO[bytes] | Meter, final: Path) -> Copied:
+    """Make the file or folder of a tar stream as final; an existing folder takes in what the other holds.
+
+    Links that lead out of the folder, devices and pipes are left out. Damaged: it is cut off. SymphonyError:
+    a name in it leads elsewhere, or the disk does not take it.
+    """
+    done, links = Copied(), list[tarfile.TarInfo]()
+    folder, is_single = final, None
+    try:
+        given: Any = stream
+        with tarfile.open(None, "r|", given, CHUNK, tarinfo=_Header) as archive:
+            for member in archive:
+                if is_single is None and (is_single := not member.isdir()):
+                    folder, member = final.parent, member.replace(name=final.name, deep=False)
+                if why := _why_left_out(member):
+                    done = done.more(left_out=f"{_shown(member)}: {why}")
+                elif member.issym():
+                    # Last, so that nothing goes through them.
+                    links.append(member)
+                else:
+                    own = member.replace(mode=member.mode & ~umask(), deep=False)
+                    archive.extract(own, folder, filter="data")
+                    done = done.more(member.isreg(), member.size)
+                if is_single:
+                    break
+            for link in links:
+                archive.extract(link, folder, filter="data")
+    except tarfile.ReadError as error:
+        raise Damaged(f"the archive is damaged: {error}") from error
+    except (tarfile.TarError, ValueError, LookupError, OverflowError, RecursionError) as error:
+        raise SymphonyError(f"the archive is refused: {printable(str(error), 300)}") from error
+    except OSError as error:
+        raise SymphonyError(
+            (error.strerror or str(error)).lower(), where=str(error.filename or final)
+        ) from error
+    if is_single is None or (is_single and not done.files):
+        raise SymphonyError(next(iter(done.left_out), "the archive is empty"))
+    return done
+
+
+def copy(source: Path, final: Path, tell: Tell) -> Copied:
+    """The same on one machine, where an archive goes through a pipe.
+
+    UserError: there is no source, or it would be copied into itself.
+    """
+    source = existing(source)
+    if source.is_dir() and final.resolve().is_relative_to(source):
+        raise UserError("a folder cannot be copied into itself", where=str(source))
+    reader, writer = os.pipe()
+    with ThreadPoolExecutor(1) as pool:
+        packing = pool.submit(_packed, source, writer)
+        with open(reader, "rb") as stream:  # noqa: PTH123 : a descriptor
+            try:
+                done = unpack(Meter(tell, read=stream.read), final)
+            except Damaged:
+                # Who packs says what is wrong.
+                packing.result()
+                raise
+        return replace(done, left_out=(*packing.result().left_out, *done.left_out))
+
+
+def _packed(source: Path, writer: int) -> Copied:
+    with open(writer, "wb") as stream:
+        return pack(source, stream)
+
+
+def _why_left_out(member: tarfile.TarInfo) -> str:
+    if member.issym():
+        is_inside = stays_inside(PurePosixPath(member.name), member.linkname)
+        return "" if is_inside else "a link that leads out of the folder"
+    if member.issparse():
+        return "a file with holes"
+    return "" if member.isreg() or member.isdir() or member.islnk() else "neither file, folder nor link"
+
+
+def stays_inside(place: PurePosixPath, target: str) -> bool:
+    """Whether a link at that place below the top of a copied folder leads to somewhere in that folder.
+
+    `..` only at the beginning, so that it means the same whatever the links on the way are.
+    """
+    if not target or target.startswith("/") or "\0" in target:
+        return False
+    parts = PurePosixPath(target).parts
+    ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    return ups < len(place.parts) and ".." not in parts[ups:]
+
+
+def _shown(member: tarfile.TarInfo) -> str:
+    return printable(member.name.removeprefix("./"), 200)
