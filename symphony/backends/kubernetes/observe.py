@@ -13,7 +13,6 @@ from symphony.backends.kubernetes.api.client import Body, Client, Refused, clien
 from symphony.backends.kubernetes.api.fields import Values, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
-from symphony.backends.kubernetes.logs import kept
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
 from symphony.backends.kubernetes.status import job_pods, pod_events, pod_status, service_address
 from symphony.backends.kubernetes.status import watch as watching
@@ -119,7 +118,6 @@ def logs(
         client_for(recorded),
         recorded.launched_as,
         places,
-        recorded.owner,
         follow=follow,
         since=since,
         tail=tail,
@@ -214,7 +212,6 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     client = client_for(recorded) if recorded is not None else client_of("", "")
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
     inventory.end_all(client, launched_as, owner)
-    kept.forget(owner, launched_as)
     return sum(len(process_inputs.names_of(pod)) for pod in ours)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from symphony.backends.kubernetes.api.client import Refused, Unreachable
-from symphony.backends.kubernetes.logs import kept, reader
+from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.logs.reader import Place
 from tests.backends.kubernetes.api import Answer, Api, Asked, chunked, serving, thing
 from tests.backends.kubernetes.test_logs import ENDED, PLACE, RUNNING, Node, lines, stamped
@@ -89,10 +89,9 @@ def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expecte
 
     for node in (Tailing(), Again()):
         with serving(node) as api:
-            found = reader.merged(api.client(), "n", [PLACE], "o", follow=True, since=None, tail=tail)
+            found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
             said_now = [line.text for line in found if not line.ended and line.text != "n 0"]
             assert said_now == expected
-        kept.forget("o", "n")
 
 
 class Pair:
@@ -116,16 +115,13 @@ class Pair:
 
 def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
     places = [Place(name, name, name) for name in names or ["a"]]
-    found = reader.merged(api.client(), "n", places, "o", follow=follow, since=None, tail=tail)
+    found = reader.merged(api.client(), "n", places, follow=follow, since=None, tail=tail)
     return [line.text for line in found]
 
 
 def test_a_clock_that_steps_back_takes_no_line() -> None:
     with serving(Node(chunked(stamped(1, 3, 2, 4)))) as api:
         assert lines(api) == ["n 1", "n 3", "n 2", "n 4"]
-        assert lines(api) == ["n 1", "n 3", "n 2", "n 4"]
-    with serving(Node((404, {}))) as api:
-        assert sorted(lines(api)) == ["n 1", "n 2", "n 3", "n 4"]
 
 
 def test_a_clock_that_steps_back_while_followed_takes_no_line() -> None:
@@ -137,36 +133,11 @@ def test_a_clock_that_steps_back_while_followed_takes_no_line() -> None:
     assert node.asked[2]["sinceTime"] == ["2026-01-01T00:00:02Z"]
 
 
-def test_the_last_lines_are_the_last_that_were_said() -> None:
-    with serving(Node(chunked(stamped(1, 8, 9, 2, 3)))) as api:
-        lines(api)
-    with serving(Node(chunked(stamped(2, 3)))) as api:
-        assert texts(api, tail=2)[:2] == ["n 2", "n 3"]
-
-
-def test_a_log_larger_than_what_is_kept_is_kept_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(kept, "MOST", 8_000)
-    said = b"".join(b"2026-01-01T00:%02d:%02d.000000001Z n %d\n" % (n // 60, n % 60, n) for n in range(400))
-    node = Node(*[chunked(said)] * 9)
-    written: list[int] = []
-    with serving(node) as api:
-        for _ in range(4):
-            assert len(lines(api)) == 400
-            (shelf,) = (tmp_path / "read").rglob("a.a")
-            written.append(shelf.stat().st_mtime_ns)
-    assert len(set(written)) == 1
-    with serving(Node((404, {}), (404, {}))) as api:
-        assert lines(api)[-50:] == [f"n {n}" for n in range(350, 400)]
-
-
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_a_node_that_is_away_takes_only_its_own_log(status: int) -> None:
-    here = chunked(stamped(1, 2))
-    with serving(Pair(a=lambda: here, b=lambda: here)) as api:
-        texts(api, "a", "b")
     with serving(Pair(a=lambda: (status, AWAY[1]), b=lambda: chunked(stamped(1, 2, 3)))) as api:
-        assert texts(api, "a", "b") == ["n 1", "n 1", "n 2", "n 2", "n 3", NOT_READ]
-        assert texts(api, "a", tail=1) == ["n 2", NOT_READ]
+        assert texts(api, "a", "b") == ["n 1", "n 2", "n 3", NOT_READ]
+        assert texts(api, "a", tail=1) == [NOT_READ]
 
 
 def test_a_log_that_does_not_come_takes_only_itself(mute: Callable[[], bytes]) -> None:
@@ -198,13 +169,10 @@ def test_a_node_that_comes_back_is_followed_on(status: int) -> None:
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
 
 
-def test_following_a_node_that_was_away_tells_no_kept_line_again() -> None:
-    with serving(Node(chunked(stamped(1, 2)), b"")) as api:
-        lines(api)
+def test_following_a_node_that_was_away_goes_on_where_it_answers() -> None:
     node = Node(AWAY, chunked(stamped(2, 3)), chunked(stamped(3)))
     with serving(node) as api:
-        assert texts(api, follow=True) == ["n 1", "n 2", NOT_READ, "n 3", "ended: exit 0"]
-    assert node.asked[1]["sinceTime"] == ["2026-01-01T00:00:02Z"]
+        assert texts(api, follow=True) == [NOT_READ, "n 2", "n 3", "ended: exit 0"]
 
 
 def test_a_silent_node_does_not_end_what_follows_it(mute: Callable[[], bytes]) -> None:
@@ -231,20 +199,10 @@ def test_a_server_that_says_nothing_has_no_last_lines(mute: Callable[[], bytes])
 
 
 def test_the_end_of_an_earlier_start_is_before_the_lines_of_the_present_one() -> None:
-    crash, present = chunked(stamped(1)), chunked(stamped(4, 40))
-    expected = ["n 1", "ended: exit 5", "n 4", "n 40"]
-    for again in (crash, (404, {"message": "gone"})):
-        with serving(Restarted(again, present, b"")) as api:
-            assert texts(api) == expected
-
-
-def test_an_end_that_was_kept_is_told_once() -> None:
-    with serving(Restarted(chunked(stamped(2)), chunked(stamped(4)), b"")) as api:
-        assert texts(api, tail=0) == []
-    with serving(Restarted(chunked(stamped(2)), chunked(stamped(4)), b"")) as api:
-        assert texts(api) == ["n 2", "ended: exit 5", "n 4"]
-    with serving(Node(chunked(stamped(4)), b"")) as api:
-        assert texts(api) == ["n 2", "ended: exit 5", "n 4"]
+    with serving(Restarted(chunked(stamped(1)), chunked(stamped(4, 40)), b"")) as api:
+        assert texts(api) == ["n 1", "ended: exit 5", "n 4", "n 40"]
+    with serving(Restarted((404, {"message": "gone"}), chunked(stamped(4, 40)), b"")) as api:
+        assert texts(api) == ["ended: exit 5", "n 4", "n 40"]
 
 
 def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:

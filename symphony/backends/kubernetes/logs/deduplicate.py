@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from symphony.backends.kubernetes.logs.kept import Kept, Moment, order
+from itertools import takewhile
+
 from symphony.backends.kubernetes.status import pod_status
 
 # With fewer lines it is not worth a look which of them may be forgotten.
@@ -17,7 +18,7 @@ class Told:
     def __init__(self) -> None:
         # The time of the line that was told last; not always the newest one.
         self.last = ""
-        self._first: Moment | None = None
+        self._first: tuple[float, str] | None = None
         self._lines: dict[tuple[str, str], float] = {}
         self._room = _FEW
 
@@ -34,13 +35,12 @@ class Told:
 
     def begin_with(self, number: int) -> None:
         """From the line of this number on only the last ones were asked for: none that is older is new."""
-        told = [order(Kept("", stamp, "")) for stamp, _ in [*self._lines][number:]]
-        self._first = min(told, default=None)
+        self._first = min((_moment(stamp) for stamp, _ in [*self._lines][number:]), default=None)
 
     def _is_of_before(self, stamp: str) -> bool:
         if self._first is None:
             return False
-        moment = order(Kept("", stamp, ""))
+        moment = _moment(stamp)
         return moment[0] == self._first[0] and moment < self._first
 
     def resume(self) -> float | None:
@@ -56,3 +56,9 @@ class Told:
         asked = [(line, moment) for line, moment in self._lines.items() if moment >= second]
         self._lines = dict(asked[-MOST:])
         self._room = max(_FEW, 2 * len(self._lines))
+
+
+def _moment(stamp: str) -> tuple[float, str]:
+    """The second and what is after its point: a float would lose the nanoseconds."""
+    digits = takewhile(str.isdigit, stamp.partition(".")[2][:9])
+    return ((pod_status.epoch(stamp) or 0.0) // 1, "".join(digits))

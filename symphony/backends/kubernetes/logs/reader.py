@@ -17,7 +17,6 @@ from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.logs.deduplicate import Told
 from symphony.backends.kubernetes.logs.interruptible import take
-from symphony.backends.kubernetes.logs.kept import Kept, Shelf, order
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
@@ -49,7 +48,6 @@ def merged(
     client: Client,
     namespace: str,
     places: Sequence[Place],
-    owner: str,
     *,
     follow: bool,
     since: float | None,
@@ -60,10 +58,7 @@ def merged(
     since: by the clock of this machine; the lines have the times of theirs.
     """
     since = since + client.ahead if since else since
-    readers = [
-        _Reader(client, namespace, place, Shelf(owner, namespace, f"{place.pod}.{place.container}"))
-        for place in places
-    ]
+    readers = [_Reader(client, namespace, place) for place in places]
     yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
     if follow:
         yield from _following(readers)
@@ -124,16 +119,12 @@ def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
 
 
 class _Reader:
-    """One process's log: what is there and what was read before, then what comes."""
+    """One process's log: what is there, then what comes; what a pod has said goes with it."""
 
-    def __init__(self, client: Client, namespace: str, place: Place, shelf: Shelf) -> None:
+    def __init__(self, client: Client, namespace: str, place: Place) -> None:
         self.place = place
         self._client = client
         self._namespace = namespace
-        self._shelf = shelf
-        self._kept = shelf.lines()
-        self._known = set(self._kept)
-        self._fresh: list[Kept] = []
         self._uid: str = ""
         self._told = Told()
         self._latest = 0.0
@@ -142,10 +133,7 @@ class _Reader:
         self._from: float | None = None
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
-        """The lines there are, and those of starts that are gone and were read while they were there.
-
-        Of a container that was restarted also those of the start before.
-        """
+        """The lines there are, of a container that was restarted also those of the start before."""
         self._from = since
         query = _since(since)
         # At least one: it says from when on to follow.
@@ -164,9 +152,6 @@ class _Reader:
             if tail is not None:
                 self._told.begin_with(known)
             lines += self._new_ends(pod)
-        if not 0 < (tail or 0) <= sum(not line.ended for line in lines):
-            # A node's clock may step back: what one log has stays in its own order.
-            lines = list(heapq.merge(self._before(lines), lines, key=lambda line: line.time or 0))
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
         return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
 
@@ -231,15 +216,6 @@ class _Reader:
             self._uid = uid
             self._told = Told()
 
-    def _before(self, fetched: Sequence[LogLine]) -> Iterator[LogLine]:
-        """The kept lines that the cluster does not have any more."""
-        there = {(line.text, line.time) for line in fetched}
-        for kept in sorted(self._kept, key=order):
-            moment = pod_status.epoch(kept.stamp)
-            is_there = (kept.uid, kept.stamp) in self._ends if kept.ended else (kept.text, moment) in there
-            if not is_there:
-                yield LogLine(self.place.path, kept.text, moment, kept.ended)
-
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
         """The lines there are now; none of a pod of which we just saw that its node does not tell them."""
         lines: list[LogLine] = []
@@ -251,25 +227,16 @@ class _Reader:
                     lines += self._line(raw)
         except Refused as refused:
             if _is_away(refused):
-                self._miss(printable(" ".join(refused.what.split()), pod_status.LONGEST))
+                self._unread[self._uid] = printable(" ".join(refused.what.split()), pod_status.LONGEST)
             elif not _has_no_log(refused):
                 raise
         except (Unreachable, TimeoutError):
             # Where the API server itself is away, that is the error.
             self._pods()
-            self._miss("its node does not answer")
+            self._unread[self._uid] = "its node does not answer"
         except OSError as error:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
-        finally:
-            self._keep_fresh()
         return lines
-
-    def _miss(self, why: str) -> None:
-        """Keep in mind why a log was not read; its kept lines are told in its place, and not once more."""
-        self._unread[self._uid] = why
-        for kept in sorted(self._kept, key=order):
-            if kept.uid == self._uid and not kept.ended:
-                self._told.add(kept.stamp, kept.text)
 
     def _words_of_unread(self) -> list[LogLine]:
         said = [f"log not read: {why}" for why in self._unread.values()]
@@ -288,7 +255,6 @@ class _Reader:
                         return False
                     for line in self._line(raw):
                         said = True
-                        self._keep_fresh()
                         yield line
                     self._told.tidy()
         except Refused as refused:
@@ -313,8 +279,6 @@ class _Reader:
         if not self._told.add(stamp, said):
             return []
         self._latest = moment
-        if raw.endswith(b"\n"):
-            self._keep(Kept(self._uid, stamp, said))
         return [LogLine(self.place.path, said, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
@@ -327,23 +291,12 @@ class _Reader:
                 self._ends.add((uid, stamp))
                 said = f"ended: {pod_status.how_it_ended(ended)}"
                 found.append(LogLine(self.place.path, said, self._end_at(stamp), ended=True))
-                self._keep(Kept(uid, stamp, said, ended=True))
-        self._keep_fresh()
         return found
 
     def _end_at(self, stamp: str) -> float:
         """The API server cuts this time to whole seconds, which may be before the last words."""
         moment = pod_status.epoch(stamp)
         return self._latest if moment is None or moment <= self._latest < moment + 1 else moment
-
-    def _keep(self, line: Kept) -> None:
-        if line not in self._known:
-            self._fresh.append(line)
-
-    def _keep_fresh(self) -> None:
-        """Of a whole log at once: to open the file for each line takes longer than all else."""
-        fresh, self._fresh = self._fresh, []
-        self._shelf.add(*fresh)
 
 
 def _has_no_log(refused: Refused) -> bool:
