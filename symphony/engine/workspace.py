@@ -176,11 +176,8 @@ def _is_secure(value: Any) -> bool:
 
 def create_stack(workspace: Workspace, stack: str) -> bool:
     """Make a stack that is missing; False when it was there."""
-    name = file_store.StackName(workspace.project, stack)
-    if file_store.is_files() and file_store.exists(name):
+    if file_store.is_files() and file_store.exists(file_store.StackName(workspace.project, stack)):
         return False
-    if not keeps_secrets_elsewhere(workspace, stack) and (created := file_store.create(name)) is not None:
-        return created
     words = ["stack", "init", f"--stack={stack}", "--no-select"]
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:

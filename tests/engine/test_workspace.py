@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import stat
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -143,61 +140,6 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
     assert not workspace.create_stack(tiny, "dev")
     assert file_store.names() == [file_store.StackName("tiny", "dev")]
     assert (tiny.folder / "Pulumi.yaml").read_text() == before
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_stack_begins_as_the_engine_begins_one(tiny: workspace.Workspace, any_umask: int) -> None:
-    """The engine's own beginning is the backup that it makes of it when it writes for the first time."""
-    assert workspace.pulumi(tiny, ["stack", "init", "--stack=theirs", "--no-select"]).returncode == 0
-    folder = file_store.root() / "stacks" / "tiny"
-    theirs = (folder / "theirs.json.bak").read_text()
-    meta = (file_store.root() / "meta.yaml").read_text()
-    shutil.rmtree(file_store.root())
-    assert workspace.create_stack(tiny, "ours")
-    # Only that the engine says of this one write that it is of version 0, which it reads as 3.
-    expected = theirs.replace("theirs", "ours").replace('"version":0', '"version":3')
-    assert (folder / "ours.json").read_text() == expected
-    assert (file_store.root() / "meta.yaml").read_text() == meta
-    assert sorted(file.name for file in folder.iterdir()) == ["ours.json"], "no draft is left"
-    made = [file_store.root(), *file_store.root().rglob("*")]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700, 0o600}
-    assert workspace.pulumi(tiny, ["stack", "ls", "--json"]).stdout.count("ours") == 1
-    assert not (tiny.folder / "Pulumi.ours.yaml").exists(), "the engine writes its salt at the first `up`"
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_stack_whose_secrets_a_service_keeps_is_begun_by_the_engine(tiny: workspace.Workspace) -> None:
-    workspace.config_file(tiny, "dev").write_text("secretsprovider: passphrase\n")
-    assert workspace.create_stack(tiny, "dev")
-    assert "encryptionsalt" in workspace.config_file(tiny, "dev").read_text(), "the engine made it"
-
-
-@pytest.mark.parametrize("form", ["GZIP", "ZSTD", "LEGACY_LAYOUT"])
-def test_a_stack_of_another_form_is_left_to_the_engine(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    monkeypatch.setenv(f"PULUMI_DIY_BACKEND_{form}", "true")
-    assert file_store.create(file_store.StackName("tiny", "dev")) is None
-    assert file_store.names() == []
-
-
-def test_a_store_of_the_old_layout_is_left_to_the_engine() -> None:
-    file_store.prepare()
-    (file_store.root() / "stacks").mkdir(parents=True)
-    (file_store.root() / "stacks" / "old.json").touch()
-    meta = file_store.root() / "meta.yaml"
-    assert file_store.create(file_store.StackName("tiny", "dev")) is None
-    assert not meta.exists(), "it would hide the stacks of the old layout"
-    meta.write_text("version: 0\n")
-    assert file_store.create(file_store.StackName("tiny", "dev")) is None
-    assert not (file_store.root() / "stacks" / "tiny").exists()
-
-
-@pytest.mark.usefixtures("engine")
-def test_of_many_at_once_one_makes_the_stack(tiny: workspace.Workspace) -> None:
-    file_store.prepare()
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: workspace.create_stack(tiny, "dev"), range(32)))
-    assert made.count(True) == 1
-    assert file_store.read(file_store.StackName("tiny", "dev")).resources == ()
 
 
 def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:

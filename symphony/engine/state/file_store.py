@@ -1,7 +1,7 @@
-"""Reads the state of stacks, from the files of a file store directly, and begins one; operations call it.
+"""Reads the state of stacks from the files of a file store directly, without the engine.
 
 Reading is safe beside a running engine, which replaces its files whole. Only the engine writes to a stack;
-what it left half written when killed is taken away here, and the empty state it begins one with is made here.
+what it left half written when killed is taken away here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,6 @@ _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
 # What the engine writes into a new store: its stacks are kept by project.
 _LAYOUT = "version: 1\n"
-# With these the engine keeps stacks in another form.
-_FORMS = tuple(
-    f"PULUMI_{backend}_{form}"
-    for backend in ("DIY_BACKEND", "SELF_MANAGED_STATE")
-    for form in ("GZIP", "ZSTD", "LEGACY_LAYOUT")
-)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -132,34 +126,6 @@ def prepare() -> None:
         raise _unwritable(folder, "Permission denied")
     _mend(root() / "meta.yaml")
     _mend_version(root() / "meta.yaml")
-
-
-def create(name: StackName) -> bool | None:
-    """Make a stack with nothing in it, as the engine begins one, which takes it 0.25 s.
-
-    False where there is one of that name already; None where the engine must do it: a store that is not plain
-    files, of the old layout or compressed, or a disk that knows no links.
-    """
-    meta = root() / "meta.yaml"
-    if not is_files() or any(os.environ.get(form) for form in _FORMS) or not _takes_projects(meta):
-        return None
-    empty = {"version": 3, "checkpoint": {"stack": str(name)}}
-    try:
-        paths.new_file(meta, _LAYOUT)
-        file = root() / "stacks" / name.project / f"{name.stack}.json"
-        return paths.new_file(file, json.dumps(empty, separators=(",", ":")))
-    except OSError:
-        return None
-
-
-def _takes_projects(meta: Path) -> bool:
-    """Whether the stacks of a store are kept by project: of one without any, and of one that says so."""
-    try:
-        return meta.read_text() == _LAYOUT
-    except FileNotFoundError:
-        return not meta.with_name("stacks").exists()
-    except (OSError, ValueError):
-        return False
 
 
 def mend(name: StackName) -> None:
