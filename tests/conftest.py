@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from symphony.engine import binary
-from tests import longest
+from tests import run_order
 
 _OF_THE_USER = (
     "PULUMI_ACCESS_TOKEN",
@@ -41,7 +41,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers beside each other begin with the longest files; alone, the order of the folders says more."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: longest.rank(item.nodeid))
+        items.sort(key=lambda item: run_order.rank(item.nodeid))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 
 class Terminal:
@@ -71,21 +71,21 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    desk: Desk,
+    sandbox: Sandbox,
     command: list[str],
     *,
     columns: int = 100,
     rows: int = 30,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Terminal]:
-    """Run a command of a desk on a terminal, which is closed afterwards."""
-    socket = desk.home.parent / "terminal.sock"
+    """Run a command of a sandbox on a terminal, which is closed afterwards."""
+    socket = sandbox.home.parent / "terminal.sock"
     socket.unlink(missing_ok=True)
     size = ["-x", str(columns), "-y", str(rows)]
     start = ["start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";", "new-session", "-d", *size]
     subprocess.run(
-        ["tmux", "-S", str(socket), "-f", "/dev/null", *start, "-c", str(desk.folder), *command],
-        env={**desk.environment, **(env or {})},
+        ["tmux", "-S", str(socket), "-f", "/dev/null", *start, "-c", str(sandbox.folder), *command],
+        env={**sandbox.environment, **(env or {})},
         timeout=10,
         check=True,
     )

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from symphony.cli.commands import COMMANDS, find
-from tests.desk import ROOT, SYMPHONY, Desk, clone_in, desk_in, wait_for
+from tests.sandbox import ROOT, SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from tests.terminal import terminal
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,9 +55,9 @@ def shape(lines: list[str]) -> list[str]:
     return sorted(masked)
 
 
-def on_a_terminal(desk: Desk, command: str, *, answer: str = "", code: int = 0) -> list[str]:
+def on_a_terminal(sandbox: Sandbox, command: str, *, answer: str = "", code: int = 0) -> list[str]:
     """The lines on the screen of a person who types a command of symphony and answers what it asks."""
-    with terminal(desk, [str(SYMPHONY), *command.split()[1:]], columns=120) as person:
+    with terminal(sandbox, [str(SYMPHONY), *command.split()[1:]], columns=120) as person:
         if answer:
             person.shows("[y/N]")
             person.type(answer, "Enter")
@@ -67,9 +67,9 @@ def on_a_terminal(desk: Desk, command: str, *, answer: str = "", code: int = 0) 
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     """The root project, as a clone would have it."""
-    with desk_in(tmp_path, folder=clone_in(tmp_path)) as made:
+    with sandbox_in(tmp_path, folder=clone_in(tmp_path)) as made:
         yield made
 
 
@@ -78,20 +78,20 @@ def test_the_first_experiment_is_the_file_it_names() -> None:
     assert code.strip() == HELLO.strip()
 
 
-def test_the_screens_of_the_first_experiment(desk: Desk) -> None:
+def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
     up, process, logs, delete = shown = screens(SCREENS)
     assert (up, process, delete) == (
         "symphony up hello",
         "symphony process hello",
         "symphony delete hello -y",
     )
-    assert shape(on_a_terminal(desk, up, answer="y")) == shape(shown[up])
-    wait_for(lambda: "hello, grace!" in desk.symphony("logs", "hello").out, 20, "grace is answered")
+    assert shape(on_a_terminal(sandbox, up, answer="y")) == shape(shown[up])
+    wait_for(lambda: "hello, grace!" in sandbox.symphony("logs", "hello").out, 20, "grace is answered")
     for command in (process, logs, delete):
-        assert shape(on_a_terminal(desk, command)) == shape(shown[command])
+        assert shape(on_a_terminal(sandbox, command)) == shape(shown[command])
 
 
-def test_the_screen_of_a_mistake(desk: Desk) -> None:
+def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
     """A program with the mistakes of README's, on the lines it names."""
     lines = {
         1: "from symphony import Experiment",
@@ -105,15 +105,15 @@ def test_the_screen_of_a_mistake(desk: Desk) -> None:
         22: "experiment.launch()",
     }
     program = "\n".join(lines.get(number, "") for number in range(1, 23))
-    (desk.folder / "stacks" / "rl.py").write_text(program)
+    (sandbox.folder / "stacks" / "rl.py").write_text(program)
     ((command, shown),) = screens(MISTAKE).items()
-    assert on_a_terminal(desk, command, code=2) == shown
+    assert on_a_terminal(sandbox, command, code=2) == shown
 
 
-def test_what_a_process_may_say_can_be_planned(desk: Desk) -> None:
-    (desk.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
-    (desk.folder / "agents").mkdir()
-    plan = desk.symphony("plan", "rl", "--json").json["plan"]
+def test_what_a_process_may_say_can_be_planned(sandbox: Sandbox) -> None:
+    (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
+    (sandbox.folder / "agents").mkdir()
+    plan = sandbox.symphony("plan", "rl", "--json").json["plan"]
     assert {each["path"] for each in plan["processes"]} == {"a", "b", "agents/agent-0"}
     assert {each["name"]: each["port"] for each in plan["services"]}.items() >= {
         ("metrics", 9090),
@@ -121,8 +121,8 @@ def test_what_a_process_may_say_can_be_planned(desk: Desk) -> None:
     }
 
 
-def test_what_processes_say_to_each_other(desk: Desk) -> None:
-    (desk.folder / "talk.py").write_text(TALK)
+def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
+    (sandbox.folder / "talk.py").write_text(TALK)
     declared = """
     from symphony import Experiment
     with Experiment("talk") as experiment:
@@ -130,17 +130,17 @@ def test_what_processes_say_to_each_other(desk: Desk) -> None:
             process = experiment.new_process(name, command="python", args=["-u", "talk.py", name])
             getattr(process, says)("replay")
     """
-    (desk.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))
-    desk.symphony("up", "talk", "-y")
-    said = wait_for(lambda: desk.symphony("logs", "talk", "learner").out, 30, "the learner has pulled")
+    (sandbox.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))
+    sandbox.symphony("up", "talk", "-y")
+    said = wait_for(lambda: sandbox.symphony("logs", "talk", "learner").out, 30, "the learner has pulled")
     assert "1.0" in said
-    desk.symphony("delete", "talk", "-y")
+    sandbox.symphony("delete", "talk", "-y")
 
 
-def test_the_plain_script(desk: Desk) -> None:
-    assert desk.python(SCRIPT).out.startswith("sweep is up: 1 of 1 running")
-    assert set(desk.trees()) == {"sweep/p0"}
-    desk.symphony("delete", "sweep", "-y")
+def test_the_plain_script(sandbox: Sandbox) -> None:
+    assert sandbox.python(SCRIPT).out.startswith("sweep is up: 1 of 1 running")
+    assert set(sandbox.trees()) == {"sweep/p0"}
+    sandbox.symphony("delete", "sweep", "-y")
 
 
 def test_the_settings_of_a_stack_can_be_committed() -> None:
@@ -159,15 +159,15 @@ def test_the_settings_of_a_stack_can_be_committed() -> None:
 
 
 @pytest.mark.thorough
-def test_settings_without_the_salt_do_for_whoever_has_the_stack(desk: Desk) -> None:
+def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox) -> None:
     """What another person commits: the line is not theirs to write, and the engine writes it again."""
     settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"
-    file = desk.folder / "stacks" / "Pulumi.numint.yaml"
+    file = sandbox.folder / "stacks" / "Pulumi.numint.yaml"
     for command in ("up", "up", "delete"):
         file.write_text(settings)
-        desk.symphony(command, "numint", "-y")
+        sandbox.symphony(command, "numint", "-y")
         assert "numint:workers: " in file.read_text()
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 def test_every_command_is_in_the_table() -> None:

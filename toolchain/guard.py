@@ -16,9 +16,10 @@ from types import FrameType
 
 import psutil
 
-from toolchain.kubernetes import cluster, processes
+from toolchain.kubernetes import cluster
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import MARKER, Layout
+from toolchain.kubernetes.machine import processes
 
 PR_SET_CHILD_SUBREAPER = 36
 # After Ctrl-C, for the tests to end what they started and to report; a second one ends them at once.

@@ -1,4 +1,4 @@
-"""Pickles: signed, and refused so that somebody hears of it; test_reliability_pickles.py attacks."""
+"""Pickles: signed, and refused so that somebody hears of it; reliability/test_pickles.py attacks."""
 
 import logging
 import pickle

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 
 # The tmux program of the original's README, its names and calls as they were.
 SCRIPT = """
@@ -26,9 +26,9 @@ alice.set_env("GREETING", "hello")
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """The script has launched its experiment, in a folder without a project."""
-    with desk_in(tmp_path_factory.mktemp("classic")) as made:
+    with sandbox_in(tmp_path_factory.mktemp("classic")) as made:
         (made.folder / "Pulumi.yaml").unlink()
         script(made, "print(cluster.launch(exp, dry_run=True)); assert cluster.list_experiments() == []")
         assert made.trees() == {}
@@ -36,28 +36,28 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         yield made
 
 
-def script(desk: Desk, more: str) -> str:
-    return desk.python(SCRIPT % {"folder": str(desk.home.parent / "saved")} + more).out
+def script(sandbox: Sandbox, more: str) -> str:
+    return sandbox.python(SCRIPT % {"folder": str(sandbox.home.parent / "saved")} + more).out
 
 
-def test_launched(desk: Desk) -> None:
-    assert set(desk.trees()) == {"ada-rand/alice", "ada-rand/group/bob"}
-    assert "running" in desk.symphony("process", "ada-rand").out
-    assert (desk.home.parent / "saved" / "ada-rand").is_dir()
+def test_launched(sandbox: Sandbox) -> None:
+    assert set(sandbox.trees()) == {"ada-rand/alice", "ada-rand/group/bob"}
+    assert "running" in sandbox.symphony("process", "ada-rand").out
+    assert (sandbox.home.parent / "saved" / "ada-rand").is_dir()
 
 
-def test_dry_run_returns_the_plan_and_prints_nothing(desk: Desk) -> None:
-    said = script(desk, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
+def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
+    said = script(sandbox, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
     head, *rows = said.splitlines()
     assert head == "> ada-rand on tmux"
     assert sorted(row.split(":")[0].strip() for row in rows) == ["alice", "group/bob"]
-    assert "launched" not in script(desk, "cluster.launch(exp, force=True, dry_run=True)")
+    assert "launched" not in script(sandbox, "cluster.launch(exp, force=True, dry_run=True)")
 
 
-def test_settings_of_an_experiment_by_place(desk: Desk) -> None:
+def test_settings_of_an_experiment_by_place(sandbox: Sandbox) -> None:
     """What the experiment says goes before what its cluster says."""
     script(
-        desk,
+        sandbox,
         "spec = cluster.new_experiment('more', range(7000, 7100), ['key.txt'], ['true'], 'there').spec\n"
         "assert spec.port_range == (7000, 7099) and spec.secrets == ('key.txt',), spec\n"
         "assert spec.preamble_cmds == ('true',) and spec.start_dir == 'there', spec\n"
@@ -67,9 +67,9 @@ def test_settings_of_an_experiment_by_place(desk: Desk) -> None:
     )
 
 
-def test_described(desk: Desk) -> None:
+def test_described(sandbox: Sandbox) -> None:
     said = script(
-        desk,
+        sandbox,
         "d = cluster.describe_experiment('rand')\n"
         "assert set(d) == {None, 'group'} and set(d[None]) == {'alice'} and set(d['group']) == {'bob'}, d\n"
         "assert d['group']['bob']['State'].startswith('running'), d\n"
@@ -83,16 +83,16 @@ def test_described(desk: Desk) -> None:
     assert said.strip().startswith("127.0.0.1:")
 
 
-def test_commands_and_files(desk: Desk) -> None:
-    (desk.folder / "note").write_text("hello")
+def test_commands_and_files(sandbox: Sandbox) -> None:
+    (sandbox.folder / "note").write_text("hello")
     said = script(
-        desk,
+        sandbox,
         "from pathlib import Path\n"
         "words = ['sh', '-c', 'echo $SYMPH_EXAMPLE_ADDR; exit 3']\n"
         "code = cluster.exec_command('rand', 'bob', words, 'group')\n"
         "assert code == 3, code\n"
         "assert cluster.exec_command('rand', 'alice', 'test \"a b\" = \"a b\"') == 0\n"
-        f"there = {str(desk.home.parent / 'copied')!r}\n"
+        f"there = {str(sandbox.home.parent / 'copied')!r}\n"
         "cluster.transfer_file('rand', Path('note'), f'alice:{there}')\n"
         "cluster.transfer_file('rand', f'group/bob:{there}', 'back')\n"
         "assert Path('back').read_text() == 'hello'\n"
@@ -101,9 +101,9 @@ def test_commands_and_files(desk: Desk) -> None:
     assert said.startswith("127.0.0.1:")
 
 
-def test_logs(desk: Desk) -> None:
+def test_logs(sandbox: Sandbox) -> None:
     said = script(
-        desk,
+        sandbox,
         "print(list(cluster.get_log('rand', 'alice')))\n"
         "print(list(cluster.get_log('rand', 'bob', 'group', tail=1)))\n"
         "assert list(cluster.get_log(exp='rand', process='alice', since=3600, tail=5)) == ['yes hello']\n"
@@ -157,25 +157,25 @@ for number, call in enumerate(%(calls)r):
 """
 
 
-def test_mistakes_are_errors_of_ours(desk: Desk) -> None:
-    before = desk.trees()
+def test_mistakes_are_errors_of_ours(sandbox: Sandbox) -> None:
+    before = sandbox.trees()
     calls = [call for call, _ in MISTAKES]
-    script = SCRIPT % {"folder": str(desk.home.parent / "saved")}
-    answers = desk.python(EACH % {"calls": calls, "script": script}).out.split("refused ")[1:]
+    script = SCRIPT % {"folder": str(sandbox.home.parent / "saved")}
+    answers = sandbox.python(EACH % {"calls": calls, "script": script}).out.split("refused ")[1:]
     told = {int(number): text for number, _, text in (answer.partition(": ") for answer in answers)}
     wanted = {number: said for number, (_, said) in enumerate(MISTAKES)}
     missed = {calls[i]: told.get(i) for i, said in wanted.items() if said not in told.get(i, "")}
     assert missed == {}
-    assert desk.trees() == before
+    assert sandbox.trees() == before
 
 
 @pytest.mark.thorough
-def test_force_changes_it_and_delete_takes_it(desk: Desk) -> None:
-    before = desk.trees()
-    script(desk, "alice.set_env('GREETING', 'bye'); cluster.launch(exp, force=True)")
-    after = desk.trees()
+def test_force_changes_it_and_delete_takes_it(sandbox: Sandbox) -> None:
+    before = sandbox.trees()
+    script(sandbox, "alice.set_env('GREETING', 'bye'); cluster.launch(exp, force=True)")
+    after = sandbox.trees()
     assert after["ada-rand/group/bob"] == before["ada-rand/group/bob"]
     assert after["ada-rand/alice"] != before["ada-rand/alice"]
-    script(desk, "cluster.delete_batch(['rand'])")
-    assert desk.trees() == {}
-    assert desk.servers() == []
+    script(sandbox, "cluster.delete_batch(['rand'])")
+    assert sandbox.trees() == {}
+    assert sandbox.servers() == []

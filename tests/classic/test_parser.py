@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.desk import Desk, Ran, desk_in
+from tests.sandbox import Ran, Sandbox, sandbox_in
 
 PROGRAM = """
 from symphony import Cluster, SymphonyParser, UserError
@@ -45,37 +45,37 @@ MyParser().main()
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with desk_in(tmp_path_factory.mktemp("parser")) as made:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path_factory.mktemp("parser")) as made:
         (made.folder / "Pulumi.yaml").unlink()
         (made.folder / "mine.py").write_text(PROGRAM)
         yield made
 
 
-def mine(desk: Desk, *words: str, code: int = 0) -> Ran:
-    return desk.run([sys.executable, "mine.py", *words], code=code)
+def mine(sandbox: Sandbox, *words: str, code: int = 0) -> Ran:
+    return sandbox.run([sys.executable, "mine.py", *words], code=code)
 
 
-def test_its_own_commands_and_those_of_symphony(desk: Desk) -> None:
-    assert "rl is up: 2 of 2 running" in mine(desk, "c", "rl", "--count", "2").out
-    assert "running" in mine(desk, "p", "rl").out
-    assert mine(desk, "l", "rl", "p1").out == "this is 1\n"
-    assert "rl" in mine(desk, "lse").out
+def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
+    assert "rl is up: 2 of 2 running" in mine(sandbox, "c", "rl", "--count", "2").out
+    assert "running" in mine(sandbox, "p", "rl").out
+    assert mine(sandbox, "l", "rl", "p1").out == "this is 1\n"
+    assert "rl" in mine(sandbox, "lse").out
     # What stands behind `--` is the command's own.
-    assert mine(desk, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
-    mine(desk, "d", "rl", "-y")
-    assert desk.trees() == {}
+    assert mine(sandbox, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
+    mine(sandbox, "d", "rl", "-y")
+    assert sandbox.trees() == {}
 
 
-def test_one_of_its_own_hides_one_of_symphony(desk: Desk) -> None:
-    assert mine(desk, "doctor").out == "all is well\n"
+def test_one_of_its_own_hides_one_of_symphony(sandbox: Sandbox) -> None:
+    assert mine(sandbox, "doctor").out == "all is well\n"
 
 
-def test_help_shows_both(desk: Desk) -> None:
-    said = mine(desk, "--help").out
+def test_help_shows_both(sandbox: Sandbox) -> None:
+    said = mine(sandbox, "--help").out
     assert "delete-batch  Stop several experiments, by name or pattern. Also: db." in said
     assert "Commands of mine.py:\n  create-one, c  Start processes that sleep.\n" in said
-    assert "As many as are counted." in mine(desk, "c", "--help").out
+    assert "As many as are counted." in mine(sandbox, "c", "--help").out
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_help_shows_both(desk: Desk) -> None:
     ],
     ids=["own error", "unknown", "argument", "plan"],
 )
-def test_a_mistake_is_exit_code_2(desk: Desk, words: tuple[str, ...], said: str) -> None:
-    assert said in mine(desk, *words, code=2).err
+def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
+    assert said in mine(sandbox, *words, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_a_mistake_is_exit_code_2(desk: Desk, words: tuple[str, ...], said: str)
     ],
     ids=["no action", "no cluster"],
 )
-def test_a_parser_that_lacks_something(desk: Desk, body: str, said: str) -> None:
+def test_a_parser_that_lacks_something(sandbox: Sandbox, body: str, said: str) -> None:
     head = "from symphony.commandline import SymphonyParser\nclass Half(SymphonyParser):"
-    (desk.folder / "half.py").write_text(f"{head}\n    {body}\nHalf().main()\n")
-    ran = desk.run([sys.executable, "half.py", "go"], code=2)
+    (sandbox.folder / "half.py").write_text(f"{head}\n    {body}\nHalf().main()\n")
+    ran = sandbox.run([sys.executable, "half.py", "go"], code=2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 
 MISTAKES = """
 from symphony import Cluster
@@ -44,37 +44,39 @@ assert (dict(os.environ), sys.excepthook) == before
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         (made.folder / "Pulumi.yaml").unlink()
         yield made
 
 
-def test_an_error_that_nobody_catches_is_shown_as_python_does(desk: Desk) -> None:
-    (desk.folder / "sweep.py").write_text(MISTAKES)
+def test_an_error_that_nobody_catches_is_shown_as_python_does(sandbox: Sandbox) -> None:
+    (sandbox.folder / "sweep.py").write_text(MISTAKES)
     command = [sys.executable, "sweep.py"]
-    options = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "timeout": 60}
+    options = {"cwd": sandbox.folder, "env": sandbox.environment, "capture_output": True, "timeout": 60}
     ran = subprocess.run(command, text=True, check=False, **options)
     assert ran.returncode == 1
     assert 'sweep.py", line 9' in ran.stderr
     assert "PlanError: rl cannot run: 2 problems in sweep.py" in ran.stderr
     assert 'did you mean "replay-server"?' in ran.stderr
     assert "line 8" in ran.stderr
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
-def test_caught_as_text_it_holds_the_problems_too(desk: Desk) -> None:
+def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
     launch += "except UserError as error: print(str(error))"
-    said = desk.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
+    said = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
     assert "2 problems" in said
     assert "nobody binds" in said
 
 
-def test_two_launches_at_once_are_told_apart(desk: Desk) -> None:
-    said = desk.python(AT_ONCE).out.splitlines()
+def test_two_launches_at_once_are_told_apart(sandbox: Sandbox) -> None:
+    said = sandbox.python(AT_ONCE).out.splitlines()
     assert [line.partition(",")[0] for line in said] == [
         "one is up: 3 of 3 running",
         "two is up: 3 of 3 running",
     ]
-    assert set(desk.trees()) == {f"{name}/{name}-{number}" for name in ("one", "two") for number in range(3)}
+    assert set(sandbox.trees()) == {
+        f"{name}/{name}-{number}" for name in ("one", "two") for number in range(3)
+    }

@@ -1,4 +1,4 @@
-"""One experiment that runs for all tests that only look, and desks of their own for those that change."""
+"""One experiment that runs for all tests that only look, and sandboxes of their own for those that change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, desk_in, wait_for
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 # What a hostile process prints: a title, a cleared screen, colours, half a letter, text turned round.
 WILD = r"printf '\033]0;owned\007\033[2J\033[31mred\033[0m\202 \342\200\256back\n'; exit 3"
@@ -26,18 +26,18 @@ with Experiment() as e:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A desk with the experiment `rl` of six processes, one of which has failed, and `rl-2` never started."""
-    with desk_in(tmp_path_factory.mktemp("lab"), "lab") as desk:
-        desk.write(PROGRAM)
-        ran = desk.symphony("up", "rl", "-y", code=None)
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """The experiment `rl` of six processes, one of which has failed, and `rl-2` that was never started."""
+    with sandbox_in(tmp_path_factory.mktemp("lab"), "lab") as sandbox:
+        sandbox.write(PROGRAM)
+        ran = sandbox.symphony("up", "rl", "-y", code=None)
         assert "rl is up" in ran.out, str(ran)
-        wait_for(lambda: desk.processes("rl")["wild"]["state"] == "failed", 20, "wild has failed")
-        yield desk
+        wait_for(lambda: sandbox.processes("rl")["wild"]["state"] == "failed", 20, "wild has failed")
+        yield sandbox
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """A desk of this test's own, with an empty project."""
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox of this test's own, with an empty project."""
+    with sandbox_in(tmp_path) as made:
         yield made

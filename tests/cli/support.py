@@ -8,29 +8,29 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.desk import SYMPHONY, Desk
+from tests.sandbox import SYMPHONY, Sandbox
 
 
 def has_no_control(text: str) -> bool:
     return not any(unicodedata.category(each) == "Cc" for each in text if each != "\n")
 
 
-def into_closed_pipe(desk: Desk, words: Sequence[str]) -> tuple[int, str]:
+def into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
     """Exit code and complaints of a command whose reader is gone before it writes."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as out:
-        return _run(desk, words, out)
+        return _run(sandbox, words, out)
 
 
-def into_full_disk(desk: Desk, words: Sequence[str]) -> tuple[int, str]:
+def into_full_disk(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
     """The same with a disk on which there is no space left."""
     with Path("/dev/full").open("w") as out:
-        return _run(desk, words, out)
+        return _run(sandbox, words, out)
 
 
-def _run(desk: Desk, words: Sequence[str], out: object) -> tuple[int, str]:
-    process = desk.start([str(SYMPHONY), *words], stdout=out, stderr=subprocess.PIPE)
+def _run(sandbox: Sandbox, words: Sequence[str], out: object) -> tuple[int, str]:
+    process = sandbox.start([str(SYMPHONY), *words], stdout=out, stderr=subprocess.PIPE)
     _, err = process.communicate(timeout=30)
     assert "Traceback" not in err
     return process.returncode, err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import SYMPHONY, Desk, desk_in
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in
 from tests.terminal import terminal
 
 PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])'
@@ -22,77 +22,77 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
         ("logs rl -t abc", '--tail "abc" is not a number of lines. Write it as `-t 20`.'),
     ],
 )
-def test_one_line_that_leads_on(lab: Desk, words: str, said: str) -> None:
+def test_one_line_that_leads_on(lab: Sandbox, words: str, said: str) -> None:
     ran = lab.symphony(*words.split(), code=2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Path, Path]]:
-    """Two projects, `desk` and `other`, with an experiment each: `mine` and `theirs`; and a third folder."""
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Path, Path]]:
+    """Projects `sandbox` and `other` with an experiment each, `mine` and `theirs`; and a third folder."""
     place = tmp_path_factory.mktemp("two")
-    with desk_in(place) as desk:
-        desk.write(PROGRAM)
+    with sandbox_in(place) as sandbox:
+        sandbox.write(PROGRAM)
         other, nowhere = place / "elsewhere" / "other", place / "elsewhere" / "nowhere"
         for folder in (other, nowhere):
             folder.mkdir(parents=True)
         (other / "Pulumi.yaml").write_text("name: other\nruntime: python\n")
-        (other / "__main__.py").write_text((desk.folder / "__main__.py").read_text())
-        desk.symphony("up", "mine", "-y")
-        desk.symphony("up", "theirs", "-y", cwd=other)
-        yield desk, other, nowhere
+        (other / "__main__.py").write_text((sandbox.folder / "__main__.py").read_text())
+        sandbox.symphony("up", "mine", "-y")
+        sandbox.symphony("up", "theirs", "-y", cwd=other)
+        yield sandbox, other, nowhere
 
 
-def test_the_experiment_of_the_project_is_meant(two: tuple[Desk, Path, Path]) -> None:
-    desk, other, nowhere = two
-    assert desk.symphony("switch").out == "mine\n"
-    assert desk.symphony("switch", cwd=other).out == "theirs\n"
-    assert "there are several experiments" in desk.symphony("switch", cwd=nowhere, code=2).err
+def test_the_experiment_of_the_project_is_meant(two: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, other, nowhere = two
+    assert sandbox.symphony("switch").out == "mine\n"
+    assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
+    assert "there are several experiments" in sandbox.symphony("switch", cwd=nowhere, code=2).err
 
 
-def test_another_folder_is_named(two: tuple[Desk, Path, Path]) -> None:
-    desk, other, nowhere = two
-    before = desk.trees()
+def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, other, nowhere = two
+    before = sandbox.trees()
     for folder in (other, nowhere):
         for command in ("plan", "up"):
-            said = desk.symphony(command, "mine", cwd=folder, code=2).err
-            assert f"started from {desk.folder}. Go there" in said
-    assert desk.trees() == before
-    assert desk.stacks() == {"desk/mine", "other/theirs"}
+            said = sandbox.symphony(command, "mine", cwd=folder, code=2).err
+            assert f"started from {sandbox.folder}. Go there" in said
+    assert sandbox.trees() == before
+    assert sandbox.stacks() == {"sandbox/mine", "other/theirs"}
 
 
-def test_a_name_that_is_like_no_program_is_asked_about(two: tuple[Desk, Path, Path]) -> None:
-    desk, _, _ = two
-    with terminal(desk, [str(SYMPHONY), "up", "mien"]) as seen:
-        assert "desk has no experiment mien yet; up are mine." in seen.shows("[y/N]")
+def test_a_name_that_is_like_no_program_is_asked_about(two: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, _, _ = two
+    with terminal(sandbox, [str(SYMPHONY), "up", "mien"]) as seen:
+        assert "sandbox has no experiment mien yet; up are mine." in seen.shows("[y/N]")
         seen.type("n", "Enter")
         assert seen.ends() == 1
-    assert "desk/mien" not in desk.stacks()
+    assert "sandbox/mien" not in sandbox.stacks()
 
 
-def test_ctrl_c_at_the_question(two: tuple[Desk, Path, Path]) -> None:
-    desk, _, _ = two
-    with terminal(desk, [str(SYMPHONY), "delete", "mine"]) as seen:
+def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, _, _ = two
+    with terminal(sandbox, [str(SYMPHONY), "delete", "mine"]) as seen:
         seen.shows("[y/N]")
         seen.type("C-c")
         assert seen.ends() == 130
         assert "Nothing was changed." in seen.screen()
 
 
-def test_a_plan_writes_nothing(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    before = sorted(desk.folder.iterdir())
-    desk.symphony("plan", "rl")
-    assert desk.stacks() == set()
-    assert [each for each in sorted(desk.folder.iterdir()) if each.name != "__pycache__"] == before
+def test_a_plan_writes_nothing(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    before = sorted(sandbox.folder.iterdir())
+    sandbox.symphony("plan", "rl")
+    assert sandbox.stacks() == set()
+    assert [each for each in sorted(sandbox.folder.iterdir()) if each.name != "__pycache__"] == before
 
 
-def test_the_only_program_needs_no_name(desk: Desk) -> None:
+def test_the_only_program_needs_no_name(sandbox: Sandbox) -> None:
     """Named as its project where it is alone, and as its file among others."""
-    desk.write(PROGRAM)
-    assert "desk on tmux" in desk.symphony("plan").out
-    (desk.folder / "stacks").mkdir()
-    desk.write(PROGRAM, "stacks/train.py")
-    (desk.folder / "__main__.py").write_text("import symphony\nsymphony.run_program()\n")
-    assert "train on tmux" in desk.symphony("plan").out
+    sandbox.write(PROGRAM)
+    assert "sandbox on tmux" in sandbox.symphony("plan").out
+    (sandbox.folder / "stacks").mkdir()
+    sandbox.write(PROGRAM, "stacks/train.py")
+    (sandbox.folder / "__main__.py").write_text("import symphony\nsymphony.run_program()\n")
+    assert "train on tmux" in sandbox.symphony("plan").out

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from tests.desk import SYMPHONY, Desk
+from tests.sandbox import SYMPHONY, Sandbox
 
 
-def offered(desk: Desk, line: str) -> set[str]:
+def offered(sandbox: Sandbox, line: str) -> set[str]:
     words = line.split(" ")
     env = {"_SYMPHONY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    ran = desk.symphony(env=env)
+    ran = sandbox.symphony(env=env)
     assert ran.err == ""
     return set(ran.out.split())
 
@@ -35,27 +35,27 @@ def offered(desk: Desk, line: str) -> set[str]:
         ("symphony visit rl ", {"replay"}),
     ],
 )
-def test_what_is_offered(lab: Desk, line: str, found: set[str]) -> None:
+def test_what_is_offered(lab: Sandbox, line: str, found: set[str]) -> None:
     assert offered(lab, line) == found
 
 
-def test_programs_for_up_and_nothing_from_a_broken_project(desk: Desk) -> None:
-    (desk.folder / "stacks").mkdir()
+def test_programs_for_up_and_nothing_from_a_broken_project(sandbox: Sandbox) -> None:
+    (sandbox.folder / "stacks").mkdir()
     for name in ("train", "tune", "_shared"):
-        (desk.folder / "stacks" / f"{name}.py").write_text("")
-    assert offered(desk, "symphony up t") == {"train", "tune"}
-    (desk.folder / "Pulumi.yaml").write_text("name: [\n")
-    assert offered(desk, "symphony up t") == set()
+        (sandbox.folder / "stacks" / f"{name}.py").write_text("")
+    assert offered(sandbox, "symphony up t") == {"train", "tune"}
+    (sandbox.folder / "Pulumi.yaml").write_text("name: [\n")
+    assert offered(sandbox, "symphony up t") == set()
 
 
-def test_it_is_installed_for_bash(desk: Desk) -> None:
+def test_it_is_installed_for_bash(sandbox: Sandbox) -> None:
     """As a person does it, and then what bash calls for a Tab."""
-    user = desk.home.parent / "user"
+    user = sandbox.home.parent / "user"
     user.mkdir()
     env = {"HOME": str(user), "PATH": f"{SYMPHONY.parent}{os.pathsep}{os.environ['PATH']}"}
-    desk.run(["bash", "-c", "symphony --install-completion; true"], env=env)
+    sandbox.run(["bash", "-c", "symphony --install-completion; true"], env=env)
     script = (
         "source ~/.bashrc; COMP_WORDS=(symphony doc); COMP_CWORD=1; "
         "$(complete -p symphony | sed 's/.*-F //; s/ .*//') symphony; echo ${COMPREPLY[@]}"
     )
-    assert desk.run(["bash", "-c", script], env=env).out == "doctor\n"
+    assert sandbox.run(["bash", "-c", script], env=env).out == "doctor\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 PROGRAM = """
 with Experiment(configs=["train.yaml", "table.bin"]) as e:
@@ -10,28 +10,28 @@ with Experiment(configs=["train.yaml", "table.bin"]) as e:
 """
 
 
-def test_config_files_are_in_every_process_and_restart_nothing(desk: Desk) -> None:
-    (desk.folder / "train.yaml").write_text("lr: 0.1\n")
-    (desk.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    wait_for(lambda: "lr: 0.1" in desk.symphony("logs", "rl").out, 10, "it has read them")
-    assert desk.symphony("logs", "rl").out.split() == ["table.bin", "train.yaml", "lr:", "0.1"]
-    before = desk.trees()
-    copied = desk.home / "experiments" / "rl" / "configs" / "train.yaml"
+def test_config_files_are_in_every_process_and_restart_nothing(sandbox: Sandbox) -> None:
+    (sandbox.folder / "train.yaml").write_text("lr: 0.1\n")
+    (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: "lr: 0.1" in sandbox.symphony("logs", "rl").out, 10, "it has read them")
+    assert sandbox.symphony("logs", "rl").out.split() == ["table.bin", "train.yaml", "lr:", "0.1"]
+    before = sandbox.trees()
+    copied = sandbox.home / "experiments" / "rl" / "configs" / "train.yaml"
     assert copied.stat().st_mode & 0o077 == 0
-    (desk.folder / "train.yaml").write_text("lr: 0.2\n")
-    desk.symphony("up", "rl", "-y")
-    assert desk.trees() == before
+    (sandbox.folder / "train.yaml").write_text("lr: 0.2\n")
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.trees() == before
     assert copied.read_text() == "lr: 0.2\n"
-    desk.symphony("delete", "rl", "-y")
+    sandbox.symphony("delete", "rl", "-y")
     assert not copied.exists()
 
 
-def test_a_config_file_that_is_not_there_or_twice_is_one_line(desk: Desk) -> None:
-    desk.write(PROGRAM.replace('"table.bin"', '"other/train.yaml"'))
-    ran = desk.symphony("up", "rl", "-y", code=2)
+def test_a_config_file_that_is_not_there_or_twice_is_one_line(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.replace('"table.bin"', '"other/train.yaml"'))
+    ran = sandbox.symphony("up", "rl", "-y", code=2)
     assert 'the config file "train.yaml" cannot be read: no such file or directory' in ran.err
     assert "two config files are called" in ran.err
     assert ran.err.count("line 3") == 3
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}

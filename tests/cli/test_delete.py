@@ -13,42 +13,42 @@ import pytest
 
 from symphony.cli import delete_batch
 from symphony.engine.errors import Interrupted
-from tests.desk import SYMPHONY, Desk, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from tests.terminal import terminal
 
 PROGRAM = 'with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])'
 
 
-def test_asks_takes_all_and_works_without_the_project(desk: Desk, tmp_path: object) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    refused = desk.symphony("delete", "rl", code=2)
+def test_asks_takes_all_and_works_without_the_project(sandbox: Sandbox, tmp_path: object) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    refused = sandbox.symphony("delete", "rl", code=2)
     assert "-y" in refused.err
     # Nobody is asked, so only the very name will do.
-    near = desk.symphony("delete", "r", "-y", code=2)
+    near = sandbox.symphony("delete", "r", "-y", code=2)
     assert near.err.splitlines() == [
         "symphony: no experiment is called r. If rl is meant: `symphony delete rl -y`."
     ]
-    assert len(desk.trees()) == 2
+    assert len(sandbox.trees()) == 2
 
-    with terminal(desk, [str(SYMPHONY), "delete", "rl"]) as screen:
+    with terminal(sandbox, [str(SYMPHONY), "delete", "rl"]) as screen:
         question = screen.shows("[y/N]")
         assert "2 processes" in question
         screen.type("n", "Enter")
         assert screen.ends() == 1
         assert "Nothing was changed" in screen.screen()
-    assert len(desk.trees()) == 2
+    assert len(sandbox.trees()) == 2
 
-    done = desk.symphony("d", "rl", "-y", cwd=tmp_path)
+    done = sandbox.symphony("d", "rl", "-y", cwd=tmp_path)
     assert "2 processes" in done.out
-    assert desk.trees() == {}
-    assert desk.servers() == []
-    assert list((desk.home / "experiments").glob("*")) == []
-    assert desk.symphony("ls", "--json").json == []
+    assert sandbox.trees() == {}
+    assert sandbox.servers() == []
+    assert list((sandbox.home / "experiments").glob("*")) == []
+    assert sandbox.symphony("ls", "--json").json == []
 
 
-def test_of_nothing(desk: Desk) -> None:
-    ran = desk.symphony("delete", "rl", "-y", code=2)
+def test_of_nothing(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony("delete", "rl", "-y", code=2)
     assert len(ran.err.splitlines()) == 1
 
 
@@ -86,72 +86,72 @@ def interrupted(process: subprocess.Popen[str]) -> str:
     return err
 
 
-def test_interrupted_while_a_process_is_in_its_grace(desk: Desk) -> None:
-    desk.write(STUBBORN)
-    desk.config("rl", grace="8")
-    desk.symphony("up", "rl", "-y")
-    process = desk.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
-    locks = desk.home / "state" / ".pulumi" / "locks"
+def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
+    sandbox.write(STUBBORN)
+    sandbox.config("rl", grace="8")
+    sandbox.symphony("up", "rl", "-y")
+    process = sandbox.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
+    locks = sandbox.home / "state" / ".pulumi" / "locks"
     wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
     time.sleep(1.5)
     said = interrupted(process)
     assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in said
     assert "`symphony delete rl` finishes it" in said
-    assert desk.engines() == []
-    assert "2 processes stopped" in desk.symphony("delete", "rl", "-y").out
-    assert desk.trees() == {}
-    assert desk.symphony("ls", "--json").json == []
+    assert sandbox.engines() == []
+    assert "2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
+    assert sandbox.trees() == {}
+    assert sandbox.symphony("ls", "--json").json == []
 
 
 @pytest.mark.thorough
-def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(desk: Desk) -> None:
-    desk.write(STUBBORN)
-    desk.config("rl", grace="8")
-    desk.symphony("up", "rl", "-y")
-    desk.write(STUBBORN.replace("sleep 1", "sleep 2"))
-    process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
-    locks = desk.home / "state" / ".pulumi" / "locks"
+def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(sandbox: Sandbox) -> None:
+    sandbox.write(STUBBORN)
+    sandbox.config("rl", grace="8")
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write(STUBBORN.replace("sleep 1", "sleep 2"))
+    process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+    locks = sandbox.home / "state" / ".pulumi" / "locks"
     wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
     time.sleep(1.5)
     assert "`symphony up rl` finishes it" in interrupted(process)
-    assert "2 of 2 running" in desk.symphony("up", "rl", "-y").out
-    assert set(desk.trees()) == {"rl/a", "rl/b"}
-    assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
+    assert "2 of 2 running" in sandbox.symphony("up", "rl", "-y").out
+    assert set(sandbox.trees()) == {"rl/a", "rl/b"}
+    assert {each["state"] for each in sandbox.processes("rl").values()} == {"running"}
 
 
 @pytest.mark.thorough
-def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(desk: Desk) -> None:
+def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -> None:
     """The state was deleted while the processes live; nothing else on the same server is touched."""
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    desk.symphony("up", "rl-2", "-y")
-    socket = str(desk.home / "tmux" / "default.sock")
-    desk.run(["tmux", "-S", socket, "new-session", "-d", "-s", "mine", "sleep 3600"])
-    (desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json").unlink()
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("up", "rl-2", "-y")
+    socket = str(sandbox.home / "tmux" / "default.sock")
+    sandbox.run(["tmux", "-S", socket, "new-session", "-d", "-s", "mine", "sleep 3600"])
+    (sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json").unlink()
 
-    rows = {row["name"]: row for row in desk.symphony("ls", "--json").json}
+    rows = {row["name"]: row for row in sandbox.symphony("ls", "--json").json}
     assert (rows["rl"]["state"], rows["rl"]["ready"]) == ("in no state", 2)
     assert "symphony delete rl ends it" in rows["rl"]["hint"]
     assert rows["rl-2"]["state"] == "running"
-    other_store = {"PULUMI_BACKEND_URL": f"file://{desk.home.parent / 'other'}"}
-    assert desk.symphony("ls", "--json", env=other_store).json == [], "another store knows its own"
-    assert desk.symphony("delete", "rl", "-y", env=other_store, code=2).err
+    other_store = {"PULUMI_BACKEND_URL": f"file://{sandbox.home.parent / 'other'}"}
+    assert sandbox.symphony("ls", "--json", env=other_store).json == [], "another store knows its own"
+    assert sandbox.symphony("delete", "rl", "-y", env=other_store, code=2).err
 
-    assert "rl is deleted: 2 processes stopped" in desk.symphony("delete", "rl", "-y").out
-    assert set(desk.trees()) == {"rl-2/a", "rl-2/b"}
-    assert [row["name"] for row in desk.symphony("ls", "--json").json] == ["rl-2"]
-    sessions = desk.run(["tmux", "-S", socket, "list-sessions", "-F", "#{session_name}"]).out
+    assert "rl is deleted: 2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
+    assert set(sandbox.trees()) == {"rl-2/a", "rl-2/b"}
+    assert [row["name"] for row in sandbox.symphony("ls", "--json").json] == ["rl-2"]
+    sessions = sandbox.run(["tmux", "-S", socket, "list-sessions", "-F", "#{session_name}"]).out
     assert set(sessions.split()) == {"mine", "rl-2"}
-    desk.symphony("delete", "rl-2", "-y")
-    desk.run(["tmux", "-S", socket, "kill-session", "-t", "=mine"])
+    sandbox.symphony("delete", "rl-2", "-y")
+    sandbox.run(["tmux", "-S", socket, "kill-session", "-t", "=mine"])
 
 
 @pytest.mark.thorough
-def test_up_takes_over_what_is_in_no_state(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    before = desk.trees()
-    (desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json").unlink()
-    desk.symphony("up", "rl", "-y")
-    assert desk.trees() == before
-    assert [row["state"] for row in desk.symphony("ls", "--json").json] == ["running"]
+def test_up_takes_over_what_is_in_no_state(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.trees()
+    (sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json").unlink()
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.trees() == before
+    assert [row["state"] for row in sandbox.symphony("ls", "--json").json] == ["running"]

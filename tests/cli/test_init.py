@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 
-def test_what_it_makes_runs_without_a_name(desk: Desk) -> None:
-    folder = desk.folder.parent / "Lab 7"
+def test_what_it_makes_runs_without_a_name(sandbox: Sandbox) -> None:
+    folder = sandbox.folder.parent / "Lab 7"
     folder.mkdir()
-    made = desk.symphony("init", cwd=folder).out
+    made = sandbox.symphony("init", cwd=folder).out
     assert made.splitlines()[:3] == ["Pulumi.yaml", "__main__.py", ".gitignore"]
     assert len((folder / "__main__.py").read_text().splitlines()) == 12
-    assert "lab-7 is up: 3 of 3 running" in desk.symphony("up", "-y", cwd=folder).out
-    wait_for(lambda: "200" in desk.symphony("logs", "client-0", cwd=folder).out, 20, "a client is answered")
-    desk.symphony("delete", "lab-7", "-y", cwd=folder)
-    assert desk.trees() == {}
+    assert "lab-7 is up: 3 of 3 running" in sandbox.symphony("up", "-y", cwd=folder).out
+    wait_for(
+        lambda: "200" in sandbox.symphony("logs", "client-0", cwd=folder).out, 20, "a client is answered"
+    )
+    sandbox.symphony("delete", "lab-7", "-y", cwd=folder)
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "__main__.py"])
-def test_what_is_there_stays(desk: Desk, file: str) -> None:
-    folder = desk.folder.parent / "there"
+def test_what_is_there_stays(sandbox: Sandbox, file: str) -> None:
+    folder = sandbox.folder.parent / "there"
     folder.mkdir()
     (folder / file).write_text("name: mine\nruntime: python\n")
-    assert len(desk.symphony("init", cwd=folder, code=2).err.splitlines()) == 1
+    assert len(sandbox.symphony("init", cwd=folder, code=2).err.splitlines()) == 1
     assert [each.name for each in folder.iterdir()] == [file]

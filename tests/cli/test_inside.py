@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.cli.support import has_no_control
-from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 from tests.terminal import terminal
 
 PROGRAM = """
@@ -33,26 +33,30 @@ with Experiment(env={"HELLO": "wor ld", "EMPTY": ""}, inherit=["WANDB_*"]) as e:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """An experiment `rl` that runs, with a service exposed at a port that was free."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with desk_in(tmp_path_factory.mktemp("inside"), "inside") as made:
+    with sandbox_in(tmp_path_factory.mktemp("inside"), "inside") as made:
         made.write(PROGRAM % port)
         made.symphony("up", "rl", "-y")
         made.environment["PORT_OF_TEST"] = str(port)
         yield made
 
 
-def test_exit_code_and_streams_are_those_of_the_command(desk: Desk) -> None:
-    ran = desk.symphony("exec", "rl", "learner", "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7)
+def test_exit_code_and_streams_are_those_of_the_command(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony(
+        "exec", "rl", "learner", "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7
+    )
     assert (ran.out, ran.err) == ("out\n", "err\n")
-    assert desk.symphony("x", "learner", "--", "sh", "-c", "kill -9 $$", code=137).out == ""
-    assert desk.symphony("exec", "agent", "--", "echo", "a b", "--", "-c", "$HOME").out == "a b -- -c $HOME\n"
+    assert sandbox.symphony("x", "learner", "--", "sh", "-c", "kill -9 $$", code=137).out == ""
+    assert (
+        sandbox.symphony("exec", "agent", "--", "echo", "a b", "--", "-c", "$HOME").out == "a b -- -c $HOME\n"
+    )
 
 
-def test_it_sees_what_the_process_sees(desk: Desk) -> None:
-    ran = desk.symphony(
+def test_it_sees_what_the_process_sees(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony(
         "exec", "learner", "--", "env", env={"WANDB_KEY": "k", "OTHER": "o", "PULUMI_ACCESS_TOKEN": "t"}
     )
     told = dict(line.split("=", 1) for line in ran.out.splitlines() if "=" in line)
@@ -60,24 +64,24 @@ def test_it_sees_what_the_process_sees(desk: Desk) -> None:
     assert told["SYMPH_REPLAY_ADDR"] == f"127.0.0.1:{told['SYMPH_REPLAY_PORT']}"
     assert told["SYMPHONY_ID"].endswith("/learner/1")
     assert not {"OTHER", "PULUMI_ACCESS_TOKEN", "SYMPHONY_HOME"} & set(told)
-    folder = desk.symphony("exec", "learner", "--", "pwd").out.strip()
-    assert folder == str(desk.folder / "place")
+    folder = sandbox.symphony("exec", "learner", "--", "pwd").out.strip()
+    assert folder == str(sandbox.folder / "place")
 
 
-def test_the_preamble_comes_first_and_its_words_do_not_mix(desk: Desk) -> None:
-    ran = desk.symphony("exec", "lines", "--", "sh", "-c", 'echo "$OF $1"', "sh", "it's; exit 3")
+def test_the_preamble_comes_first_and_its_words_do_not_mix(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony("exec", "lines", "--", "sh", "-c", 'echo "$OF $1"', "sh", "it's; exit 3")
     assert ran.out == "preamble it's; exit 3\n"
     assert ran.err == "from the preamble\n"
 
 
-def test_input_is_passed_on_to_its_end(desk: Desk, tmp_path: Path) -> None:
+def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(content := os.urandom(3_000_000))
     command = [str(SYMPHONY), "exec", "learner", "--", "cat"]
     with (tmp_path / "in").open("rb") as given:
         out = subprocess.run(
             command,
-            cwd=desk.folder,
-            env=desk.environment,
+            cwd=sandbox.folder,
+            env=sandbox.environment,
             stdin=given,
             capture_output=True,
             timeout=30,
@@ -102,8 +106,8 @@ def test_input_is_passed_on_to_its_end(desk: Desk, tmp_path: Path) -> None:
         ((), 2, "PROCESS"),
     ],
 )
-def test_mistakes_of_exec(desk: Desk, words: tuple[str, ...], code: int, said: str) -> None:
-    ran = desk.symphony("exec", *words, code=code)
+def test_mistakes_of_exec(sandbox: Sandbox, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = sandbox.symphony("exec", *words, code=code)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
     assert has_no_control(ran.err)
@@ -111,9 +115,9 @@ def test_mistakes_of_exec(desk: Desk, words: tuple[str, ...], code: int, said: s
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_ends_the_command_with_all_that_it_started(desk: Desk, number: signal.Signals) -> None:
+def test_a_signal_ends_the_command_with_all_that_it_started(sandbox: Sandbox, number: signal.Signals) -> None:
     script = "sleep 4321 & echo ready; wait"
-    running = desk.start([str(SYMPHONY), "exec", "learner", "--", "sh", "-c", script])
+    running = sandbox.start([str(SYMPHONY), "exec", "learner", "--", "sh", "-c", script])
     assert running.stdout is not None
     assert running.stdout.readline() == "ready\n"
     tree = psutil.Process(running.pid).children(recursive=True)
@@ -129,8 +133,8 @@ def test_a_signal_ends_the_command_with_all_that_it_started(desk: Desk, number: 
     running.stdout.close()
 
 
-def test_exec_on_a_terminal(desk: Desk) -> None:
-    with terminal(desk, [str(SYMPHONY), "exec", "learner", "--", "sh"], columns=90, rows=20) as screen:
+def test_exec_on_a_terminal(sandbox: Sandbox) -> None:
+    with terminal(sandbox, [str(SYMPHONY), "exec", "learner", "--", "sh"], columns=90, rows=20) as screen:
         screen.shows("$" if os.getuid() else "#")
         screen.type("stty size; tty", "Enter")
         screen.shows("20 90")
@@ -146,35 +150,35 @@ def test_exec_on_a_terminal(desk: Desk) -> None:
         assert screen.ends() == 5
 
 
-def test_ssh_shows_the_window_and_leaves_it_running(desk: Desk) -> None:
-    with terminal(desk, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
+def test_ssh_shows_the_window_and_leaves_it_running(sandbox: Sandbox) -> None:
+    with terminal(sandbox, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
         shown = screen.shows("agent-0*")
         assert "eval:agent-0*" in shown
         screen.type("C-b", "d")
         assert screen.ends() == 0
-    assert desk.processes("rl")["eval/agent-0"]["state"] == "running"
+    assert sandbox.processes("rl")["eval/agent-0"]["state"] == "running"
 
 
-def test_ssh_within_the_server_switches_to_the_window(desk: Desk) -> None:
-    with terminal(desk, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
+def test_ssh_within_the_server_switches_to_the_window(sandbox: Sandbox) -> None:
+    with terminal(sandbox, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
         screen.shows("agent-0*")
         # A window that a person opens by hand, in which they ask for another process.
-        command = f"env SYMPHONY_HOME={desk.home} {SYMPHONY} ssh rl learner; sleep 60"
+        command = f"env SYMPHONY_HOME={sandbox.home} {SYMPHONY} ssh rl learner; sleep 60"
         screen.type("C-b", ":")
         screen.shows("\n:")
-        screen.type(f"new-window -c {desk.folder} '{command}'", "Enter")
+        screen.type(f"new-window -c {sandbox.folder} '{command}'", "Enter")
         screen.shows("learner*")
         screen.type("C-b", "d")
         assert screen.ends() == 0
 
 
-def test_ssh_without_a_terminal_is_one_line(desk: Desk) -> None:
-    ran = desk.symphony("ssh", "rl", "learner", code=2)
+def test_ssh_without_a_terminal_is_one_line(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony("ssh", "rl", "learner", code=2)
     assert "no terminal" in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
-def test_files_and_folders_both_ways(desk: Desk, tmp_path: Path) -> None:
+def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
     source = tmp_path / "src"
     (source / "sub").mkdir(parents=True)
     (source / "a").write_text("one")
@@ -182,20 +186,20 @@ def test_files_and_folders_both_ways(desk: Desk, tmp_path: Path) -> None:
     (source / "sub" / "b c").write_text("two")
     (source / "in").symlink_to("sub/b c")
     (source / "out").symlink_to("/etc/passwd")
-    ran = desk.symphony("scp", "rl", str(source), "learner:there")
+    ran = sandbox.symphony("scp", "rl", str(source), "learner:there")
     assert ran.out.startswith("2 files, 6 bytes copied to learner")
     assert "out: a link that leads out" in ran.err
-    there = desk.folder / "place" / "there"
+    there = sandbox.folder / "place" / "there"
     assert (there / "sub" / "b c").read_text() == "two"
     assert (there / "in").is_symlink()
     assert (there / "a").stat().st_mode & 0o111
-    desk.symphony("cp", "learner:there/sub", f"{tmp_path}/back")
+    sandbox.symphony("cp", "learner:there/sub", f"{tmp_path}/back")
     assert (tmp_path / "back" / "b c").read_text() == "two"
     # Into an existing folder it goes under its own name, and what was there stays.
     (there / "kept").write_text("")
     (source / "a").write_text("three")
-    desk.symphony("scp", str(source), f"learner:{there.parent}")
-    desk.symphony("scp", str(source / "a"), "learner:there/")
+    sandbox.symphony("scp", str(source), f"learner:{there.parent}")
+    sandbox.symphony("scp", str(source / "a"), "learner:there/")
     assert (there / "a").read_text() == "three"
     assert (there.parent / "src" / "a").read_text() == "three"
     assert (there / "kept").exists()
@@ -217,34 +221,34 @@ def test_files_and_folders_both_ways(desk: Desk, tmp_path: Path) -> None:
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
     ],
 )
-def test_mistakes_of_scp(desk: Desk, words: tuple[str, ...], said: str) -> None:
-    ran = desk.symphony("scp", *words, code=2)
+def test_mistakes_of_scp(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
+    ran = sandbox.symphony("scp", *words, code=2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
     assert ran.out == ""
-    assert not (desk.folder / "x").exists()
+    assert not (sandbox.folder / "x").exists()
 
 
-def test_a_folder_is_not_copied_into_itself(desk: Desk) -> None:
-    assert "into itself" in desk.symphony("scp", ".", "learner:x", code=2).err
+def test_a_folder_is_not_copied_into_itself(sandbox: Sandbox) -> None:
+    assert "into itself" in sandbox.symphony("scp", ".", "learner:x", code=2).err
 
 
-def test_visit_prints_and_opens(desk: Desk, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{desk.environment['PORT_OF_TEST']}\n"
+def test_visit_prints_and_opens(sandbox: Sandbox, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{sandbox.environment['PORT_OF_TEST']}\n"
     for words in ((), ("rl",), ("rl", "tensorboard"), ("tensorboard",), ("rl", "tens")):
-        assert desk.symphony("visit", *words, "-u").out == url
-    assert desk.symphony("vi", "replay", "--url-only").out.startswith("http://127.0.0.1:")
+        assert sandbox.symphony("visit", *words, "-u").out == url
+    assert sandbox.symphony("vi", "replay", "--url-only").out.startswith("http://127.0.0.1:")
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/opened\n')
     browser.chmod(0o755)
-    assert desk.symphony("visit", env={"BROWSER": str(browser)}).out == url
+    assert sandbox.symphony("visit", env={"BROWSER": str(browser)}).out == url
     assert wait_for(lambda: (tmp_path / "opened").exists(), 5, "the browser was started")
     assert (tmp_path / "opened").read_text() == url
 
 
-def test_visit_without_a_browser_still_says_where(desk: Desk, tmp_path: Path) -> None:
+def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Path) -> None:
     python = str(Path(sys.executable).parent)
-    ran = desk.symphony(
+    ran = sandbox.symphony(
         "visit", code=1, env={"BROWSER": "", "DISPLAY": None, "WAYLAND_DISPLAY": None, "PATH": python}
     )
     assert ran.out.startswith("http://127.0.0.1:")
@@ -255,7 +259,7 @@ def test_visit_without_a_browser_still_says_where(desk: Desk, tmp_path: Path) ->
     ("words", "said"),
     [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "rl"), (("rl", "a", "b"), "one service")],
 )
-def test_mistakes_of_visit(desk: Desk, words: tuple[str, ...], said: str) -> None:
-    ran = desk.symphony("visit", *words, "-u", code=2)
+def test_mistakes_of_visit(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
+    ran = sandbox.symphony("visit", *words, "-u", code=2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1

@@ -9,18 +9,18 @@ import time
 import pytest
 
 from tests.cli.support import has_no_control
-from tests.desk import SYMPHONY, Desk
+from tests.sandbox import SYMPHONY, Sandbox
 
 
-def test_one_process_has_no_prefix(lab: Desk) -> None:
+def test_one_process_has_no_prefix(lab: Sandbox) -> None:
     assert lab.symphony("logs", "rl", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
 
 
-def test_the_experiment_may_be_left_out(lab: Desk) -> None:
+def test_the_experiment_may_be_left_out(lab: Sandbox) -> None:
     assert lab.symphony("logs", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
 
 
-def test_merged_lines_have_aligned_names(lab: Desk) -> None:
+def test_merged_lines_have_aligned_names(lab: Sandbox) -> None:
     lines = lab.symphony("logs", "rl").out.splitlines()
     assert len({line.index(" | ") for line in lines}) == 1
     assert {line.split(" | ")[0].strip() for line in lines} == {
@@ -32,7 +32,7 @@ def test_merged_lines_have_aligned_names(lab: Desk) -> None:
     }
 
 
-def test_no_control_characters_reach_the_screen(lab: Desk) -> None:
+def test_no_control_characters_reach_the_screen(lab: Sandbox) -> None:
     out = lab.symphony("logs", "rl").out
     assert has_no_control(out)
     assert "\u202e" not in out
@@ -40,31 +40,31 @@ def test_no_control_characters_reach_the_screen(lab: Desk) -> None:
     assert "ended: exit 3" in out
 
 
-def test_json_lines(lab: Desk) -> None:
+def test_json_lines(lab: Sandbox) -> None:
     out = lab.symphony("logs", "rl", "learner", "--json").out
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["text"] for row in rows] == ["step 1", "step 2", "step 3"]
     assert {row["path"] for row in rows} == {"learner"}
 
 
-def test_times(lab: Desk) -> None:
+def test_times(lab: Sandbox) -> None:
     first = lab.symphony("logs", "rl", "learner", "--times").out.splitlines()[0]
     moment = time.strptime(first.removesuffix(" step 1"), "%Y-%m-%d %H:%M:%S")
     assert abs(time.time() - time.mktime(moment)) < 3600
 
 
 @pytest.mark.parametrize("pattern", ["agent-*", "*agent-[01]"])
-def test_a_pattern_means_names_in_and_out_of_groups(lab: Desk, pattern: str) -> None:
+def test_a_pattern_means_names_in_and_out_of_groups(lab: Sandbox, pattern: str) -> None:
     lines = lab.symphony("logs", "rl", pattern).out.splitlines()
     assert {line.split(" | ")[0].strip() for line in lines} == {"agent-0", "agent-1", "eval/agent-0"}
     assert "no process matches" in lab.symphony("logs", "rl", "nothing-*", code=2).err
 
 
-def test_following_what_failed_ends_with_1(lab: Desk) -> None:
+def test_following_what_failed_ends_with_1(lab: Sandbox) -> None:
     assert "ended: exit 3" in lab.symphony("logs", "rl", "wild", "-f", code=1).out
 
 
-def test_colours_of_a_process_stay_on_a_terminal_only(lab: Desk) -> None:
+def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
     """And do not colour what comes after the line."""
     done = lab.run(["script", "-qec", f"{SYMPHONY} logs rl wild", "/dev/null"], env={"TERM": "xterm"})
     assert "\x1b[31mred" in done.out
@@ -74,11 +74,11 @@ def test_colours_of_a_process_stay_on_a_terminal_only(lab: Desk) -> None:
     assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
 
 
-def test_tail_of_each(lab: Desk) -> None:
+def test_tail_of_each(lab: Sandbox) -> None:
     assert lab.symphony("logs", "rl", "learner", "-t", "1").out == "step 3\n"
 
 
-def test_a_name_in_a_group_and_out_of_one(lab: Desk) -> None:
+def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
     """agent-0 is the one in no group; eval is all of its group; eval/agent-0 says which."""
     assert lab.symphony("logs", "rl", "agent-0").out == "hello\n"
     assert lab.symphony("logs", "rl", "eval").out == "evaluating\n"
@@ -99,7 +99,7 @@ def test_a_name_in_a_group_and_out_of_one(lab: Desk) -> None:
     ],
     ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no experiment"],
 )
-def test_mistakes(lab: Desk, words: tuple[str, ...], said: str) -> None:
+def test_mistakes(lab: Sandbox, words: tuple[str, ...], said: str) -> None:
     ran = lab.symphony("logs", *words, code=2)
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -107,7 +107,7 @@ def test_mistakes(lab: Desk, words: tuple[str, ...], said: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGPIPE, signal.SIGTERM], ids=lambda n: n.name)
-def test_follow_ends_quietly(lab: Desk, number: signal.Signals) -> None:
+def test_follow_ends_quietly(lab: Sandbox, number: signal.Signals) -> None:
     following = lab.start([str(SYMPHONY), "logs", "rl", "learner", "-f"])
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(3)] == ["step 1\n", "step 2\n", "step 3\n"]

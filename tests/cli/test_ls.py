@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from tests.desk import Desk, desk_in, wait_for
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 
-def test_an_empty_store(desk: Desk) -> None:
-    assert "No experiments" in desk.symphony("ls").out
-    assert desk.symphony("ls", "--json").json == []
-    assert "no experiment" in desk.symphony("process", code=2).err
+def test_an_empty_store(sandbox: Sandbox) -> None:
+    assert "No experiments" in sandbox.symphony("ls").out
+    assert sandbox.symphony("ls", "--json").json == []
+    assert "no experiment" in sandbox.symphony("process", code=2).err
 
 
-def test_row(lab: Desk) -> None:
+def test_row(lab: Sandbox) -> None:
     head, row = lab.symphony("ls").out.splitlines()
     assert head.split()[:5] == ["name", "on", "ready", "state", "age"]
     assert row.split()[:3] == ["rl", "tmux", "4/5"]
@@ -26,7 +26,7 @@ def test_row(lab: Desk) -> None:
     assert "exit 3" in row
 
 
-def test_json(lab: Desk) -> None:
+def test_json(lab: Sandbox) -> None:
     (row,) = lab.symphony("ls", "--json").json
     assert (row["name"], row["project"], row["backend"]) == ("rl", "lab", "tmux")
     assert (row["ready"], row["total"]) == (4, 5)
@@ -34,37 +34,37 @@ def test_json(lab: Desk) -> None:
 
 
 @pytest.mark.thorough
-def test_what_has_ended_well_lacks_nothing(desk: Desk) -> None:
-    desk.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
-    desk.symphony("up", "numint", "-y")
+def test_what_has_ended_well_lacks_nothing(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
+    sandbox.symphony("up", "numint", "-y")
     wait_for(
-        lambda: {each["state"] for each in desk.processes("numint").values()} == {"completed"}, 10, "ended"
+        lambda: {each["state"] for each in sandbox.processes("numint").values()} == {"completed"}, 10, "ended"
     )
-    assert desk.symphony("ls").out.splitlines()[1].split()[:4] == ["numint", "tmux", "2/2", "completed"]
+    assert sandbox.symphony("ls").out.splitlines()[1].split()[:4] == ["numint", "tmux", "2/2", "completed"]
     # It is not there to be reached any more: that is what the column of a process says.
-    assert [each["ready"] for each in desk.processes("numint").values()] == [False, False]
+    assert [each["ready"] for each in sandbox.processes("numint").values()] == [False, False]
 
 
 @pytest.mark.parametrize("word", ["list-experiments", "lse"])
-def test_aliases(lab: Desk, word: str) -> None:
+def test_aliases(lab: Sandbox, word: str) -> None:
     assert "rl" in lab.symphony(word).out
 
 
-def test_starts_no_engine(lab: Desk) -> None:
+def test_starts_no_engine(lab: Sandbox) -> None:
     without = lab.environment["PATH"].split(":")
     path = ":".join(part for part in without if not (Path(part) / "pulumi").exists())
     assert "rl" in lab.symphony("ls", env={"PATH": path}).out
     assert "learner" in lab.symphony("process", "rl", env={"PATH": path}).out
 
 
-def test_from_any_folder(lab: Desk, tmp_path: Path) -> None:
+def test_from_any_folder(lab: Sandbox, tmp_path: Path) -> None:
     assert "rl" in lab.symphony("ls", cwd=tmp_path).out
     assert "learner" in lab.symphony("process", "rl", cwd=tmp_path).out
     assert "step 1" in lab.symphony("logs", "rl", cwd=tmp_path).out
 
 
 @pytest.mark.thorough
-def test_state_of_another_host_is_listed_and_nothing_else(lab: Desk) -> None:
+def test_state_of_another_host_is_listed_and_nothing_else(lab: Sandbox) -> None:
     away = {"SYMPHONY_HOST": "elsewhere.example"}
     (row,) = lab.symphony("ls", "--json", env=away).json
     assert row["state"] == f"on {paths.host()}"
@@ -88,7 +88,7 @@ def test_state_of_another_host_is_listed_and_nothing_else(lab: Desk) -> None:
     assert lab.trees() == pids
 
 
-def test_a_damaged_state_hides_no_other(lab: Desk) -> None:
+def test_a_damaged_state_hides_no_other(lab: Sandbox) -> None:
     file = lab.home / "state" / ".pulumi" / "stacks" / "lab" / "broken.json"
     file.write_text('{"version": 3, "checkpoint"')
     try:
@@ -104,8 +104,8 @@ def test_a_damaged_state_hides_no_other(lab: Desk) -> None:
 @pytest.mark.thorough
 def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
     """Both are shown with their project; a name alone means that of the project one is in."""
-    with desk_in(tmp_path / "one", "left") as left:
-        right = Desk(tmp_path / "two", "right")
+    with sandbox_in(tmp_path / "one", "left") as left:
+        right = Sandbox(tmp_path / "two", "right")
         right.home = left.home
         right.environment = {**left.environment}
         for each, namespace in ((left, "l"), (right, "r")):
@@ -135,22 +135,22 @@ def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
         assert list(left.trees()) == ["rl/in-left"]
 
 
-def test_what_runs_after_the_folder_was_removed_is_listed_and_ended(desk: Desk) -> None:
+def test_what_runs_after_the_folder_was_removed_is_listed_and_ended(sandbox: Sandbox) -> None:
     """Its state and the socket of its server are gone, too: another `up` would start a second set."""
-    desk.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])')
-    desk.symphony("up", "rl", "-y")
-    servers = desk.servers()
-    assert "No process runs without a record." in desk.symphony("delete", "--orphans").out
-    shutil.rmtree(desk.home)
-    (row,) = desk.symphony("ls", "--json").json
+    sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])')
+    sandbox.symphony("up", "rl", "-y")
+    servers = sandbox.servers()
+    assert "No process runs without a record." in sandbox.symphony("delete", "--orphans").out
+    shutil.rmtree(sandbox.home)
+    (row,) = sandbox.symphony("ls", "--json").json
     assert (row["ready"], row["state"], row["hint"]) == (
         2,
         "folder removed",
         "symphony delete --orphans ends it",
     )
     assert row["name"].startswith("rl#")
-    assert "takes no name" in desk.symphony("delete", "rl", "--orphans", code=2).err
-    assert "2 processes stopped" in desk.symphony("delete", "--orphans", "-y").out
-    assert desk.trees() == {}
+    assert "takes no name" in sandbox.symphony("delete", "rl", "--orphans", code=2).err
+    assert "2 processes stopped" in sandbox.symphony("delete", "--orphans", "-y").out
+    assert sandbox.trees() == {}
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers), 5, "the server ends")
-    assert desk.symphony("ls", "--json").json == []
+    assert sandbox.symphony("ls", "--json").json == []

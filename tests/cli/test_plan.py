@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from tests.desk import Desk
+from tests.sandbox import Sandbox
 
 
-def test_a_new_experiment(desk: Desk) -> None:
-    desk.write(
+def test_a_new_experiment(sandbox: Sandbox) -> None:
+    sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("server", command=["sleep", "1"], image="some:image").binds("greetings")\n'
         '    for i in range(3): e.new_process(f"guest-{i}", command=["sleep", "1"]).connects("greetings")'
     )
-    out = desk.symphony("plan", "new").out
+    out = sandbox.symphony("plan", "new").out
     rows = [line.split() for line in out.splitlines()]
     assert ["+", "server", "start", "new"] in [row[:4] for row in rows]
     assert "greetings:" in out
     assert "guest-0..2" in out
     assert "Not used on tmux: image" in out
-    facts = desk.symphony("plan", "new", "--json").json
+    facts = sandbox.symphony("plan", "new", "--json").json
     assert [change["kind"] for change in facts["changes"]] == ["start"] * 4
     assert facts["plan"]["backend"] == "tmux"
-    assert desk.trees() == {}
-    assert desk.servers() == []
-    assert not (desk.home / "experiments" / "new").exists()
+    assert sandbox.trees() == {}
+    assert sandbox.servers() == []
+    assert not (sandbox.home / "experiments" / "new").exists()
 
 
-def test_what_runs(lab: Desk) -> None:
+def test_what_runs(lab: Sandbox) -> None:
     trees = lab.trees()
     facts = lab.symphony("plan", "rl", "--json").json
     kinds = {change["path"]: change["kind"] for change in facts["changes"]}

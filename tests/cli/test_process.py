@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import has_no_control, into_closed_pipe, into_full_disk
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 
-def test_rows(lab: Desk) -> None:
+def test_rows(lab: Sandbox) -> None:
     out = lab.symphony("process", "rl").out
     head, *rows = [line.split() for line in out.splitlines()]
     assert head == ["group", "name", "ready", "restarts", "state"]
@@ -19,7 +19,7 @@ def test_rows(lab: Desk) -> None:
     assert "exit 3" in out
 
 
-def test_json(lab: Desk) -> None:
+def test_json(lab: Sandbox) -> None:
     rows = lab.symphony("process", "rl", "--json").json
     assert {row["path"] for row in rows} == {"agent-0", "agent-1", "learner", "wild", "eval/agent-0"}
     (grouped,) = [row for row in rows if row["group"]]
@@ -32,21 +32,21 @@ def test_json(lab: Desk) -> None:
 
 
 @pytest.mark.parametrize("word", ["p", "lsp", "list-processes"])
-def test_aliases(lab: Desk, word: str) -> None:
+def test_aliases(lab: Sandbox, word: str) -> None:
     assert "learner" in lab.symphony(word, "rl").out
 
 
-def test_the_only_experiment_needs_no_name(lab: Desk) -> None:
+def test_the_only_experiment_needs_no_name(lab: Sandbox) -> None:
     assert "learner" in lab.symphony("process").out
 
 
 @pytest.mark.parametrize("said", ["r", "l", "lab/rl", "organization/lab/rl"])
-def test_part_of_a_name_will_do(lab: Desk, said: str) -> None:
+def test_part_of_a_name_will_do(lab: Sandbox, said: str) -> None:
     assert "learner" in lab.symphony("process", said).out
 
 
 @pytest.mark.parametrize("said", ["nothing", "rll", "", "../rl", "rl\x1b[31m", "-"])
-def test_an_unknown_name_is_one_line(lab: Desk, said: str) -> None:
+def test_an_unknown_name_is_one_line(lab: Sandbox, said: str) -> None:
     ran = lab.symphony("process", "--", said, code=None)
     if ran.code == 0:
         pytest.fail(str(ran))
@@ -56,11 +56,11 @@ def test_an_unknown_name_is_one_line(lab: Desk, said: str) -> None:
     assert ran.out == ""
 
 
-def test_a_near_name_is_offered(lab: Desk) -> None:
+def test_a_near_name_is_offered(lab: Sandbox) -> None:
     assert "rl" in lab.symphony("process", "rk", code=2).err
 
 
-def test_what_a_process_says_moves_no_cursor(lab: Desk) -> None:
+def test_what_a_process_says_moves_no_cursor(lab: Sandbox) -> None:
     out = lab.symphony("process", "rl").out
     assert has_no_control(out)
     assert "red" in out
@@ -68,7 +68,7 @@ def test_what_a_process_says_moves_no_cursor(lab: Desk) -> None:
 
 
 @pytest.mark.parametrize("words", [("process", "rl"), ("process", "rl", "--json"), ("ls",), ("logs", "rl")])
-def test_a_closed_pipe_and_a_full_disk(lab: Desk, words: tuple[str, ...]) -> None:
+def test_a_closed_pipe_and_a_full_disk(lab: Sandbox, words: tuple[str, ...]) -> None:
     code, err = into_closed_pipe(lab, words)
     assert (code, err) == (0, "")
     code, err = into_full_disk(lab, words)
@@ -78,7 +78,7 @@ def test_a_closed_pipe_and_a_full_disk(lab: Desk, words: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("term", [None, "", "dumb", "no-such-terminal"])
-def test_any_terminal_type(lab: Desk, term: str | None) -> None:
+def test_any_terminal_type(lab: Sandbox, term: str | None) -> None:
     plain = lab.symphony("process", "rl", env={"TERM": term, "LANG": "C", "COLUMNS": "1"}).out
     assert "learner" in plain
     assert has_no_control(plain)
@@ -94,20 +94,22 @@ def test_any_terminal_type(lab: Desk, term: str | None) -> None:
         ),
     ],
 )
-def test_no_project_is_needed(desk: Desk, broken: str) -> None:
+def test_no_project_is_needed(sandbox: Sandbox, broken: str) -> None:
     """Below the Pulumi.yaml of another kind, or of none: only what runs a program minds."""
-    desk.write('with Experiment() as e: e.new_process("a", command=["sh", "-c", "echo hello; sleep 3600"])')
-    desk.symphony("up", "rl", "-y")
-    elsewhere = desk.home.parent / "elsewhere" / "below"
+    sandbox.write(
+        'with Experiment() as e: e.new_process("a", command=["sh", "-c", "echo hello; sleep 3600"])'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    elsewhere = sandbox.home.parent / "elsewhere" / "below"
     elsewhere.mkdir(parents=True)
     (elsewhere.parent / "Pulumi.yaml").write_text(broken)
-    assert "running" in desk.symphony("process", "rl", cwd=elsewhere).out
-    assert "running" in desk.symphony("process", cwd=elsewhere).out
-    wait_for(lambda: "hello" in desk.symphony("logs", "rl", cwd=elsewhere).out, 10, "it says hello")
-    assert desk.symphony("why", "rl", "a", cwd=elsewhere).code == 0
-    assert "PULUMI" in desk.symphony("env", cwd=elsewhere).out
-    refused = desk.symphony("up", "rl", "-y", cwd=elsewhere, code=2)
+    assert "running" in sandbox.symphony("process", "rl", cwd=elsewhere).out
+    assert "running" in sandbox.symphony("process", cwd=elsewhere).out
+    wait_for(lambda: "hello" in sandbox.symphony("logs", "rl", cwd=elsewhere).out, 10, "it says hello")
+    assert sandbox.symphony("why", "rl", "a", cwd=elsewhere).code == 0
+    assert "PULUMI" in sandbox.symphony("env", cwd=elsewhere).out
+    refused = sandbox.symphony("up", "rl", "-y", cwd=elsewhere, code=2)
     assert "Pulumi.yaml" in refused.err
     assert len(refused.err.splitlines()) == 1
-    desk.symphony("delete", "rl", "-y", cwd=elsewhere)
-    assert desk.trees() == {}
+    sandbox.symphony("delete", "rl", "-y", cwd=elsewhere)
+    assert sandbox.trees() == {}

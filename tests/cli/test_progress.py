@@ -9,7 +9,7 @@ import pytest
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli.progress import Board
-from tests.desk import Desk
+from tests.sandbox import Sandbox
 from tests.terminal import terminal
 
 
@@ -39,9 +39,9 @@ print("end")
 """
 
 
-def test_on_a_terminal_there_is_a_row_for_each_that_waits(desk: Desk) -> None:
+def test_on_a_terminal_there_is_a_row_for_each_that_waits(sandbox: Sandbox) -> None:
     root = str(Path(__file__).parents[2])
-    with terminal(desk, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
+    with terminal(sandbox, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
         first = seen.shows("1 of 24 are up")
         rows = [line.split() for line in first.splitlines() if "waiting" in line]
         assert [row[0] for row in rows] == [f"agent-{i}" for i in range(1, 17)]

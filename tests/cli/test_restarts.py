@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 pytestmark = pytest.mark.thorough
 
@@ -23,48 +23,48 @@ with Experiment() as e:
 """
 
 
-def rows(desk: Desk) -> dict[str, dict[str, Any]]:
-    return {row["path"]: row for row in desk.symphony("process", "rl", "--json").json}
+def rows(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
+    return {row["path"]: row for row in sandbox.symphony("process", "rl", "--json").json}
 
 
-def test_restart_policies(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: rows(desk)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
-    wait_for(lambda: rows(desk)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
-    wait_for(lambda: rows(desk)["again/bad"]["state"] == "waiting", 10, "the bad one waits to start")
-    found = rows(desk)
+def test_restart_policies(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: rows(sandbox)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
+    wait_for(lambda: rows(sandbox)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
+    wait_for(lambda: rows(sandbox)["again/bad"]["state"] == "waiting", 10, "the bad one waits to start")
+    found = rows(sandbox)
     assert (found["flaky"]["restarts"], found["flaky"]["why"]) == (2, "")
     assert (found["once"]["state"], found["once"]["restarts"]) == ("failed", 0)
     assert found["again/bad"]["why"] == "starts again after SIGSEGV: the last word"
     assert found["again/good"]["restarts"] >= 2
-    said = desk.symphony("logs", "rl", "flaky").out
+    said = sandbox.symphony("logs", "rl", "flaky").out
     assert said.count("ended: exit 7") == 2
     assert said.count("came through") == 1
-    assert "by itself (Always)" in desk.symphony("why", "rl", "again/bad", code=None).out
+    assert "by itself (Always)" in sandbox.symphony("why", "rl", "again/bad", code=None).out
     # What waits for its next start is stopped at once, and nothing starts after that.
     began = time.monotonic()
-    desk.symphony("delete", "rl", "-y")
+    sandbox.symphony("delete", "rl", "-y")
     assert time.monotonic() - began < 15
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
-def test_follow_goes_on_over_restarts(desk: Desk) -> None:
-    desk.write(PROGRAM.replace("exit 7", "echo gone wrong && exit 7"))
-    desk.symphony("up", "rl", "-y", code=None)
-    followed = desk.symphony("logs", "rl", "flaky", "-f").out
+def test_follow_goes_on_over_restarts(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.replace("exit 7", "echo gone wrong && exit 7"))
+    sandbox.symphony("up", "rl", "-y", code=None)
+    followed = sandbox.symphony("logs", "rl", "flaky", "-f").out
     assert followed.count("gone wrong") == 2
     assert followed.count("came through") == 1
-    desk.symphony("delete", "rl", "-y")
+    sandbox.symphony("delete", "rl", "-y")
 
 
-def test_a_changed_policy_restarts_that_process(desk: Desk) -> None:
-    desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
-    desk.symphony("up", "rl", "-y")
-    desk.write(
+def test_a_changed_policy_restarts_that_process(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write(
         'with Experiment() as e: e.new_process("a", command=["sleep", "3600"]).restart_policy("Always")'
     )
-    plan = desk.symphony("plan", "rl", "--json").json
+    plan = sandbox.symphony("plan", "rl", "--json").json
     (row,) = plan["changes"]
     assert row["kind"] == "restart"
     assert any("restart_policy" in why for why in row["why"])

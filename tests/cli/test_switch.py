@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.desk import SYMPHONY, Desk
+from tests.sandbox import SYMPHONY, Sandbox
 from tests.terminal import terminal
 
 PROGRAM = """
@@ -14,43 +14,43 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-def test_switch_then_delete_by_pattern(desk: Desk) -> None:
-    desk.write(PROGRAM)
+def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
     for name in ("sweep-1", "sweep-2", "other"):
-        desk.symphony("up", name, "-y")
-    assert "symphony switch" in desk.symphony("process", code=2).err
-    assert "symphony switch" in desk.symphony("switch", code=2).err
-    assert desk.symphony("switch", "sweep-2").out == "sweep-2\n"
-    assert desk.symphony("e").out == "sweep-2\n"
-    told = desk.symphony("exec", "p", "--", "printenv", "SYMPHONY_ID").out
+        sandbox.symphony("up", name, "-y")
+    assert "symphony switch" in sandbox.symphony("process", code=2).err
+    assert "symphony switch" in sandbox.symphony("switch", code=2).err
+    assert sandbox.symphony("switch", "sweep-2").out == "sweep-2\n"
+    assert sandbox.symphony("e").out == "sweep-2\n"
+    told = sandbox.symphony("exec", "p", "--", "printenv", "SYMPHONY_ID").out
     assert "/sweep-2#" in told
-    assert "other" in desk.symphony("se", "nothing", code=2).err
-    assert "current" in {each.name for each in desk.home.iterdir()}
+    assert "other" in sandbox.symphony("se", "nothing", code=2).err
+    assert "current" in {each.name for each in sandbox.home.iterdir()}
 
-    assert "no terminal" in desk.symphony("delete-batch", "sweep-*", code=2).err
-    assert "zzz-*" in desk.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
-    assert len(desk.symphony("ls", "--json").json) == 3
-    with terminal(desk, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
+    assert "no terminal" in sandbox.symphony("delete-batch", "sweep-*", code=2).err
+    assert "zzz-*" in sandbox.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
+    assert len(sandbox.symphony("ls", "--json").json) == 3
+    with terminal(sandbox, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
         shown = screen.shows("[y/N]")
         assert "sweep-1  1 process" in shown
         assert "Stop 2 experiments" in shown
         screen.type("n", "Enter")
         assert screen.ends() == 1
-    ran = desk.symphony("db", "sweep-*", "sweep-1", "-y")
+    ran = sandbox.symphony("db", "sweep-*", "sweep-1", "-y")
     assert [line.split(" is deleted")[0] for line in ran.out.splitlines() if " is deleted" in line] == [
         "sweep-1",
         "sweep-2",
     ]
-    assert set(desk.trees()) == {"other/p"}
+    assert set(sandbox.trees()) == {"other/p"}
     # What was switched to is gone: the only experiment is meant again.
-    assert desk.symphony("switch").out == "other\n"
-    assert "there is no experiment" not in desk.symphony("process").err
+    assert sandbox.symphony("switch").out == "other\n"
+    assert "there is no experiment" not in sandbox.symphony("process").err
 
 
-def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(desk: Desk) -> None:
-    desk.write(PROGRAM)
+def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
     for name in ("a", "b"):
-        desk.symphony("up", name, "-y")
-    desk.symphony("switch", "a")
-    desk.pulumi("destroy", "-s", "a", "--yes")
-    assert desk.symphony("switch").out == "b\n"
+        sandbox.symphony("up", name, "-y")
+    sandbox.symphony("switch", "a")
+    sandbox.pulumi("destroy", "-s", "a", "--yes")
+    assert sandbox.symphony("switch").out == "b\n"

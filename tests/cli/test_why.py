@@ -9,7 +9,7 @@ from typing import Any
 
 from symphony import paths
 from tests.cli.support import has_no_control
-from tests.desk import SYMPHONY, Desk, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from tests.terminal import terminal
 
 PROGRAM = """
@@ -22,73 +22,73 @@ with Experiment() as e:
 """
 
 
-def steps(desk: Desk, *words: str) -> dict[str, dict[str, Any]]:
-    return {each["step"]: each for each in desk.symphony("why", *words, "--json").json["links"]}
+def steps(sandbox: Sandbox, *words: str) -> dict[str, dict[str, Any]]:
+    return {each["step"]: each for each in sandbox.symphony("why", *words, "--json").json["links"]}
 
 
-def test_every_end_has_its_chain(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: desk.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
+def test_every_end_has_its_chain(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: sandbox.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
 
-    out = desk.symphony("why", "fine").out
+    out = sandbox.symphony("why", "fine").out
     assert "__main__.py:4" in out.splitlines()[0]
     assert [line.split()[0] for line in out.splitlines()] == ["declared", "planned", "started", "ready"]
     assert "<- here" not in out
 
-    found = steps(desk, "rl", "bad")
+    found = steps(sandbox, "rl", "bad")
     assert list(found) == ["declared", "planned", "started", "exit"]
     assert (found["exit"]["what"], found["exit"]["more"]) == ("exit 3", ["first", "the reason"])
     assert "symphony logs rl bad" in found["exit"]["remedy"]
-    out = desk.symphony("why", "rl", "bad").out
+    out = sandbox.symphony("why", "rl", "bad").out
     assert "exit 3" in next(line for line in out.splitlines() if "<- here" in line)
     assert out.index("<- here") < out.index("| the reason") < out.index("symphony up rl")
 
-    assert "the command was not found" in steps(desk, "rl", "none")["exit"]["what"]
-    assert steps(desk, "rl", "done")["exit"]["what"] == "exit 0"
-    assert not steps(desk, "rl", "done")["exit"]["broken"]
-    assert "pool/w" in steps(desk, "rl", "w")["started"]["what"]
+    assert "the command was not found" in steps(sandbox, "rl", "none")["exit"]["what"]
+    assert steps(sandbox, "rl", "done")["exit"]["what"] == "exit 0"
+    assert not steps(sandbox, "rl", "done")["exit"]["broken"]
+    assert "pool/w" in steps(sandbox, "rl", "w")["started"]["what"]
 
 
-def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y", code=None)
-    os.kill(desk.trees()["rl/fine"][0], signal.SIGKILL)
-    wait_for(lambda: desk.processes("rl")["fine"]["state"] == "failed", 20, "fine has failed")
-    ended = steps(desk, "rl", "fine")["exit"]
+def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y", code=None)
+    os.kill(sandbox.trees()["rl/fine"][0], signal.SIGKILL)
+    wait_for(lambda: sandbox.processes("rl")["fine"]["state"] == "failed", 20, "fine has failed")
+    ended = steps(sandbox, "rl", "fine")["exit"]
     assert "SIGKILL" in ended["what"]
     assert "out of memory" in ended["remedy"]
 
-    socket = str(desk.home / "tmux" / "default.sock")
+    socket = str(sandbox.home / "tmux" / "default.sock")
     listed = ["tmux", "-S", socket, "list-windows", "-a", "-F", "#{window_id} #{window_name}"]
     every = subprocess.run(listed, capture_output=True, text=True, timeout=10, check=True).stdout
     window = next(line.split()[0] for line in every.splitlines() if line.endswith("w"))
     subprocess.run(["tmux", "-S", socket, "kill-window", "-t", window], timeout=10, check=True)
-    wait_for(lambda: desk.processes("rl")["pool/w"]["state"] == "lost", 20, "w is lost")
-    lost = steps(desk, "rl", "pool/w")["lost"]
+    wait_for(lambda: sandbox.processes("rl")["pool/w"]["state"] == "lost", 20, "w is lost")
+    lost = steps(sandbox, "rl", "pool/w")["lost"]
     assert lost["what"].startswith("its window is gone: somebody closed it")
     assert "symphony up rl" in lost["remedy"]
 
-    for pid in desk.servers():
+    for pid in sandbox.servers():
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not desk.servers(), 10, "the server is gone")
-    assert steps(desk, "rl", "done")["lost"]["what"].startswith("the tmux server is gone")
+    wait_for(lambda: not sandbox.servers(), 10, "the server is gone")
+    assert steps(sandbox, "rl", "done")["lost"]["what"].startswith("the tmux server is gone")
 
 
-def test_what_runs_on_another_host_is_refused(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
-    refused = desk.symphony("why", "rl", "fine", code=2).err
+def test_what_runs_on_another_host_is_refused(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
+    refused = sandbox.symphony("why", "rl", "fine", code=2).err
     assert (
         refused == f"symphony: rl was started on elsewhere, this is {paths.host()}. Run this on elsewhere.\n"
     )
-    desk.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
+    sandbox.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
-def test_mistakes_are_one_line(desk: Desk) -> None:
-    assert "no experiment" in desk.symphony("why", "x", code=2).err
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y", code=None)
+def test_mistakes_are_one_line(sandbox: Sandbox) -> None:
+    assert "no experiment" in sandbox.symphony("why", "x", code=2).err
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y", code=None)
     for words, said in (
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
@@ -97,16 +97,16 @@ def test_mistakes_are_one_line(desk: Desk) -> None:
         (("rl", "e"), "could be done, fine, none"),
         (("rl", "\x1b[31m"), "there is no process"),
     ):
-        ran = desk.symphony("why", *words, code=2)
+        ran = sandbox.symphony("why", *words, code=2)
         assert said in ran.err
         assert len(ran.err.splitlines()) == 1
         assert has_no_control(ran.err)
 
 
-def test_on_a_terminal_it_fits_and_is_marked(desk: Desk) -> None:
-    desk.write(PROGRAM.replace("the reason", "the reason " * 12))
-    desk.symphony("up", "rl", "-y", code=None)
-    with terminal(desk, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
+def test_on_a_terminal_it_fits_and_is_marked(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.replace("the reason", "the reason " * 12))
+    sandbox.symphony("up", "rl", "-y", code=None)
+    with terminal(sandbox, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
         assert seen.ends() == 0
         screen = seen.history()
         assert "<- here" in screen

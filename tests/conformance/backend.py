@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.desk import SYMPHONY, Desk, Ran, wait_for
+from tests.sandbox import SYMPHONY, Ran, Sandbox, wait_for
 
 PROBE = Path(__file__).with_name("probe.py")
 # What every program of the suite begins with: probe(e, "a", "bind=x") declares a process with the probe.
@@ -49,9 +49,9 @@ class Backend(ABC):
     # How many processes are many here.
     crowd = 40
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        (desk.folder / "probe.py").write_text(PROBE.read_text())
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        (sandbox.folder / "probe.py").write_text(PROBE.read_text())
 
     # what a backend's file says
 
@@ -104,21 +104,21 @@ class Backend(ABC):
     def up(self, stack: str, program: str, *, fails: bool = False, **config: str) -> Ran:
         """Run a program text as the experiment of a stack; fails: some process of it may fail."""
         self.prepare(stack, program, **config)
-        ran = self.desk.symphony("up", stack, "-y", code=None if fails else 0, timeout=60 * self.patience)
+        ran = self.sandbox.symphony("up", stack, "-y", code=None if fails else 0, timeout=60 * self.patience)
         assert f"{stack} is up" in ran.out, str(ran)
         return ran
 
     def prepare(self, stack: str, program: str, **config: str) -> list[str]:
         """Write program and configuration; the words of the command that would run them."""
-        self.desk.write(PRELUDE + program)
-        self.desk.config(stack, **{**self.settings(stack), **config})
+        self.sandbox.write(PRELUDE + program)
+        self.sandbox.config(stack, **{**self.settings(stack), **config})
         return [str(SYMPHONY), "up", stack, "-y"]
 
     def delete(self, stack: str, code: int | None = 0) -> Ran:
-        return self.desk.symphony("delete", stack, "-y", code=code, timeout=60 * self.patience)
+        return self.sandbox.symphony("delete", stack, "-y", code=code, timeout=60 * self.patience)
 
     def statuses(self, stack: str) -> dict[str, dict[str, Any]]:
-        return self.desk.processes(stack)
+        return self.sandbox.processes(stack)
 
     def becomes(self, stack: str, path: str, state: str, seconds: float = 20) -> dict[str, Any]:
         """Wait until a process is in a state; its status then."""
@@ -131,7 +131,7 @@ class Backend(ABC):
 
     def lines(self, stack: str, *words: str) -> list[dict[str, Any]]:
         """What `symphony logs --json` says, a line each: path, text, time, ended."""
-        out = self.desk.symphony("logs", stack, *words, "--json").out
+        out = self.sandbox.symphony("logs", stack, *words, "--json").out
         return [json.loads(line) for line in out.splitlines()]
 
     def told(self, stack: str, path: str, kind: str) -> list[Any]:

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.desk import Desk, wait_for
-from toolchain.kubernetes import accounts
+from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes.api import Api
+from toolchain.kubernetes.control_plane import accounts
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import Layout
 
@@ -29,8 +29,8 @@ class KubernetesBackend(Backend):
     patience = 3.0
     crowd = 12
 
-    def __init__(self, desk: Desk, cluster: Access) -> None:
-        super().__init__(desk)
+    def __init__(self, sandbox: Sandbox, cluster: Access) -> None:
+        super().__init__(sandbox)
         self.cluster = cluster
         # Test sessions share the cluster.
         self._own = uuid.uuid4().hex[:6]
@@ -79,7 +79,7 @@ class KubernetesBackend(Backend):
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
         found = self.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
-        files = [str(file) for file in (self.desk.home / "experiments").glob("*")]
+        files = [str(file) for file in (self.sandbox.home / "experiments").glob("*")]
         return [*found, *[file for file in files if Path(file).name == namespace]]
 
     def arguments(self) -> str:
@@ -112,10 +112,10 @@ class RoleBackend(KubernetesBackend):
     _EVERY = "pods,services,configmaps,secrets,jobs"
     _OURS = ("-l", "symphony/experiment")
 
-    def __init__(self, desk: Desk, cluster: Access) -> None:
+    def __init__(self, sandbox: Sandbox, cluster: Access) -> None:
         if not cluster.user_kubeconfig:
             pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without an ordinary user of ours")
-        super().__init__(desk, cluster)
+        super().__init__(sandbox, cluster)
         self._made: set[str] = set()
 
     def settings(self, stack: str) -> Mapping[str, str]:
@@ -134,7 +134,7 @@ class RoleBackend(KubernetesBackend):
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
         found = self.kubectl("get", self._EVERY, "-n", namespace, *self._OURS, "-o", "name").split()
-        files = [file.name for file in (self.desk.home / "experiments").glob("*")]
+        files = [file.name for file in (self.sandbox.home / "experiments").glob("*")]
         return [*found, *[name for name in files if name == namespace]]
 
     def forget(self, stack: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.desk import SYMPHONY, Ran, wait_for
+from tests.sandbox import SYMPHONY, Ran, wait_for
 
 STACK = "whole"
 LONG = "n" * 63
@@ -78,7 +78,7 @@ def whole(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def inside(backend: Backend, path: str, *words: str, **more: Any) -> Ran:
-    return backend.desk.symphony("exec", STACK, path, "--", *words, **more)
+    return backend.sandbox.symphony("exec", STACK, path, "--", *words, **more)
 
 
 EVERY = ("alpha", "beta", "left", "right", "far")
@@ -158,21 +158,21 @@ def test_signals(backend: Backend, number: signal.Signals) -> None:
 
 def test_up_says_what_failed(backend: Backend, whole: str) -> None:
     backend.becomes(STACK, "exit-7", "failed")
-    again = backend.desk.symphony("process", STACK).out
+    again = backend.sandbox.symphony("process", STACK).out
     assert any("exit-7" in line and "exit 7" in line for line in again.splitlines())
-    listed = backend.desk.symphony("ls").out
+    listed = backend.sandbox.symphony("ls").out
     assert "failed" in listed
 
 
 def test_the_log_of_one_process(backend: Backend) -> None:
     backend.speaks(STACK, "counter", "ready")
-    out = backend.desk.symphony("logs", STACK, "counter").out
+    out = backend.sandbox.symphony("logs", STACK, "counter").out
     assert [line for line in out.splitlines() if line.startswith("line ")] == [f"line {i}" for i in range(50)]
 
 
 def test_the_log_of_a_process_that_died(backend: Backend) -> None:
     backend.becomes(STACK, "exit-7", "failed")
-    out = backend.desk.symphony("logs", STACK, "exit-7").out.splitlines()
+    out = backend.sandbox.symphony("logs", STACK, "exit-7").out.splitlines()
     assert out[-2:] == ['said "bye"', "ended: exit 7"]
 
 
@@ -180,7 +180,7 @@ def test_the_log_of_a_group(backend: Backend) -> None:
     backend.speaks(STACK, "pair/left", "ready")
     backend.speaks(STACK, "pair/right", "ready")
     assert {line["path"] for line in backend.lines(STACK, "pair")} == {"pair/left", "pair/right"}
-    out = backend.desk.symphony("logs", STACK, "pair").out.splitlines()
+    out = backend.sandbox.symphony("logs", STACK, "pair").out.splitlines()
     assert {line.split(" | ")[0].strip() for line in out} == {"pair/left", "pair/right"}
 
 
@@ -217,7 +217,7 @@ def test_since(backend: Backend) -> None:
 def test_follow(backend: Backend) -> None:
     """New lines come as they are printed, without those that were there before when so asked."""
     words = [str(SYMPHONY), "logs", STACK, "talker", "-f", "-t", "1"]
-    following = backend.desk.start(words)
+    following = backend.sandbox.start(words)
     try:
         assert following.stdout is not None
         ticks = [int(following.stdout.readline().split()[1]) for _ in range(8)]
@@ -230,7 +230,7 @@ def test_follow(backend: Backend) -> None:
 
 
 def test_follow_ends_with_the_last_process(backend: Backend) -> None:
-    followed = backend.desk.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20, code=1)
+    followed = backend.sandbox.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20, code=1)
     assert "ended: exit 1" in followed.out
 
 
@@ -255,23 +255,23 @@ def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_p
     (tmp_path / "src" / "run").chmod(0o755)
     there = f"/tmp/symphony-{uuid.uuid4().hex}"
     try:
-        backend.desk.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
+        backend.sandbox.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
         assert inside(backend, "pair/left", "sh", f"{there}/run").out == "it runs\n"
-        backend.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
-        backend.desk.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
+        backend.sandbox.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
+        backend.sandbox.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
     finally:
         inside(backend, "pair/left", "rm", "-r", there)
     assert (tmp_path / "back" / "sub" / "a b").read_bytes() == content
     assert (tmp_path / "back" / "run").stat().st_mode & 0o111
     assert (tmp_path / "run").read_text() == "echo it runs"
-    ran = backend.desk.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
+    ran = backend.sandbox.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
     assert "no such file or folder" in ran.err
     assert there in ran.err
 
 
 def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -> None:
     def chain(path: str) -> list[dict[str, Any]]:
-        return backend.desk.symphony("why", STACK, path, "--json").json["links"]
+        return backend.sandbox.symphony("why", STACK, path, "--json").json["links"]
 
     backend.becomes(STACK, "exit-7", "failed")
     well, badly = chain("pair/left"), chain("exit-7")
@@ -296,11 +296,11 @@ def test_secrets(backend: Backend) -> None:
 def test_secrets_are_in_no_state_and_no_argument(backend: Backend) -> None:
     seen = backend.arguments()
     assert [text for text in backend.disguises(CANARY) if text in seen] == []
-    state = backend.desk.home / "state"
+    state = backend.sandbox.home / "state"
     files = [file for file in state.rglob("*") if file.is_file()]
     assert len(files) > 3
-    exported = backend.desk.pulumi("stack", "export", f"--stack={STACK}").out
+    exported = backend.sandbox.pulumi("stack", "export", f"--stack={STACK}").out
     for text in backend.disguises(CANARY):
         assert [file for file in files if text.encode() in file.read_bytes()] == []
         assert text not in exported
-    assert "key.txt" not in backend.desk.symphony("process", STACK).out
+    assert "key.txt" not in backend.sandbox.symphony("process", STACK).out

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.desk import wait_for
+from tests.sandbox import wait_for
 
 MANY = """
 with Experiment() as e:
@@ -42,7 +42,7 @@ def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
     name = "x" + str(abs(hash(request.node.name)) % 100000)
     try:
         yield name
-        if any(each.endswith(f"/{name}") for each in backend.desk.stacks()):
+        if any(each.endswith(f"/{name}") for each in backend.sandbox.stacks()):
             backend.delete(name)
         assert backend.leftovers(name) == []
     finally:
@@ -52,7 +52,7 @@ def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
 def begun(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
     """An `up` of MANY in its middle: so many processes live, at most half of them, and the others cannot."""
     program = HELD % (backend.crowd // 2, backend.crowd) + MANY % backend.crowd
-    process = backend.desk.start(backend.prepare(stack, program), start_new_session=True)
+    process = backend.sandbox.start(backend.prepare(stack, program), start_new_session=True)
     wait_for(lambda: backend.begun(stack) >= alive, 30, f"{alive} processes", pause=0.01)
     return process
 
@@ -96,7 +96,7 @@ def test_after_a_killed_run_the_next_one_finishes(
     killed = engine_of(process) if victim == "engine" else psutil.Process(process.pid)
     killed.kill()
     process.communicate(timeout=20)
-    wait_for(lambda: not backend.desk.engines(), 10, "the run has ended")
+    wait_for(lambda: not backend.sandbox.engines(), 10, "the run has ended")
     backend.up(stack, MANY % backend.crowd)
     converged(backend, stack, backend.crowd + 2)
     backend.speaks(stack, "client", "reached")
@@ -127,7 +127,7 @@ def test_after_a_killed_delete_the_next_one_finishes(backend: Backend, stack: st
     stubborn = f'with Experiment() as e: e.new_process("a", command=["sh", "-c", "{code}"])'
     backend.up(stack, stubborn, grace="3")
     words = backend.prepare(stack, stubborn)
-    process = backend.desk.start([words[0], "delete", *words[2:]])
+    process = backend.sandbox.start([words[0], "delete", *words[2:]])
     engine = engine_of(process)
     time.sleep(1)
     engine.kill()
@@ -156,7 +156,7 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(backend: Backend, 
     assert lost["why"]
     assert lost["ready"] is False
     assert backend.statuses(stack)["server"]["state"] == "running"
-    plan = {each["path"]: each for each in backend.desk.symphony("plan", stack, "--json").json["changes"]}
+    plan = {each["path"]: each for each in backend.sandbox.symphony("plan", stack, "--json").json["changes"]}
     assert {path: each["kind"] for path, each in plan.items()} == {
         "server": "keep",
         "client": "restart",
@@ -264,7 +264,7 @@ def test_delete_leaves_nothing_of_the_stubborn(backend: Backend, stack: str) -> 
     backend.speaks(stack, "stubborn", "ready")
     backend.delete(stack)
     assert backend.leftovers(stack) == []
-    assert stack not in backend.desk.symphony("ls").out
+    assert stack not in backend.sandbox.symphony("ls").out
 
 
 @pytest.mark.thorough

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from tests.conformance.backend import Backend
-from tests.desk import wait_for
+from tests.sandbox import wait_for
 
 
 class TmuxBackend(Backend):
@@ -22,7 +22,7 @@ class TmuxBackend(Backend):
 
     def identities(self, stack: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for name, pids in self.desk.trees().items():
+        for name, pids in self.sandbox.trees().items():
             owner, _, path = name.partition("/")
             if owner == stack:
                 # The top of a tree is the one whose parent is not in it.
@@ -53,9 +53,9 @@ class TmuxBackend(Backend):
         wait_for(lambda: not self.identities(stack), 10, "all of it is gone")
 
     def leftovers(self, stack: str) -> list[str]:
-        trees = [f"process {name}" for name in self.desk.trees() if name.startswith(f"{stack}/")]
-        files = [str(file) for file in (self.desk.home / "experiments").glob("*")]
-        servers = [f"tmux server {pid}" for pid in self.desk.servers()] if not files and not trees else []
+        trees = [f"process {name}" for name in self.sandbox.trees() if name.startswith(f"{stack}/")]
+        files = [str(file) for file in (self.sandbox.home / "experiments").glob("*")]
+        servers = [f"tmux server {pid}" for pid in self.sandbox.servers()] if not files and not trees else []
         return [*trees, *[file for file in files if Path(file).name == stack.replace(".", "-")], *servers]
 
     def arguments(self) -> str:
@@ -66,10 +66,10 @@ class TmuxBackend(Backend):
         return [secret]
 
     def forget(self, stack: str) -> None:
-        """The desk ends what is left by itself."""
+        """The sandbox ends what is left by itself."""
 
     def tmux(self, *words: str) -> str:
-        socket = self.desk.home / "tmux" / "default.sock"
+        socket = self.sandbox.home / "tmux" / "default.sock"
         done = subprocess.run(
             ["tmux", "-S", str(socket), *words], capture_output=True, text=True, timeout=10, check=True
         )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, clone_in, desk_in
+from tests.sandbox import Sandbox, clone_in, sandbox_in
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     """The root project, as a clone would have it."""
-    with desk_in(tmp_path, folder=clone_in(tmp_path)) as made:
+    with sandbox_in(tmp_path, folder=clone_in(tmp_path)) as made:
         yield made

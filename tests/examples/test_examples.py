@@ -9,63 +9,66 @@ import signal
 import psutil
 import pytest
 
-from tests.desk import SYMPHONY, Desk, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 
-def logged(desk: Desk, *words: str) -> str:
-    return desk.symphony("logs", *words).out
+def logged(sandbox: Sandbox, *words: str) -> str:
+    return sandbox.symphony("logs", *words).out
 
 
-def test_hello(desk: Desk) -> None:
-    desk.symphony("up", "hello", "-y")
+def test_hello(sandbox: Sandbox) -> None:
+    sandbox.symphony("up", "hello", "-y")
     for name in ("ada", "grace"):
-        wait_for(lambda name=name: f"hello, {name}!" in logged(desk, "hello", name), 20, name, pause=0.3)
-    assert "ada says hello" in logged(desk, "hello", "server")
-    desk.symphony("delete", "hello", "-y")
-    assert desk.trees() == {}
+        wait_for(lambda name=name: f"hello, {name}!" in logged(sandbox, "hello", name), 20, name, pause=0.3)
+    assert "ada says hello" in logged(sandbox, "hello", "server")
+    sandbox.symphony("delete", "hello", "-y")
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_numint_survives_a_killed_worker(desk: Desk) -> None:
+def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
     """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""
     settings = "config:\n  numint:workers: '3'\n  numint:steps: '300000000'\n  numint:pieces: '60'\n"
-    (desk.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
-    running = desk.start([str(SYMPHONY), "up", "numint", "-y"])
-    log = desk.home / "experiments" / "numint" / "processes" / "pool-0.worker-0" / "log"
+    (sandbox.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
+    running = sandbox.start([str(SYMPHONY), "up", "numint", "-y"])
+    log = sandbox.home / "experiments" / "numint" / "processes" / "pool-0.worker-0" / "log"
     wait_for(lambda: log.exists() and b"piece " in log.read_bytes(), 30, "the worker works", pause=0.01)
-    pids = desk.trees()["numint/pool-0/worker-0"]
+    pids = sandbox.trees()["numint/pool-0/worker-0"]
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     running.communicate(timeout=30)
     wait_for(
-        lambda: re.search(r"pi = .*: right", logged(desk, "numint", "reducer")), 60, "the result", pause=0.5
+        lambda: re.search(r"pi = .*: right", logged(sandbox, "numint", "reducer")),
+        60,
+        "the result",
+        pause=0.5,
     )
-    said = logged(desk, "numint", "reducer")
+    said = logged(sandbox, "numint", "reducer")
     assert "pi = 3.141592653" in said
     assert "from 3 workers" in said
     assert "60/60 pieces" in said
-    statuses = desk.processes("numint")
+    statuses = sandbox.processes("numint")
     assert statuses["pool-0/worker-0"]["state"] == "failed"
     assert "SIGKILL" in statuses["pool-0/worker-0"]["why"]
-    wait_for(lambda: desk.processes("numint")["reducer"]["state"] == "completed", 20, "the reducer ends")
-    desk.symphony("delete", "numint", "-y")
-    assert desk.trees() == {}
+    wait_for(lambda: sandbox.processes("numint")["reducer"]["state"] == "completed", 20, "the reducer ends")
+    sandbox.symphony("delete", "numint", "-y")
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_a_stack_without_a_program(desk: Desk) -> None:
-    ran = desk.symphony("up", "helo", "-y", code=2)
+def test_a_stack_without_a_program(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony("up", "helo", "-y", code=2)
     assert "hello" in ran.err
-    assert desk.stacks() == set()
+    assert sandbox.stacks() == set()
 
 
 @pytest.mark.thorough
-def test_a_second_stack_of_a_program(desk: Desk) -> None:
+def test_a_second_stack_of_a_program(sandbox: Sandbox) -> None:
     """hello.test runs stacks/hello.py beside hello, with ports of its own."""
-    desk.symphony("up", "hello", "-y")
-    desk.symphony("up", "hello.test", "-y")
+    sandbox.symphony("up", "hello", "-y")
+    sandbox.symphony("up", "hello.test", "-y")
     addresses = {
-        name: desk.symphony("plan", name, "--json").json["plan"]["services"][0]["port"]
+        name: sandbox.symphony("plan", name, "--json").json["plan"]["services"][0]["port"]
         for name in ("hello", "hello.test")
     }
     assert len(set(addresses.values())) == 2
-    assert len(desk.trees()) == 6
+    assert len(sandbox.trees()) == 6

@@ -9,25 +9,25 @@ import sys
 import pytest
 import yaml
 
-from tests.desk import ROOT, Desk, Ran, wait_for
+from tests.sandbox import ROOT, Ran, Sandbox, wait_for
 
 DEMO = "examples/numint/demo.py"
 NEVER_ENDS = "import time\ntime.sleep(600)\n"
 DIES = "raise SystemExit('no disk')\n"
 
 
-def settings_of(desk: Desk, stack: str, **settings: str) -> None:
+def settings_of(sandbox: Sandbox, stack: str, **settings: str) -> None:
     """Write the settings of a stack, `workers` for numint:workers, as a person would."""
     text = yaml.safe_dump({"config": {f"numint:{name}": value for name, value in settings.items()}})
-    (desk.folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(text)
+    (sandbox.folder / "stacks" / f"Pulumi.{stack}.yaml").write_text(text)
 
 
-def demo(desk: Desk, *, code: int, deadline: float = 40) -> Ran:
+def demo(sandbox: Sandbox, *, code: int, deadline: float = 40) -> Ran:
     """Run the demo; whatever it says, nothing of it is left."""
     words = [sys.executable, DEMO, "--deadline", str(deadline)]
-    ran = desk.run(words, code=code)
-    assert not [name for name in desk.trees() if name.startswith("numint.demo/")]
-    assert not [each for each in desk.symphony("ls", "--json").json if each["name"] == "numint.demo"]
+    ran = sandbox.run(words, code=code)
+    assert not [name for name in sandbox.trees() if name.startswith("numint.demo/")]
+    assert not [each for each in sandbox.symphony("ls", "--json").json if each["name"] == "numint.demo"]
     return ran
 
 
@@ -43,16 +43,16 @@ def demo(desk: Desk, *, code: int, deadline: float = 40) -> Ran:
     ],
     ids=["function", "zero", "negative", "float", "more pieces than points"],
 )
-def test_a_setting_that_makes_no_sense(desk: Desk, settings: dict[str, str], said: str) -> None:
-    settings_of(desk, "numint", **settings)
-    ran = desk.symphony("up", "numint", "-y", code=2)
+def test_a_setting_that_makes_no_sense(sandbox: Sandbox, settings: dict[str, str], said: str) -> None:
+    settings_of(sandbox, "numint", **settings)
+    ran = sandbox.symphony("up", "numint", "-y", code=2)
     setting = list(settings)[-1]
     (line,) = ran.err.splitlines()
     assert said in line
     assert f"numint:{setting} in stacks/Pulumi.numint.yaml" in line
     assert f"`pulumi config rm numint:{setting}`" in line
-    assert desk.trees() == {}
-    assert desk.stacks() == set()
+    assert sandbox.trees() == {}
+    assert sandbox.stacks() == set()
 
 
 def test_the_program_knows_what_can_be_integrated() -> None:
@@ -63,26 +63,26 @@ def test_the_program_knows_what_can_be_integrated() -> None:
 
 
 @pytest.mark.thorough
-def test_the_demo_is_right_and_leaves_a_numint_alone(desk: Desk) -> None:
+def test_the_demo_is_right_and_leaves_a_numint_alone(sandbox: Sandbox) -> None:
     """A numint of the user runs meanwhile; the demo also works with another integrand than pi."""
-    settings_of(desk, "numint", workers="1", steps="1000000000000")
-    desk.symphony("up", "numint", "-y")
-    before = desk.trees()
-    settings_of(desk, "numint.demo", function="log", steps="1000000")
-    ran = demo(desk, code=0)
+    settings_of(sandbox, "numint", workers="1", steps="1000000000000")
+    sandbox.symphony("up", "numint", "-y")
+    before = sandbox.trees()
+    settings_of(sandbox, "numint.demo", function="log", steps="1000000")
+    ran = demo(sandbox, code=0)
     assert "log = 0.693147180560" in ran.out
-    assert before == desk.trees()
+    assert before == sandbox.trees()
     # The second run has only its own output to judge by.
-    settings_of(desk, "numint.demo", steps="3", pieces="3")
-    assert "WRONG" in demo(desk, code=1).out
+    settings_of(sandbox, "numint.demo", steps="3", pieces="3")
+    assert "WRONG" in demo(sandbox, code=1).out
 
 
 @pytest.mark.thorough
-def test_a_demo_that_was_killed_does_not_speak_for_the_next(desk: Desk) -> None:
-    settings_of(desk, "numint.demo", steps="1000000")
-    desk.symphony("up", "numint.demo", "-y")
-    (desk.folder / "examples/numint/reducer.py").write_text(DIES)
-    assert "right" not in demo(desk, code=1).out
+def test_a_demo_that_was_killed_does_not_speak_for_the_next(sandbox: Sandbox) -> None:
+    settings_of(sandbox, "numint.demo", steps="1000000")
+    sandbox.symphony("up", "numint.demo", "-y")
+    (sandbox.folder / "examples/numint/reducer.py").write_text(DIES)
+    assert "right" not in demo(sandbox, code=1).out
 
 
 @pytest.mark.thorough
@@ -91,45 +91,45 @@ def test_a_demo_that_was_killed_does_not_speak_for_the_next(desk: Desk) -> None:
     [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
     ids=["at once", "later"],
 )
-def test_a_reducer_that_dies_ends_the_demo(desk: Desk, seconds: float, said: str) -> None:
+def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, said: str) -> None:
     later = f"import time\ntime.sleep({seconds})\n{DIES}"
-    (desk.folder / "examples/numint/reducer.py").write_text(later)
-    ran = demo(desk, code=1)
+    (sandbox.folder / "examples/numint/reducer.py").write_text(later)
+    ran = demo(sandbox, code=1)
     assert ran.err.endswith(f"demo: {said}.\n")
     assert ran.seconds < 35
 
 
 @pytest.mark.thorough
-def test_a_reducer_that_is_stuck_ends_the_demo(desk: Desk) -> None:
-    (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
-    ran = demo(desk, code=1, deadline=20)
+def test_a_reducer_that_is_stuck_ends_the_demo(sandbox: Sandbox) -> None:
+    (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
+    ran = demo(sandbox, code=1, deadline=20)
     assert ran.err.endswith("demo: the reducer came to no result within 20 s.\n")
     assert ran.seconds < 50
 
 
 @pytest.mark.thorough
-def test_a_demo_that_cannot_start(desk: Desk) -> None:
-    settings_of(desk, "numint.demo", workers="0")
-    ran = demo(desk, code=1)
+def test_a_demo_that_cannot_start(sandbox: Sandbox) -> None:
+    settings_of(sandbox, "numint.demo", workers="0")
+    ran = demo(sandbox, code=1)
     assert 'workers is "0"' in ran.err
     assert "`symphony up` ended with exit code 2" in ran.err
 
 
 @pytest.mark.thorough
-def test_a_demo_whose_experiment_does_not_come_up_in_time(desk: Desk) -> None:
-    program = desk.folder / "stacks" / "numint.py"
+def test_a_demo_whose_experiment_does_not_come_up_in_time(sandbox: Sandbox) -> None:
+    program = sandbox.folder / "stacks" / "numint.py"
     program.write_text(f"{NEVER_ENDS}\n{program.read_text()}")
-    ran = demo(desk, code=1, deadline=4)
+    ran = demo(sandbox, code=1, deadline=4)
     assert ran.err.endswith("demo: the experiment was not up within 4 s.\n")
 
 
 @pytest.mark.thorough
-def test_a_demo_that_is_ended_takes_its_experiment_along(desk: Desk) -> None:
+def test_a_demo_that_is_ended_takes_its_experiment_along(sandbox: Sandbox) -> None:
     """As a cancelled run of continuous integration does it."""
-    (desk.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
-    running = desk.start([sys.executable, DEMO])
-    wait_for(lambda: "numint.demo/reducer" in desk.trees(), 50, "the reducer runs")
+    (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
+    running = sandbox.start([sys.executable, DEMO])
+    wait_for(lambda: "numint.demo/reducer" in sandbox.trees(), 50, "the reducer runs")
     running.terminate()
     running.communicate(timeout=50)
     assert running.returncode == 128 + signal.SIGTERM
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.desk import SYMPHONY, Desk, clone_in, desk_in, wait_for
 from tests.examples.test_zmq import SAID
-from toolchain.kubernetes import built
+from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.kubernetes.registry import docker_build
 from toolchain.plugin_kubernetes.install import install
 
 __all__ = ["cluster"]
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(500)]
 STACK = "numint.pods"
 NUMINT = {"numint:workers": "3", "numint:steps": "600000000", "numint:pieces": "60"}
-Made = Callable[..., AbstractContextManager[Desk]]
+Made = Callable[..., AbstractContextManager[Sandbox]]
 
 
 @pytest.fixture
@@ -33,24 +33,24 @@ def made(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
 
     @contextmanager
-    def make(stack: str, folder: str, **more: str) -> Iterator[Desk]:
+    def make(stack: str, folder: str, **more: str) -> Iterator[Sandbox]:
         clone = clone_in(tmp_path)
         namespace = f"{stack.partition('.')[0]}-{uuid.uuid4().hex[:6]}"
         settings = {
             "symphony:backend": "kubernetes",
-            "symphony:image": built.examples(cluster.registry, cluster.docker_host, folder),
+            "symphony:image": docker_build.examples(cluster.registry, cluster.docker_host, folder),
             "symphony:namespace": namespace,
             "symphony:podSecurity": "restricted",
             "kubernetes:kubeconfig": cluster.kubeconfig,
             **more,
         }
         (clone / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": settings}))
-        with desk_in(tmp_path, folder=clone) as desk:
-            monkeypatch.setenv("PULUMI_HOME", desk.environment["PULUMI_HOME"])
+        with sandbox_in(tmp_path, folder=clone) as sandbox:
+            monkeypatch.setenv("PULUMI_HOME", sandbox.environment["PULUMI_HOME"])
             install()
             try:
-                yield desk
-                desk.symphony("delete", stack, "-y")
+                yield sandbox
+                sandbox.symphony("delete", stack, "-y")
                 assert (
                     kubectl(cluster, "get", "namespace", namespace, "--ignore-not-found", "-o", "name") == ""
                 )
@@ -67,19 +67,19 @@ def kubectl(cluster: Access, *words: str) -> str:
 
 def test_numint_on_pods_survives_the_loss_of_one(made: Made, cluster: Access) -> None:
     """Two of three workers share the pod that goes: their pieces are done by the third."""
-    with made(STACK, "examples/numint", **NUMINT) as desk:
-        _loses_one(desk, cluster)
+    with made(STACK, "examples/numint", **NUMINT) as sandbox:
+        _loses_one(sandbox, cluster)
 
 
-def _loses_one(desk: Desk, cluster: Access) -> None:
-    running = desk.start([str(SYMPHONY), "up", STACK, "-y"])
+def _loses_one(sandbox: Sandbox, cluster: Access) -> None:
+    running = sandbox.start([str(SYMPHONY), "up", STACK, "-y"])
 
     def working() -> bool:
-        said = desk.symphony("logs", STACK, "worker-0", code=None)
+        said = sandbox.symphony("logs", STACK, "worker-0", code=None)
         return said.code == 0 and "piece " in said.out
 
     wait_for(working, 120, "the worker works", pause=0.5)
-    namespace = yaml.safe_load((desk.folder / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"][
+    namespace = yaml.safe_load((sandbox.folder / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"][
         "symphony:namespace"
     ]
     kubectl(cluster, "-n", namespace, "delete", "pod", "pool-0", "--grace-period=0", "--force")
@@ -87,34 +87,34 @@ def _loses_one(desk: Desk, cluster: Access) -> None:
 
     def result() -> re.Match[str] | None:
         return re.search(
-            r"^pi = (\S+), off by (\S+), .*: right$", desk.symphony("logs", STACK, "reducer").out, re.M
+            r"^pi = (\S+), off by (\S+), .*: right$", sandbox.symphony("logs", STACK, "reducer").out, re.M
         )
 
     found = wait_for(result, 180, "the result", pause=1)
     assert abs(float(found[1]) - math.pi) < 1e-9
     assert float(found[2]) < 1e-9
-    said = desk.symphony("logs", STACK, "reducer").out
+    said = sandbox.symphony("logs", STACK, "reducer").out
     assert "from 3 workers" in said
     assert "60/60 pieces" in said
-    states = {path: each["state"] for path, each in desk.processes(STACK).items()}
+    states = {path: each["state"] for path, each in sandbox.processes(STACK).items()}
     assert (states["pool-0/worker-0"], states["pool-0/worker-1"]) == ("lost", "lost")
     wait_for(
-        lambda: desk.processes(STACK)["reducer"]["state"] == "completed", 30, "the reducer ends", pause=0.5
+        lambda: sandbox.processes(STACK)["reducer"]["state"] == "completed", 30, "the reducer ends", pause=0.5
     )
 
 
 def test_hello_on_pods(made: Made) -> None:
-    with made("hello.pods", ".") as desk:
-        desk.symphony("up", "hello.pods", "-y", timeout=120)
+    with made("hello.pods", ".") as sandbox:
+        sandbox.symphony("up", "hello.pods", "-y", timeout=120)
         for name in ("ada", "grace"):
-            wait_for(lambda n=name: f"hello, {n}!" in desk.symphony("logs", "hello.pods", n).out, 30, name)
+            wait_for(lambda n=name: f"hello, {n}!" in sandbox.symphony("logs", "hello.pods", n).out, 30, name)
 
 
 @pytest.mark.thorough
 def test_every_pattern_of_caraml_on_pods(made: Made) -> None:
-    with made("zmq.pods", "examples/zmq") as desk:
-        desk.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
+    with made("zmq.pods", "examples/zmq") as sandbox:
+        sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
         for name, words in SAID.items():
             wait_for(
-                lambda n=name, w=words: w in desk.symphony("logs", "zmq.pods", n).out, 60, name, pause=0.5
+                lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 60, name, pause=0.5
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import ROOT, desk_in, wait_for
+from tests.sandbox import ROOT, sandbox_in, wait_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "zmq"
 PAIRS = {
@@ -73,9 +73,9 @@ def test_the_stack_runs_every_pair_on_tmux(tmp_path):
     for part in ("Pulumi.yaml", "__main__.py"):
         shutil.copy(ROOT / part, folder / part)
     (folder / ".venv").symlink_to(ROOT / ".venv")
-    with desk_in(tmp_path, folder=folder) as desk:
-        desk.symphony("up", "zmq", "-y")
+    with sandbox_in(tmp_path, folder=folder) as sandbox:
+        sandbox.symphony("up", "zmq", "-y")
         for name, words in SAID.items():
-            wait_for(lambda n=name, w=words: w in desk.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
-        desk.symphony("delete", "zmq", "-y")
-        assert desk.trees() == {}
+            wait_for(lambda n=name, w=words: w in sandbox.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
+        sandbox.symphony("delete", "zmq", "-y")
+        assert sandbox.trees() == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 
 PROGRAM = """
 with Experiment() as e:
@@ -29,37 +29,37 @@ except UserError as error:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
 @pytest.mark.thorough
-def test_a_stack_does_not_move_to_another_backend(desk: Desk) -> None:
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
-    (before,) = desk.trees().values()
-    desk.config("rl", **{"symphony:backend": "k8s"})
+def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    (before,) = sandbox.trees().values()
+    sandbox.config("rl", **{"symphony:backend": "k8s"})
     for words in (["up", "rl", "-y"], ["plan", "rl"]):
-        told = desk.symphony(*words, code=2).err.splitlines()
+        told = sandbox.symphony(*words, code=2).err.splitlines()
         assert len(told) == 1
         assert told[0].startswith("symphony: rl runs on tmux and would move to kubernetes (")
         assert told[0].endswith(
             "Pulumi.rl.yaml). Say `symphony:backend: tmux`, or end it first: `symphony delete rl`."
         )
-    assert list(desk.trees().values()) == [before]
-    desk.symphony("delete", "rl", "-y")
-    assert desk.trees() == {}
+    assert list(sandbox.trees().values()) == [before]
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_nor_does_a_script_move_one(desk: Desk) -> None:
-    desk.python(SCRIPT.format("tmux"))
-    (before,) = desk.trees().values()
-    told = desk.python(SCRIPT.format("kube"), code=None)
+def test_nor_does_a_script_move_one(sandbox: Sandbox) -> None:
+    sandbox.python(SCRIPT.format("tmux"))
+    (before,) = sandbox.trees().values()
+    told = sandbox.python(SCRIPT.format("kube"), code=None)
     assert told.code != 0
     assert "sweep runs on tmux and would move to kubernetes" in told.err
     assert 'Cluster.new("tmux")' in told.err
-    assert list(desk.trees().values()) == [before]
-    desk.symphony("delete", "sweep", "-y")
-    assert desk.trees() == {}
+    assert list(sandbox.trees().values()) == [before]
+    sandbox.symphony("delete", "sweep", "-y")
+    assert sandbox.trees() == {}

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 
 # A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
 BUCKETS = """
@@ -49,35 +49,39 @@ with Experiment() as e:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("dispatched", [False, True], ids=["program", "dispatcher"])
-def test_a_killed_engine_loses_no_bucket(desk: Desk, dispatched: bool) -> None:
-    buckets = desk.home.parent / "buckets"
+def test_a_killed_engine_loses_no_bucket(sandbox: Sandbox, dispatched: bool) -> None:
+    buckets = sandbox.home.parent / "buckets"
     buckets.mkdir()
-    (desk.folder / "buckets.py").write_text(BUCKETS)
+    (sandbox.folder / "buckets.py").write_text(BUCKETS)
     if dispatched:
-        (desk.folder / "stacks").mkdir()
-        (desk.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
+        (sandbox.folder / "stacks").mkdir()
+        (sandbox.folder / "__main__.py").write_text(
+            "from symphony import run_program\nrun_program('stacks')\n"
+        )
     file = "stacks/rl.py" if dispatched else "__main__.py"
-    desk.write(PROGRAM % str(buckets), file)
+    sandbox.write(PROGRAM % str(buckets), file)
 
-    process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
-    wait_for(lambda: list(buckets.iterdir()) and len(desk.trees()) > 10, 60, "the bucket and some live", 0.0)
+    process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+    wait_for(
+        lambda: list(buckets.iterdir()) and len(sandbox.trees()) > 10, 60, "the bucket and some live", 0.0
+    )
     (engine,) = [each for each in psutil.Process(process.pid).children() if each.name() == "pulumi"]
     os.kill(engine.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    again = desk.symphony("up", "rl", "-y")
+    again = sandbox.symphony("up", "rl", "-y")
     assert "60 of 60 running" in again.out
     assert len(list(buckets.iterdir())) == 1
-    assert len(desk.trees()) == 60
-    desk.symphony("delete", "rl", "-y")
+    assert len(sandbox.trees()) == 60
+    sandbox.symphony("delete", "rl", "-y")
     assert list(buckets.iterdir()) == []
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 # What makes the buckets cannot be told from the text; they come in the middle of the experiment.
@@ -93,26 +97,26 @@ with Experiment() as e:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_of_twenty_killed_runs_none_loses_a_bucket(desk: Desk) -> None:
-    buckets = desk.home.parent / "buckets"
+def test_of_twenty_killed_runs_none_loses_a_bucket(sandbox: Sandbox) -> None:
+    buckets = sandbox.home.parent / "buckets"
     buckets.mkdir()
-    (desk.folder / "buckets.py").write_text(BUCKETS)
-    desk.write(DISGUISED % str(buckets))
-    whole = desk.symphony("up", "rl", "-y").seconds
+    (sandbox.folder / "buckets.py").write_text(BUCKETS)
+    sandbox.write(DISGUISED % str(buckets))
+    whole = sandbox.symphony("up", "rl", "-y").seconds
     assert len(list(buckets.iterdir())) == 20
-    desk.symphony("delete", "rl", "-y")
-    state = desk.home / "state" / ".pulumi" / "stacks" / "desk" / "rl.json"
+    sandbox.symphony("delete", "rl", "-y")
+    state = sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json"
     chance = random.Random(20)
     reached = 0
     for _ in range(20):
-        process = desk.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
+        process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=chance.uniform(0, whole))
-        for pid in desk.engines():
+        for pid in sandbox.engines():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=30)
-        wait_for(lambda: not desk.engines(), 20, "the engine is gone")
+        wait_for(lambda: not sandbox.engines(), 20, "the engine is gone")
         latest = json.loads(state.read_text())["checkpoint"].get("latest") or {} if state.exists() else {}
         known = {each.get("id") for each in latest.get("resources") or ()}
         begun = len(latest.get("pending_operations") or ())
@@ -121,6 +125,6 @@ def test_of_twenty_killed_runs_none_loses_a_bucket(desk: Desk) -> None:
         reached += bool(list(buckets.iterdir()))
         for name in lost:
             (buckets / name).rmdir()
-        desk.symphony("delete", "rl", "-y", code=None)
+        sandbox.symphony("delete", "rl", "-y", code=None)
         assert list(buckets.iterdir()) == []
     assert reached > 3, "the kills came too early"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
@@ -38,34 +38,34 @@ def binds(port: int | None) -> str:
     return f'with Experiment() as e: e.new_process("server", command=["sleep", "3600"]).binds({said})'
 
 
-def test_a_port_of_a_stranger_is_refused(desk: Desk, stranger: int) -> None:
-    desk.write(binds(stranger))
-    ran = desk.symphony("up", "rl", "-y", code=2)
+def test_a_port_of_a_stranger_is_refused(sandbox: Sandbox, stranger: int) -> None:
+    sandbox.write(binds(stranger))
+    ran = sandbox.symphony("up", "rl", "-y", code=2)
     assert f'cannot have port {stranger} for "web"' in ran.err
     assert f"pid {os.getpid()}" in ran.err
     assert "choose another" in ran.err
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_a_port_of_another_experiment_is_refused(desk: Desk, stranger: int) -> None:
+def test_a_port_of_another_experiment_is_refused(sandbox: Sandbox, stranger: int) -> None:
     """Also while nobody listens on it: the other one has it for as long as it is there."""
     free = stranger + 1
-    desk.write(binds(free))
-    desk.symphony("up", "first", "-y")
-    ran = desk.symphony("up", "second", "-y", code=2)
+    sandbox.write(binds(free))
+    sandbox.symphony("up", "first", "-y")
+    ran = sandbox.symphony("up", "second", "-y", code=2)
     assert f'cannot have port {free} for "web"' in ran.err
     assert "first" in ran.err
-    assert set(desk.trees()) == {"first/server"}
-    desk.symphony("delete", "first", "-y")
-    desk.symphony("up", "second", "-y")
-    assert set(desk.trees()) == {"second/server"}
+    assert set(sandbox.trees()) == {"first/server"}
+    sandbox.symphony("delete", "first", "-y")
+    sandbox.symphony("up", "second", "-y")
+    assert set(sandbox.trees()) == {"second/server"}
 
 
 @pytest.mark.thorough
-def test_a_port_of_a_stranger_is_passed_over(desk: Desk, stranger: int) -> None:
-    desk.write(binds(None).replace("Experiment()", f"Experiment(port_range=({stranger}, {stranger + 1}))"))
-    desk.symphony("up", "rl", "-y")
-    (service,) = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+def test_a_port_of_a_stranger_is_passed_over(sandbox: Sandbox, stranger: int) -> None:
+    sandbox.write(binds(None).replace("Experiment()", f"Experiment(port_range=({stranger}, {stranger + 1}))"))
+    sandbox.symphony("up", "rl", "-y")
+    (service,) = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
     assert service["port"] == stranger + 1
-    assert set(desk.trees()) == {"rl/server"}
+    assert set(sandbox.trees()) == {"rl/server"}

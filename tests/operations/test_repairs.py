@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.tmux_backend import TmuxBackend
-from tests.desk import Desk, desk_in, wait_for
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 PROGRAM = """
 with Experiment() as e:
@@ -21,74 +21,74 @@ UP = ("up", "--stack=rl", "--yes", "--skip-preview")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
 @pytest.mark.thorough
-def test_a_closed_window_and_a_killed_server(desk: Desk) -> None:
-    backend = TmuxBackend(desk)
-    desk.write(PROGRAM)
-    desk.symphony("up", "rl", "-y")
+def test_a_closed_window_and_a_killed_server(sandbox: Sandbox) -> None:
+    backend = TmuxBackend(sandbox)
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
     before = backend.identities("rl")
-    addresses = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+    addresses = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
 
     backend.lose("rl", "b")
-    assert desk.processes("rl")["b"]["state"] == "lost"
-    (row,) = desk.symphony("ls", "--json").json
+    assert sandbox.processes("rl")["b"]["state"] == "lost"
+    (row,) = sandbox.symphony("ls", "--json").json
     assert "lost" in row["state"]
     assert "symphony up rl" in row["hint"]
-    desk.pulumi(*UP)
+    sandbox.pulumi(*UP)
     after = backend.identities("rl")
     assert {path for path in after if after[path] == before[path]} == {"a", "c"}
-    assert desk.processes("rl")["b"]["restarts"] == 1
+    assert sandbox.processes("rl")["b"]["restarts"] == 1
 
-    (server,) = desk.servers()
+    (server,) = sandbox.servers()
     os.kill(server, signal.SIGKILL)
-    wait_for(lambda: not desk.servers(), 10, "the server is gone")
-    states = {path: each["state"] for path, each in desk.processes("rl").items()}
+    wait_for(lambda: not sandbox.servers(), 10, "the server is gone")
+    states = {path: each["state"] for path, each in sandbox.processes("rl").items()}
     assert states == {"a": "lost", "b": "lost", "c": "lost"}
-    desk.pulumi(*UP)
+    sandbox.pulumi(*UP)
     restored = backend.identities("rl")
     assert {path: len(tops) for path, tops in restored.items()} == {"a": 1, "b": 1, "c": 1}
-    assert {each["state"] for each in desk.processes("rl").values()} == {"running"}
-    assert desk.symphony("plan", "rl", "--json").json["plan"]["services"] == addresses
-    desk.symphony("delete", "rl", "-y")
-    assert desk.trees() == {}
-    assert desk.servers() == []
+    assert {each["state"] for each in sandbox.processes("rl").values()} == {"running"}
+    assert sandbox.symphony("plan", "rl", "--json").json["plan"]["services"] == addresses
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
+    assert sandbox.servers() == []
 
 
 @pytest.mark.thorough
-def test_refresh_tells_the_truth(desk: Desk) -> None:
-    backend = TmuxBackend(desk)
-    desk.write(PROGRAM + '    e.new_process("fails", command=["false"])')
-    desk.symphony("up", "rl", "-y", code=None)
+def test_refresh_tells_the_truth(sandbox: Sandbox) -> None:
+    backend = TmuxBackend(sandbox)
+    sandbox.write(PROGRAM + '    e.new_process("fails", command=["false"])')
+    sandbox.symphony("up", "rl", "-y", code=None)
     windows = {"a", "b", "c", "fails"}
-    assert set(_windows(desk)) == windows
+    assert set(_windows(sandbox)) == windows
     kept = backend.identities("rl")
     backend.lose("rl", "a")
-    desk.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
-    assert _windows(desk) == {"b": "running", "c": "running", "fails": "failed: it exited with code 1"}
-    assert set(desk.processes("rl")) == {"b", "c", "fails"}, (
+    sandbox.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
+    assert _windows(sandbox) == {"b": "running", "c": "running", "fails": "failed: it exited with code 1"}
+    assert set(sandbox.processes("rl")) == {"b", "c", "fails"}, (
         "the state records what there is and nothing else"
     )
-    planned = desk.symphony("plan", "rl", "--json").json["changes"]
+    planned = sandbox.symphony("plan", "rl", "--json").json["changes"]
     assert {each["path"]: each["kind"] for each in planned} == {
         "a": "start",
         "b": "keep",
         "c": "keep",
         "fails": "restart",
     }
-    desk.symphony("up", "rl", "-y", code=None)
-    assert set(_windows(desk)) == windows
+    sandbox.symphony("up", "rl", "-y", code=None)
+    assert set(_windows(sandbox)) == windows
     assert all(backend.identities("rl")[path] == kept[path] for path in ("b", "c"))
     assert {path: len(tops) for path, tops in backend.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
 
 
-def _windows(desk: Desk) -> dict[str, str]:
+def _windows(sandbox: Sandbox) -> dict[str, str]:
     """path -> status of the processes that the state records, as the engine exports it."""
-    exported = desk.pulumi("stack", "export", "--stack=rl").json
+    exported = sandbox.pulumi("stack", "export", "--stack=rl").json
     resources = exported["deployment"].get("resources", [])
     windows = (each["outputs"] for each in resources if each["type"].endswith(":Window"))
     return {each["path"]: each["status"] for each in windows}

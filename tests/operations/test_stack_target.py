@@ -22,7 +22,7 @@ from symphony.operations import stack_target
 def test_the_one_program_of_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, folder: str
 ) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
+    (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "__main__.py").write_text(program)
     monkeypatch.chdir(tmp_path)
     (tmp_path / folder).mkdir(parents=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.desk import desk_in
+from tests.sandbox import sandbox_in
 
 PROGRAM = """
 with Experiment() as e:
@@ -31,11 +31,11 @@ except symphony.UserError as error:
 
 
 def test_the_session_of_an_experiment_and_the_windows_of_its_processes(tmp_path: Path) -> None:
-    with desk_in(tmp_path) as desk:
-        desk.write(PROGRAM)
-        desk.symphony("up", "rl", "-y")
-        seen = desk.python(SCRIPT).out.splitlines()
+    with sandbox_in(tmp_path) as sandbox:
+        sandbox.write(PROGRAM)
+        sandbox.symphony("up", "rl", "-y")
+        seen = sandbox.python(SCRIPT).out.splitlines()
         assert seen[:2] == ["rl ['a', 'g:b', 'symphony']", "g:b"]
         assert seen[2].startswith('no window of rl runs "c"')
-        assert "typed" in desk.symphony("logs", "rl", "a").out
-        desk.symphony("delete", "rl", "-y")
+        assert "typed" in sandbox.symphony("logs", "rl", "a").out
+        sandbox.symphony("delete", "rl", "-y")

@@ -17,7 +17,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.up import Ended, Remark, _told, _watched, path_of
 
-STACK = "urn:pulumi:rl::desk::"
+STACK = "urn:pulumi:rl::sandbox::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
 
 
@@ -38,7 +38,7 @@ def step(kind: str, parent: str, *, old: bool = False) -> Step:
         ),
         ("kubernetes:core/v1:Service", f"{EXPERIMENT}::rl", ""),
         ("symphony:index:Process", f"{EXPERIMENT}$symphony:index:ProcessGroup::agents", ""),
-        ("aws:s3:Bucket", f"{STACK}pulumi:pulumi:Stack::desk-rl", ""),
+        ("aws:s3:Bucket", f"{STACK}pulumi:pulumi:Stack::sandbox-rl", ""),
         ("kubernetes:core/v1:Pod", "", ""),
     ],
 )
@@ -90,19 +90,19 @@ def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, the
 def test_plugins_are_fetched_only_for_backends_that_need_them(
     tmp_path: Path, said: str, fetched: bool
 ) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
+    (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    assert stack_target.fetches_plugins(stack_target.Target(StackName("desk", "rl"), place)) is fetched
+    assert stack_target.fetches_plugins(stack_target.Target(StackName("sandbox", "rl"), place)) is fetched
 
 
 def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: desk\nruntime: python\n")
+    (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(
         "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
     )
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    stack = stacks.Stack(StackName("desk", "rl"), None, "kubernetes", None)
+    stack = stacks.Stack(StackName("sandbox", "rl"), None, "kubernetes", None)
     assert stacks.reach_of(stack, place) == {"kubeconfig": "/old.yaml", "context": "a"}
     said = {"kubernetes:kubeconfig": "/new.yaml"}
     assert stacks.reach_of(stack, place, said) == {"kubeconfig": "/new.yaml", "context": "a"}
@@ -118,7 +118,7 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     observer = SimpleNamespace(watch=watch)
     stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
     monkeypatch.setattr(stacks, "read", lambda name: stack)
-    target = stack_target.Target(StackName("desk", "rl"), workspace.Workspace(Path(), "desk", Path()))
+    target = stack_target.Target(StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path()))
     seen = _watched(target, 1)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:

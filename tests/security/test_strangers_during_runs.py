@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 from tests.security.conftest import PROGRAM, UID
 
 _HOLDER = """
@@ -30,17 +30,17 @@ with Experiment() as e:
 
 
 class Machine:
-    """A network, a desk in it, and a stranger who listens for listeners."""
+    """A network, a sandbox in it, and a stranger who listens for listeners."""
 
-    def __init__(self, desk: Desk, network: int, place: Path) -> None:
-        self.desk, self.place = desk, place
+    def __init__(self, sandbox: Sandbox, network: int, place: Path) -> None:
+        self.sandbox, self.place = sandbox, place
         self._within = ["nsenter", f"--net=/proc/{network}/ns/net"]
 
     def symphony(self, *words: str, code: int | None = 0, **environment: str) -> str:
         done = subprocess.run(
             [*self._within, str(SYMPHONY), *words],
-            cwd=self.desk.folder,
-            env={**self.desk.environment, **environment},
+            cwd=self.sandbox.folder,
+            env={**self.sandbox.environment, **environment},
             capture_output=True,
             text=True,
             timeout=120,
@@ -64,12 +64,12 @@ def machine(tmp_path: Path, place: Path) -> Iterator[Machine]:
         subprocess.Popen(
             [sys.executable, "-c", _HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as holder,
-        desk_in(tmp_path) as desk,
+        sandbox_in(tmp_path) as sandbox,
     ):
         assert holder.stdout is not None
         assert holder.stdin is not None
         assert holder.stdout.readline() == b"1\n"
-        made = Machine(desk, holder.pid, place)
+        made = Machine(sandbox, holder.pid, place)
         with made.stranger() as stranger:
             try:
                 wait_for((place / "ready").exists, 60, "the stranger is ready")
@@ -81,9 +81,9 @@ def machine(tmp_path: Path, place: Path) -> Iterator[Machine]:
 
 
 def _life(machine: Machine, number: int) -> str:
-    machine.desk.write(EXPERIMENT % (1000 + 2 * number))
+    machine.sandbox.write(EXPERIMENT % (1000 + 2 * number))
     told = machine.symphony("up", "dev", "-y")
-    machine.desk.write(EXPERIMENT % (1001 + 2 * number))
+    machine.sandbox.write(EXPERIMENT % (1001 + 2 * number))
     return told + machine.symphony("up", "dev", "-y") + machine.symphony("delete", "dev", "-y")
 
 
@@ -100,7 +100,7 @@ def test_no_call_of_another_user_has_any_effect(machine: Machine, lives: int) ->
 @pytest.mark.thorough
 def test_the_stranger_knows_the_protocols(machine: Machine) -> None:
     """In the network of the machine engine and language host do what they say, as SECURITY.md tells."""
-    machine.desk.write(EXPERIMENT % 1000)
+    machine.sandbox.write(EXPERIMENT % 1000)
     machine.symphony("up", "dev", "-y", code=None, SYMPHONY_NETWORK="host")
     assert {"Log", "RunPlugin"} <= {rpc for (_, rpc), code in machine.answers().items() if code == "OK"}
     assert (machine.place / "ran").exists()

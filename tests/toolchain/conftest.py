@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.toolchain.elsewhere import Elsewhere
-from tests.toolchain.plugin_client import Plugin
+from tests.toolchain.network_namespace import Elsewhere
+from tests.toolchain.plugin_kubernetes.plugin_client import Plugin
 from toolchain.kubernetes.fixtures import Access, cluster
 
 __all__ = ["cluster"]

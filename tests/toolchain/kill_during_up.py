@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.kubernetes.api.client import Client, client_of, path_of
-from tests.desk import SYMPHONY, Desk, desk_in
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in
 from toolchain.kubernetes import cluster, daemons, images
 from toolchain.kubernetes.layout import Layout
 from toolchain.plugin_kubernetes.install import install
@@ -33,21 +33,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="symphony-") as place:
         os.environ["PULUMI_HOME"] = f"{place}/pulumi-home"
         install()
-        with desk_in(Path(place)) as desk:
-            said = _Run(layout, desk, state.kubeconfig).all(kills)
+        with sandbox_in(Path(place)) as sandbox:
+            said = _Run(layout, sandbox, state.kubeconfig).all(kills)
     sys.stdout.write(json.dumps(said))
 
 
 class _Run:
     """One experiment that is changed again and again."""
 
-    def __init__(self, layout: Layout, desk: Desk, kubeconfig: str) -> None:
-        self._layout, self._desk = layout, desk
+    def __init__(self, layout: Layout, sandbox: Sandbox, kubeconfig: str) -> None:
+        self._layout, self._sandbox = layout, sandbox
         self._client: Client = client_of(kubeconfig, "")
         self._rng = random.Random(7)
         self._turn = 0
         settings = {"backend": "kubernetes", "image": images.BUSYBOX_IMAGE, "grace": "1", "patience": "20"}
-        desk.config(STACK, **settings, **{"kubernetes:kubeconfig": kubeconfig})
+        sandbox.config(STACK, **settings, **{"kubernetes:kubeconfig": kubeconfig})
 
     def all(self, kills: int) -> dict[str, Any]:
         """What the test asserts, and what a person may like to know."""
@@ -64,10 +64,10 @@ class _Run:
             after, living = set(self._recorded().values()), self._living()
             dropped += [name for name, uid in living.items() if uid in before.values() and uid not in after]
             not_known += len(set(living.values()) - after)
-        mended = self._desk.symphony("up", STACK, "-y", timeout=120)
+        mended = self._sandbox.symphony("up", STACK, "-y", timeout=120)
         recorded, living = self._recorded(), self._living()
-        running = [each["state"] for each in self._desk.processes(STACK).values()]
-        gone = self._desk.symphony("delete", STACK, "-y", timeout=120)
+        running = [each["state"] for each in self._sandbox.processes(STACK).values()]
+        gone = self._sandbox.symphony("delete", STACK, "-y", timeout=120)
         return {
             "ends": ends,
             "dropped": dropped,
@@ -83,9 +83,9 @@ class _Run:
     def _disturbed(self) -> int | None:
         """An `up` of a changed program in whose middle the server dies: how it ended."""
         self._turn += 1
-        self._desk.write(self._program())
+        self._sandbox.write(self._program())
         before = self._living()
-        process = self._desk.start([str(SYMPHONY), "up", STACK, "-y"])
+        process = self._sandbox.start([str(SYMPHONY), "up", STACK, "-y"])
         while self._living() == before and process.poll() is None:
             time.sleep(0.05)
         time.sleep(self._rng.random() * 1.5)
@@ -130,9 +130,9 @@ class _Run:
 
     def _recorded(self) -> Uids:
         """What the state of the stack knows of it."""
-        if not any(each.endswith(f"/{STACK}") for each in self._desk.stacks()):
+        if not any(each.endswith(f"/{STACK}") for each in self._sandbox.stacks()):
             return {}
-        exported = self._desk.pulumi("stack", "export", "--stack", STACK).json
+        exported = self._sandbox.pulumi("stack", "export", "--stack", STACK).json
         found: Uids = {}
         for each in exported["deployment"].get("resources", []):
             kind = f"{each['type'].rpartition(':')[2].lower()}s"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import ROOT, wait_for
 from tests.engine.support import processes_with
-from tests.toolchain.elsewhere import Elsewhere
-from tests.toolchain.test_cluster_leaves_nothing import look
+from tests.sandbox import ROOT, wait_for
+from tests.toolchain.kubernetes.test_cluster_leaves_nothing import look
+from tests.toolchain.network_namespace import Elsewhere
 from toolchain.kubernetes.layout import Layout, cache_folder
 
 # What outlives a test that is killed: a tmux server, and what leaves its session and its parent.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolchain.elsewhere import Elsewhere
+from tests.toolchain.network_namespace import Elsewhere
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
 @pytest.mark.parametrize(
     "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])], ids=str
 )
-def test_f67_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
+def test_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
     """What is there is known, the next `up` mends what broke off, `delete` leaves nothing."""
     script = ("-m", "tests.toolchain.kill_during_up", str(folder), str(kills))
     said = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))

@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from toolchain.kubernetes import build, built, cluster, packages
+from toolchain.kubernetes import build, cluster
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import Layout
+from toolchain.kubernetes.machine import packages
+from toolchain.kubernetes.registry import docker_build
 
 
 def main() -> int:
@@ -32,7 +34,9 @@ def main() -> int:
             state = cluster.status(layout)
             if not state.ready:
                 raise ToolchainError("the cluster is not up: `python -m toolchain.kubernetes up`")
-            sys.stdout.write(built.examples(state.registry, state.docker_host, arguments.begins) + "\n")
+            sys.stdout.write(
+                docker_build.examples(state.registry, state.docker_host, arguments.begins) + "\n"
+            )
         else:
             state = cluster.status(layout)
             sys.stdout.write(state.as_json() + "\n")

@@ -16,29 +16,15 @@ from typing import IO
 
 import psutil
 
-from toolchain.kubernetes import (
-    accounts,
-    build,
-    certificates,
-    control_plane,
-    daemons,
-    dns,
-    docker,
-    firewall,
-    images,
-    kernel,
-    kubeconfigs,
-    kwok,
-    network,
-    node,
-    packages,
-    processes,
-    registry,
-)
+from toolchain.kubernetes import build, daemons, images, node
+from toolchain.kubernetes.addons import dns, kwok
 from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.control_plane import accounts, certificates, commands, kubeconfigs
 from toolchain.kubernetes.daemons import Daemon
 from toolchain.kubernetes.layout import NODE_NAME, REGISTRY, Layout
+from toolchain.kubernetes.machine import firewall, kernel, network, packages, processes
+from toolchain.kubernetes.registry import docker, image_server
 
 Say = Callable[[str], None]
 READY_WITHIN = 60
@@ -167,7 +153,7 @@ def _prepare(layout: Layout) -> None:
     kubeconfigs.write(layout)
     node.configure(layout)
     dns.configure(layout)
-    registry.configure(layout)
+    image_server.configure(layout)
     kernel.prepare(layout)
     kernel.make_cgroups(layout)
     network.make_node_bridge()
@@ -211,8 +197,8 @@ def _serve(layout: Layout, wanted: list[Daemon]) -> None:
 
 def _storage(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
     return [
-        Daemon("etcd", control_plane.etcd(programs["etcd"], layout)),
-        Daemon("registry", registry.registry(layout), registry.ready),
+        Daemon("etcd", commands.etcd(programs["etcd"], layout)),
+        Daemon("registry", image_server.registry(layout), image_server.ready),
     ]
 
 
@@ -227,7 +213,7 @@ def _runtime(layout: Layout) -> Daemon:
 
 
 def _api_server(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon]:
-    argv = control_plane.api_server(programs["kube-apiserver"], layout)
+    argv = commands.api_server(programs["kube-apiserver"], layout)
     return [Daemon("kube-apiserver", argv, api.ready)]
 
 
@@ -235,9 +221,9 @@ def _workers(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon
     own = [
         Daemon(
             "kube-controller-manager",
-            control_plane.controller_manager(programs["kube-controller-manager"], layout),
+            commands.controller_manager(programs["kube-controller-manager"], layout),
         ),
-        Daemon("kube-scheduler", control_plane.scheduler(programs["kube-scheduler"], layout)),
+        Daemon("kube-scheduler", commands.scheduler(programs["kube-scheduler"], layout)),
         Daemon(
             "kubelet", _in_node(layout, node.kubelet(programs["kubelet"], layout)), lambda: _node_ready(api)
         ),

@@ -16,7 +16,7 @@ import psutil
 
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import MARKER, Layout
-from toolchain.kubernetes.packages import search_path
+from toolchain.kubernetes.machine.packages import search_path
 
 
 class Ended(ToolchainError):

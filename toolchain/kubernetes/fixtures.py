@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import pytest
 
 from toolchain.kubernetes import cluster as one_machine
-from toolchain.kubernetes import images, python_image
+from toolchain.kubernetes import images
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import Layout
+from toolchain.kubernetes.registry import python_image
 
 KWOK_NODES = 4
 # What another cluster can pull, by the variable that says so.

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toolchain.kubernetes import kernel
 from toolchain.kubernetes.layout import (
     CLUSTER_DOMAIN,
     NODE_ADDRESS,
@@ -17,6 +16,7 @@ from toolchain.kubernetes.layout import (
     POD_RANGE,
     Layout,
 )
+from toolchain.kubernetes.machine import kernel
 
 # Folders that programs of the node insist on; in the node's namespace they are folders of ours.
 INSISTED = (

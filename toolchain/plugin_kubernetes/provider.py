@@ -12,10 +12,11 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from toolchain.plugin_kubernetes import access, differences, immutable, naming, settings, state
+from toolchain.plugin_kubernetes import differences, immutable, naming, settings, state
+from toolchain.plugin_kubernetes.api import access
+from toolchain.plugin_kubernetes.api.kinds import UnknownKind
+from toolchain.plugin_kubernetes.api.objects import Objects
 from toolchain.plugin_kubernetes.failures import Failure, Unreachable, abort
-from toolchain.plugin_kubernetes.kinds import UnknownKind
-from toolchain.plugin_kubernetes.objects import Objects
 from toolchain.plugin_kubernetes.values import UNKNOWN, from_struct, has_unknown, plain, to_struct
 
 NOTICE = "this is symphony's stand-in for the Kubernetes plugin, not Pulumi's own"

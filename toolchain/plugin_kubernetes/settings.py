@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.plugin_kubernetes import access
+from toolchain.plugin_kubernetes.api import access
 from toolchain.plugin_kubernetes.failures import Failure
 from toolchain.plugin_kubernetes.values import UNKNOWN
 

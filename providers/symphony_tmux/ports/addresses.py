@@ -13,7 +13,7 @@ from pathlib import Path
 
 from symphony import paths
 from symphony_tmux import files
-from symphony_tmux.processes.launch import export
+from symphony_tmux.processes.launch.launch_file import export
 
 NAME = "services.sh"
 LINE = re.compile(rb"export (\w+)='((?:[^']|'\\'')*)'\n")

@@ -15,7 +15,8 @@ from symphony import paths
 from symphony.errors import UserError
 from symphony_tmux import files, names
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import launch, limits, process_table, record
+from symphony_tmux.processes import process_table, record
+from symphony_tmux.processes.launch import launch_file, limits
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
@@ -77,7 +78,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
     services = addresses.place(inputs.server, inputs.session)
-    files.create(folder / "launch.sh", launch.content(inputs, marker, launch.caller(), services))
+    files.create(folder / "launch.sh", launch_file.content(inputs, marker, launch_file.caller(), services))
     files.create(folder / limits.NAME, limits.content())
     files.touch(folder / "log")
     (folder / PIPE).unlink(missing_ok=True)
@@ -120,13 +121,13 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
     found = perl()
     if not found:
-        return [launch.shell(inputs), str(folder / "launch.sh")]
+        return [launch_file.shell(inputs), str(folder / "launch.sh")]
     return [
         found,
         _installed_supervisor(paths.home()),
         str(folder),
         str(attempt),
-        launch.shell(inputs),
+        launch_file.shell(inputs),
         str(_cap()),
         inputs.restart_policy,
         str(inputs.grace),

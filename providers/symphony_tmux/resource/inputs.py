@@ -9,7 +9,7 @@ from typing import Any, cast
 from symphony import paths
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
-from symphony_tmux.processes.environment import RESERVED
+from symphony_tmux.processes.launch.environment import RESERVED
 
 SESSION_INPUTS = ("name", "owner", "server", "processes", "services", "grace")
 WINDOW_INPUTS = (

@@ -9,7 +9,8 @@ from typing import Any
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
-from symphony_tmux.processes import child, limits, observe, record, start, stop, trees
+from symphony_tmux.processes import child, observe, record, start, stop, trees
+from symphony_tmux.processes.launch import limits
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs, owners

@@ -18,8 +18,9 @@ from symphony.paths import tmux_socket
 from symphony.plan.names import shown
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import launch, observe
-from symphony_tmux.processes.environment import environment
+from symphony_tmux.processes import observe
+from symphony_tmux.processes.launch import launch_file
+from symphony_tmux.processes.launch.environment import environment
 from symphony_tmux.tmux import client
 
 # The preamble is the user's own shell text; the command comes as words, and its output stays its own.
@@ -32,7 +33,7 @@ def execute(path: str, facts: Mapping[str, Any], folder: Path, words: Sequence[s
     command = [*words]
     if preamble:
         script = _AFTER_PREAMBLE.format(preamble="\n".join(preamble))
-        command = [launch.bash(), "-c", script, "symphony", *words]
+        command = [launch_file.bash(), "-c", script, "symphony", *words]
     return _run(command, folder, _variables(path, facts), streams)
 
 
@@ -57,7 +58,7 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
     inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
     services = addresses.read(str(facts["server"]), str(facts["session"])) | dict(own or {})
-    found = environment(launch.caller(), inherit or (), services, declared or {}, marker)
+    found = environment(launch_file.caller(), inherit or (), services, declared or {}, marker)
     return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
 
 

@@ -12,8 +12,8 @@ from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.plan.unused import supported_by
 from symphony_tmux.ports import leases
-from symphony_tmux.processes import launch
-from symphony_tmux.processes.environment import RESERVED, search_path
+from symphony_tmux.processes.launch import launch_file
+from symphony_tmux.processes.launch.environment import RESERVED, search_path
 
 HOST = "127.0.0.1"
 
@@ -38,7 +38,7 @@ def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:
         ports=leased.ports,
         taken=leased.taken,
         unreadable=validation.unusable(spec, context.folder),
-        unstartable=validation.unstartable(spec, context.folder, search_path(launch.caller())),
+        unstartable=validation.unstartable(spec, context.folder, search_path(launch_file.caller())),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
     )

@@ -15,7 +15,8 @@ from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import path_of
 from symphony.spec.group import ProcessGroupSpec
-from symphony_tmux.processes import limits, start
+from symphony_tmux.processes import start
+from symphony_tmux.processes.launch import limits
 from symphony_tmux.tmux import capacity, client
 
 

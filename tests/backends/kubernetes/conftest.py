@@ -1,4 +1,4 @@
-"""The cluster and a desk whose stacks run on it."""
+"""The cluster and a sandbox whose stacks run on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.plugin_kubernetes.install import install
 
@@ -66,28 +66,28 @@ def applied(kubectl: Callable[..., str]) -> Iterator[Callable[[dict[str, Any]], 
 
 
 @pytest.fixture(scope="module")
-def desk(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A desk of the test file's own; what runs from it is told by its environment."""
+def sandbox(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A sandbox of the test file's own; what runs from it is told by its environment."""
     place: Path = tmp_path_factory.mktemp("k")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PULUMI_HOME", str(place / "pulumi-home"))
         install()
-    with desk_in(place, "kube") as desk:
-        yield desk
+    with sandbox_in(place, "kube") as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
-def stack(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
+def stack(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
     """A configured stack; its experiment goes with the test."""
-    with configured(desk, cluster, kubectl) as name:
+    with configured(sandbox, cluster, kubectl) as name:
         yield name
 
 
 @contextlib.contextmanager
-def configured(desk: Desk, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
+def configured(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
     """A configured stack, whose experiment goes at the end of the block."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
-    desk.config(
+    sandbox.config(
         name,
         backend="kubernetes",
         image=cluster.shell_image,

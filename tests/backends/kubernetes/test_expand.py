@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from symphony.backends.kubernetes import expand
-from tests.backends.kubernetes.api import MISSING, serving
+from tests.backends.kubernetes.scripted_api import MISSING, serving
 
 POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "rl"}, "spec": {}}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.kubernetes.diagnosis.test_why import broken, steps
 from tests.backends.kubernetes.test_runs import Live, becomes, up
-from tests.backends.kubernetes.test_why import broken, steps
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes import images
 from toolchain.kubernetes.fixtures import Access as Cluster
 from toolchain.kubernetes.layout import NODE_ADDRESS, REGISTRY
@@ -28,24 +28,26 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_config_files_are_in_every_process_and_restart_nothing(desk: Desk, stack: str, live: Live) -> None:
-    (desk.folder / "train.yaml").write_text("lr: 0.1\n")
-    (desk.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
+def test_config_files_are_in_every_process_and_restart_nothing(
+    sandbox: Sandbox, stack: str, live: Live
+) -> None:
+    (sandbox.folder / "train.yaml").write_text("lr: 0.1\n")
+    (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
     program = """
 with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
     e.new_process("a", command="sh", args=["-c", "cd $SYMPH_CONFIGS_DIR; ls; cat train.yaml; sleep 999"])
 """
-    up(desk, stack, program, code=0)
-    wait_for(lambda: "lr: 0.1" in desk.symphony("logs", stack).out, 20, "it has read them")
-    assert desk.symphony("logs", stack).out.split() == ["table.bin", "train.yaml", "lr:", "0.1"]
+    up(sandbox, stack, program, code=0)
+    wait_for(lambda: "lr: 0.1" in sandbox.symphony("logs", stack).out, 20, "it has read them")
+    assert sandbox.symphony("logs", stack).out.split() == ["table.bin", "train.yaml", "lr:", "0.1"]
     before = live("pods", stack)[0]["metadata"]["uid"]
-    (desk.folder / "train.yaml").write_text("lr: 0.2\n")
-    up(desk, stack, program, code=0)
+    (sandbox.folder / "train.yaml").write_text("lr: 0.2\n")
+    up(sandbox, stack, program, code=0)
     assert live("pods", stack)[0]["metadata"]["uid"] == before
     (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
     assert found["data"] == {"train.yaml": "lr: 0.2\n"}
-    (desk.folder / "train.yaml").unlink()
-    said = up(desk, stack, program, code=2)
+    (sandbox.folder / "train.yaml").unlink()
+    said = up(sandbox, stack, program, code=2)
     assert 'the config file "train.yaml" cannot be read: no such file' in said
     assert "line 3" in said
 
@@ -97,12 +99,12 @@ def repository(tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_a_git_repository_is_there_before_the_process_starts(
-    desk: Desk, stack: str, git_image: str, repository: tuple[str, str]
+    sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
     place, first = repository
-    desk.config(stack, gitImage=git_image)
+    sandbox.config(stack, gitImage=git_image)
     up(
-        desk,
+        sandbox,
         stack,
         f"""
 script = "cat /code/main.py; echo x > /code/new && echo -written"
@@ -115,53 +117,53 @@ with Experiment("e") as e:
         code=1,
     )
     for path, text in (("latest", "two"), ("tagged", "one"), ("short", "one")):
-        becomes(desk, stack, path, "completed")
-        assert desk.symphony("logs", stack, path).out.splitlines()[0] == f"{text}-written"
-        assert steps(desk, stack, path)["prepared"]["what"].startswith("clone-git-repo-")
-    assert "exit 128" in becomes(desk, stack, "missing", "failed")["why"]
-    prepared = broken(desk, stack, "missing", "prepared")
+        becomes(sandbox, stack, path, "completed")
+        assert sandbox.symphony("logs", stack, path).out.splitlines()[0] == f"{text}-written"
+        assert steps(sandbox, stack, path)["prepared"]["what"].startswith("clone-git-repo-")
+    assert "exit 128" in becomes(sandbox, stack, "missing", "failed")["why"]
+    prepared = broken(sandbox, stack, "missing", "prepared")
     assert any("no-such-branch" in line for line in prepared["more"])
     assert prepared["remedy"] == "Correct the repository or its revision"
 
 
 @pytest.mark.thorough
 def test_at_the_restricted_level_git_is_cloned_by_nobody(
-    desk: Desk, stack: str, git_image: str, repository: tuple[str, str]
+    sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
     place, _ = repository
-    desk.config(stack, gitImage=git_image, podSecurity="restricted")
+    sandbox.config(stack, gitImage=git_image, podSecurity="restricted")
     program = f"""
 with Experiment("e") as e:
     p = e.new_process("a", command="sh", args=["-c", "cat /code/main.py; echo -as $(id -u)"])
     p.container_yml["securityContext"] = {{"runAsUser": 1000}}
     p.mount_git_repo("{place}", "main", "/code")
 """
-    up(desk, stack, program, code=0)
-    becomes(desk, stack, "a", "completed")
-    assert desk.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
+    up(sandbox, stack, program, code=0)
+    becomes(sandbox, stack, "a", "completed")
+    assert sandbox.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
 
 
 @pytest.mark.thorough
 def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
-    desk: Desk, stack: str, live: Live
+    sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     program = (
         'with Experiment("e") as e: e.new_process("a", command="true").mount_nfs("192.0.2.77", "/x", "/x")'
     )
-    up(desk, stack, program, code=1)
-    becomes(desk, stack, "a", "waiting", "FailedMount")
-    prepared = broken(desk, stack, "a", "prepared")
+    up(sandbox, stack, program, code=1)
+    becomes(sandbox, stack, "a", "waiting", "FailedMount")
+    prepared = broken(sandbox, stack, "a", "prepared")
     assert "192.0.2.77:/x" in prepared["what"]
     assert "reach its server" in prepared["remedy"]
-    ran = desk.symphony("delete", stack, "-y", timeout=120)
+    ran = sandbox.symphony("delete", stack, "-y", timeout=120)
     assert ran.seconds < 60
     assert live("pods", stack) == []
 
 
 @pytest.mark.usefixtures("own")
-def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) -> None:
-    desk.config(stack, expose="NodePort")
-    up(desk, stack, SERVER, code=0)
+def test_a_node_port_answers_from_outside(sandbox: Sandbox, stack: str, live: Live) -> None:
+    sandbox.config(stack, expose="NodePort")
+    up(sandbox, stack, SERVER, code=0)
     (service,) = live("services", stack)
     port = service["spec"]["ports"][0]["nodePort"]
 
@@ -176,24 +178,24 @@ def test_a_node_port_answers_from_outside(desk: Desk, stack: str, live: Live) ->
             connection.close()
 
     wait_for(lambda: page() == "hello from the pod\n", 30, "the page")
-    exposed = steps(desk, stack, "web")["exposed"]
+    exposed = steps(sandbox, stack, "web")["exposed"]
     assert exposed["what"] == f"page: NodePort {port}, on {NODE_ADDRESS}:{port} and every other node"
 
 
 @pytest.mark.usefixtures("own")
 def test_a_load_balancer_that_never_comes_is_shown_as_pending_until_it_does(
-    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    desk.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
-    said = up(desk, stack, SERVER, code=0)
+    sandbox.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
+    said = up(sandbox, stack, SERVER, code=0)
     assert "page: its LoadBalancer has no address yet" in said
     (service,) = live("services", stack)
     assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
-    assert desk.processes(stack)["web"]["why"] == "page: its LoadBalancer has no address yet"
-    exposed = broken(desk, stack, "web", "exposed")
+    assert sandbox.processes(stack)["web"]["why"] == "page: its LoadBalancer has no address yet"
+    exposed = broken(sandbox, stack, "web", "exposed")
     assert exposed["what"] == "page: its LoadBalancer has no address yet"
 
     patch = '{"status":{"loadBalancer":{"ingress":[{"ip":"198.51.100.7"}]}}}'
     kubectl("-n", stack, "patch", "service", "page", "--subresource=status", "-p", patch)
-    assert desk.processes(stack)["web"]["why"] == ""
-    assert steps(desk, stack, "web")["exposed"]["what"] == "page: 198.51.100.7:8080"
+    assert sandbox.processes(stack)["web"]["why"] == ""
+    assert steps(sandbox, stack, "web")["exposed"]["what"] == "page: 198.51.100.7:8080"

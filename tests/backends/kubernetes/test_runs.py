@@ -17,7 +17,7 @@ from symphony.backends.kubernetes.api.client import Client, Unreachable, client_
 from symphony.backends.kubernetes.api.kubeconfig import Access
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
-from tests.desk import Desk, wait_for
+from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
@@ -32,17 +32,17 @@ with Experiment("e") as e:
 """
 
 
-def up(desk: Desk, stack: str, program: str, code: int | None = None) -> str:
-    desk.write(program)
-    ran = desk.symphony("up", stack, "-y", code=code, timeout=120)
+def up(sandbox: Sandbox, stack: str, program: str, code: int | None = None) -> str:
+    sandbox.write(program)
+    ran = sandbox.symphony("up", stack, "-y", code=code, timeout=120)
     return ran.out + ran.err
 
 
 def becomes(
-    desk: Desk, stack: str, path: str, state: str, words: str = "", seconds: float = 60
+    sandbox: Sandbox, stack: str, path: str, state: str, words: str = "", seconds: float = 60
 ) -> dict[str, Any]:
     def there() -> Any:
-        found = desk.processes(stack).get(path, {})
+        found = sandbox.processes(stack).get(path, {})
         return found if found.get("state") == state and words in found["why"] else None
 
     return wait_for(there, seconds, f"{path} is {state} {words}", pause=0.5)
@@ -53,45 +53,45 @@ def uids(live: Live, namespace: str) -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_edits_touch_only_what_they_are_about(desk: Desk, stack: str, live: Live) -> None:
+def test_edits_touch_only_what_they_are_about(sandbox: Sandbox, stack: str, live: Live) -> None:
     """What an edit adds is there, what it changes starts again, what it takes out goes; all else stays."""
-    up(desk, stack, PAIR, code=0)
+    up(sandbox, stack, PAIR, code=0)
     before = uids(live, stack)
     assert set(before) == {"server", "pool"}
 
     edited = PAIR.replace('args=["1000"]).connects', 'args=["1001"]).connects')
     more = edited + '    e.new_process("other", command="sh", args=["-c", "env; sleep 99"]).binds("beta")\n'
-    up(desk, stack, more, code=0)
+    up(sandbox, stack, more, code=0)
     after = uids(live, stack)
     assert set(after) == {"server", "pool", "other"}
     assert [name for name in before if before[name] != after[name]] == ["pool"]
-    said = desk.symphony("logs", stack, "other").out
+    said = sandbox.symphony("logs", stack, "other").out
     assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in said  # not used by it, yet there
 
-    up(desk, stack, edited, code=0)
+    up(sandbox, stack, edited, code=0)
     del after["other"]
     wait_for(lambda: uids(live, stack) == after, 20, "only other is gone")
 
 
 @pytest.mark.thorough
-def test_f62_a_pod_that_is_lost_comes_back_and_alone(
-    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str]
+def test_a_pod_that_is_lost_comes_back_and_alone(
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    up(desk, stack, PAIR)
-    becomes(desk, stack, "pool/w1", "running")
+    up(sandbox, stack, PAIR)
+    becomes(sandbox, stack, "pool/w1", "running")
     before = uids(live, stack)
     kubectl("-n", stack, "delete", "pod", "pool", "--now")
-    assert becomes(desk, stack, "pool/w0", "lost")["why"] == "its pod is gone"
-    up(desk, stack, PAIR)
-    becomes(desk, stack, "pool/w0", "running")
+    assert becomes(sandbox, stack, "pool/w0", "lost")["why"] == "its pod is gone"
+    up(sandbox, stack, PAIR)
+    becomes(sandbox, stack, "pool/w0", "running")
     after = uids(live, stack)
     assert after["server"] == before["server"]
     assert after["pool"] != before["pool"]
 
 
-def test_watching_ends_and_says_why(desk: Desk, stack: str, cluster: Cluster) -> None:
+def test_watching_ends_and_says_why(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     up(
-        desk,
+        sandbox,
         stack,
         """
 with Experiment("e") as e:
@@ -115,9 +115,9 @@ with Experiment("e") as e:
     assert time.monotonic() - began < 3
 
 
-def test_logs_are_followed_over_restarts(desk: Desk, stack: str, cluster: Cluster) -> None:
+def test_logs_are_followed_over_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     up(
-        desk,
+        sandbox,
         stack,
         """
 with Experiment("e") as e:
@@ -132,7 +132,7 @@ with Experiment("e") as e:
         {name: {"pod_name": name, "container_name": name} for name in "pq"},
         reach={"kubeconfig": cluster.kubeconfig},
     )
-    becomes(desk, stack, "p", "running")
+    becomes(sandbox, stack, "p", "running")
     lines: list[tuple[str, str]] = []
     for line in observe.logs(recorded, ["p", "q"], follow=True):
         lines.append((line.path, line.text))
@@ -144,32 +144,32 @@ with Experiment("e") as e:
     assert [each.text for each in observe.logs(recorded, ["q"], tail=1) if not each.ended] == ["q3"]
 
 
-def test_a_secret_is_in_the_process_and_nowhere_else(desk: Desk, stack: str, tmp_path: Path) -> None:
+def test_a_secret_is_in_the_process_and_nowhere_else(sandbox: Sandbox, stack: str, tmp_path: Path) -> None:
     (tmp_path / "key.txt").write_text("hush-hush-7")
     up(
-        desk,
+        sandbox,
         stack,
         f"""
 with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
     e.new_process("a", command="sh", args=["-c", "cat $SYMPH_SECRETS_DIR/key.txt; ls -lL /etc/secrets"])
 """,
     )
-    becomes(desk, stack, "a", "completed")
-    said = desk.symphony("logs", stack).out
+    becomes(sandbox, stack, "a", "completed")
+    said = sandbox.symphony("logs", stack).out
     assert "hush-hush-7" in said
     assert "r--r-----" in said
-    desk.symphony("delete", stack, "-y", timeout=120)
-    for file in desk.home.rglob("*"):
+    sandbox.symphony("delete", stack, "-y", timeout=120)
+    for file in sandbox.home.rglob("*"):
         assert not file.is_file() or b"hush" not in file.read_bytes(), file
         assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
 
 
-def test_a_secret_can_be_read_at_the_restricted_level(desk: Desk, stack: str, tmp_path: Path) -> None:
+def test_a_secret_can_be_read_at_the_restricted_level(sandbox: Sandbox, stack: str, tmp_path: Path) -> None:
     """By a process that is not root and, without its group, could not."""
     (tmp_path / "key.txt").write_text("hush-hush-7")
-    desk.config(stack, podSecurity="restricted")
+    sandbox.config(stack, podSecurity="restricted")
     said = up(
-        desk,
+        sandbox,
         stack,
         f"""
 with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
@@ -181,29 +181,29 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
     assert "1 of 1" in said, said
 
     def told() -> list[str]:
-        return [line.split()[-1] for line in desk.symphony("logs", stack, "a").out.splitlines()]
+        return [line.split()[-1] for line in sandbox.symphony("logs", stack, "a").out.splitlines()]
 
     wait_for(lambda: len(told()) == 2, 20, "it has read", pause=0.5)
     assert told() == ["65534", "hush-hush-7"]
 
 
-def test_no_key_of_the_kubeconfig_is_in_the_state(desk: Desk, stack: str, cluster: Cluster) -> None:
+def test_no_key_of_the_kubeconfig_is_in_the_state(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     user = yaml.safe_load(Path(cluster.kubeconfig).read_text())["users"][0]["user"]
-    up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
     secret = (
         user.get("client-key-data")
         or user.get("token")
         or Path(user["client-key"]).read_text().splitlines()[1]
     )
-    for file in desk.home.rglob("*.json*"):
+    for file in sandbox.home.rglob("*.json*"):
         assert secret[:60] not in file.read_text(errors="replace"), file
 
 
-def test_f71_a_namespace_that_is_not_ours_is_left_alone(
-    desk: Desk, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
+def test_a_namespace_that_is_not_ours_is_left_alone(
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
 ) -> None:
     kubectl("create", "namespace", stack)
-    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
     assert "exists already, and symphony did not make it" in said
     assert live("pods", stack) == []
     recorded = Recorded("", stack, {}, reach={"kubeconfig": cluster.kubeconfig})
@@ -211,48 +211,48 @@ def test_f71_a_namespace_that_is_not_ours_is_left_alone(
     assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
 
 
-def test_f71_two_stacks_cannot_share_a_namespace(desk: Desk, stack: str) -> None:
+def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="true")'
-    up(desk, stack, program)
+    up(sandbox, stack, program)
     other = f"{stack}-other"
-    settings = yaml.safe_load((desk.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
-    desk.config(other, **settings, namespace=stack)
-    said = up(desk, other, program, code=2)
+    settings = yaml.safe_load((sandbox.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
+    sandbox.config(other, **settings, namespace=stack)
+    said = up(sandbox, other, program, code=2)
     assert f"belongs to kube/{stack}" in said
 
 
-def test_f73_a_user_without_the_right_is_told_which(desk: Desk, stack: str, cluster: Cluster) -> None:
+def test_a_user_without_the_right_is_told_which(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
-    desk.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
-    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
+    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
     assert 'cannot get resource "namespaces"' in said
 
 
 def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
-    desk: Desk, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
+    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
     """What others make there under a name of ours is left alone."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
-    desk.config(
+    sandbox.config(
         stack,
         namespace="ordinary",
         createNamespace="false",
         **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
     )
-    up(desk, stack, PAIR)
+    up(sandbox, stack, PAIR)
     try:
-        becomes(desk, stack, "pool/w0", "running")
+        becomes(sandbox, stack, "pool/w0", "running")
         kubectl("-n", "ordinary", "delete", "service", "alpha")
         kubectl("-n", "ordinary", "create", "service", "clusterip", "alpha", "--tcp=1")
-        refused = desk.symphony("delete", stack, "-y", code=2).err
+        refused = sandbox.symphony("delete", stack, "-y", code=2).err
         assert "the service alpha in namespace ordinary is not the one" in refused
         assert len(refused.splitlines()) == 1
         assert len(live("pods", "ordinary")) == 2
     finally:
         kubectl("-n", "ordinary", "delete", "service", "alpha", "--ignore-not-found")
-        desk.symphony("delete", stack, "-y", timeout=120)
+        sandbox.symphony("delete", stack, "-y", timeout=120)
     assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
     assert live("pods", "ordinary") == []
 
@@ -265,7 +265,7 @@ def black_hole() -> Iterator[str]:
 
 
 @pytest.mark.thorough
-def test_f68_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
+def test_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="does not answer"):
         Client(Access(black_hole)).get(path_of("pods", "x"))
@@ -273,20 +273,20 @@ def test_f68_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> 
 
 
 @pytest.mark.thorough
-def test_f68_a_black_hole_ends_every_command_in_time(
-    desk: Desk, stack: str, black_hole: str, tmp_path: Path
+def test_a_black_hole_ends_every_command_in_time(
+    sandbox: Sandbox, stack: str, black_hole: str, tmp_path: Path
 ) -> None:
-    up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["99"])')
+    up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["99"])')
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(_kubeconfig(black_hole)))
-    desk.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
     began = time.monotonic()
-    said = up(desk, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
+    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
     assert time.monotonic() - began < 30
     assert "does not answer" in said
 
 
-def test_f74_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
+def test_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(json.dumps(_kubeconfig("http://127.0.0.1:1")))
     with pytest.raises(SymphonyError, match='has no context "b"') as error:

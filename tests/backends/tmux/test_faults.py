@@ -1,6 +1,4 @@
-"""Faults that a user meets through the commands, by their rows in the list of faults; others are in
-tests/providers/symphony_tmux and tests/operations.
-"""
+"""Faults that a user meets through the commands; others are in tests of the provider and of operations."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import Desk, desk_in, wait_for
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 pytestmark = pytest.mark.thorough
 
@@ -27,25 +25,25 @@ with socket.create_server((os.environ["SYMPH_WEB_BIND"], int(os.environ["SYMPH_W
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
-def test_f16_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(desk: Desk) -> None:
-    (desk.folder / "server.py").write_text(SERVER)
-    desk.write('with Experiment() as e: e.new_process("server", command="python3 server.py").binds("web")')
-    desk.symphony("up", "rl", "-y")
-    (service,) = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+def test_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(sandbox: Sandbox) -> None:
+    (sandbox.folder / "server.py").write_text(SERVER)
+    sandbox.write('with Experiment() as e: e.new_process("server", command="python3 server.py").binds("web")')
+    sandbox.symphony("up", "rl", "-y")
+    (service,) = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
     with socket.create_server(("127.0.0.1", service["port"])):
-        (desk.folder / "go").touch()
-        wait_for(lambda: desk.processes("rl")["server"]["state"] == "failed", 10, "the server has failed")
-        assert "Address already in use" in desk.symphony("process", "rl").out
-        why = desk.symphony("why", "rl", "server", code=None).out
+        (sandbox.folder / "go").touch()
+        wait_for(lambda: sandbox.processes("rl")["server"]["state"] == "failed", 10, "the server has failed")
+        assert "Address already in use" in sandbox.symphony("process", "rl").out
+        why = sandbox.symphony("why", "rl", "server", code=None).out
         assert f"exit 1; port {service['port']} is in use by " in why
         assert f", pid {os.getpid()}" in why
-        desk.symphony("up", "rl", "-y")
-        (other,) = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+        sandbox.symphony("up", "rl", "-y")
+        (other,) = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
         assert other["port"] != service["port"]
-        wait_for(lambda: "listens" in desk.symphony("logs", "rl", "-t", "1").out, 10, "the server listens")
-    assert desk.processes("rl")["server"]["state"] == "running"
+        wait_for(lambda: "listens" in sandbox.symphony("logs", "rl", "-t", "1").out, 10, "the server listens")
+    assert sandbox.processes("rl")["server"]["state"] == "running"

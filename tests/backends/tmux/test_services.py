@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.desk import Desk, desk_in
+from tests.sandbox import Sandbox, sandbox_in
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
@@ -28,34 +28,34 @@ def program(*lines: str) -> str:
     return "\n".join(["with Experiment() as e:", *made])
 
 
-def windows(desk: Desk) -> dict[str, dict[str, Any]]:
+def windows(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
     """The inputs of each process in the state."""
-    (file,) = (desk.home / "state" / ".pulumi" / "stacks").glob("*/rl.json")
+    (file,) = (sandbox.home / "state" / ".pulumi" / "stacks").glob("*/rl.json")
     resources = json.loads(file.read_text())["checkpoint"]["latest"]["resources"]
     return {
         each["inputs"]["path"]: each["inputs"] for each in resources if each["type"].endswith("tmux:Window")
     }
 
 
-def environment(desk: Desk, path: str) -> list[str]:
+def environment(sandbox: Sandbox, path: str) -> list[str]:
     """What a process itself has, as opposed to who supervises it."""
-    for pid in desk.trees()[path]:
+    for pid in sandbox.trees()[path]:
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"):
             return Path(f"/proc/{pid}/environ").read_text().split("\0")
     raise AssertionError(path)
 
 
 @pytest.mark.thorough
-def test_every_process_sees_all_and_the_state_holds_them_once(desk: Desk) -> None:
-    desk.write(program('.binds("a")', '.binds("b")', '.connects("a")', ""))
-    desk.symphony("up", "rl", "-y")
-    services = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+def test_every_process_sees_all_and_the_state_holds_them_once(sandbox: Sandbox) -> None:
+    sandbox.write(program('.binds("a")', '.binds("b")', '.connects("a")', ""))
+    sandbox.symphony("up", "rl", "-y")
+    services = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
     wanted = {f"SYMPH_{each['name'].upper()}_ADDR={each['host']}:{each['port']}" for each in services}
-    for path in desk.trees():
-        shown = desk.symphony("exec", "rl", path.removeprefix("rl/"), "--", "env").out.splitlines()
-        for variables in (environment(desk, path), shown):
+    for path in sandbox.trees():
+        shown = sandbox.symphony("exec", "rl", path.removeprefix("rl/"), "--", "env").out.splitlines()
+        for variables in (environment(sandbox, path), shown):
             assert {each for each in variables if "_ADDR=" in each} == wanted
-    held = {path: sorted(inputs.get("services", {})) for path, inputs in windows(desk).items()}
+    held = {path: sorted(inputs.get("services", {})) for path, inputs in windows(sandbox).items()}
     used = ["SYMPH_A_ADDR", "SYMPH_A_HOST", "SYMPH_A_PORT"]
     assert held["p2"] == used
     assert held["p3"] == []
@@ -63,32 +63,32 @@ def test_every_process_sees_all_and_the_state_holds_them_once(desk: Desk) -> Non
 
 
 @pytest.mark.thorough
-def test_a_service_that_moves_to_another_process_starts_both_again(desk: Desk) -> None:
+def test_a_service_that_moves_to_another_process_starts_both_again(sandbox: Sandbox) -> None:
     """At the same address: only the one that binds it is told where, and the other one must let go of it."""
-    desk.write(program('.binds("a")', "", '.connects("a")', ""))
-    desk.symphony("up", "rl", "-y")
-    before = desk.trees()
-    desk.write(program("", '.binds("a")', '.connects("a")', ""))
-    said = desk.symphony("up", "rl", "-y").out
+    sandbox.write(program('.binds("a")', "", '.connects("a")', ""))
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.trees()
+    sandbox.write(program("", '.binds("a")', '.connects("a")', ""))
+    said = sandbox.symphony("up", "rl", "-y").out
     assert re.search(r"p0 +restart +port of a: \d+ -> nothing", said)
     assert re.search(r"p1 +restart +port of a: nothing -> \d+", said)
-    after = desk.trees()
+    after = sandbox.trees()
     assert {path for path in after if after[path] == before[path]} == {"rl/p2", "rl/p3"}
     for path, binds in {"rl/p0": False, "rl/p1": True}.items():
-        assert ("SYMPH_A_BIND=127.0.0.1" in environment(desk, path)) is binds
+        assert ("SYMPH_A_BIND=127.0.0.1" in environment(sandbox, path)) is binds
 
 
 @pytest.mark.thorough
-def test_a_service_more_or_another_port_starts_only_those_again_that_use_it(desk: Desk) -> None:
-    desk.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', ""))
-    desk.symphony("up", "rl", "-y")
-    before = desk.trees()
-    desk.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
-    desk.symphony("up", "rl", "-y")
-    assert {path: pids for path, pids in desk.trees().items() if path != "rl/p4"} == before
-    desk.write(program('.binds({"a": 23471})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
-    seen = desk.pulumi("preview", "-s", "rl", "--diff").out
+def test_a_service_more_or_another_port_starts_only_those_again_that_use_it(sandbox: Sandbox) -> None:
+    sandbox.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', ""))
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.trees()
+    sandbox.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
+    sandbox.symphony("up", "rl", "-y")
+    assert {path: pids for path, pids in sandbox.trees().items() if path != "rl/p4"} == before
+    sandbox.write(program('.binds({"a": 23471})', '.connects("a")', '.binds("b")', "", '.binds("c")'))
+    seen = sandbox.pulumi("preview", "-s", "rl", "--diff").out
     assert "SYMPH_A_PORT" in seen
-    desk.symphony("up", "rl", "-y")
-    after = desk.trees()
+    sandbox.symphony("up", "rl", "-y")
+    after = sandbox.trees()
     assert {path for path in before if after[path] == before[path]} == {"rl/p2", "rl/p3"}

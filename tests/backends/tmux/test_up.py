@@ -10,61 +10,61 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.processes.environment import SHELLS_OWN
-from tests.desk import SYMPHONY, Desk, desk_in, wait_for
+from symphony_tmux.processes.launch.environment import SHELLS_OWN
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
 @pytest.mark.thorough
-def test_ports_come_from_the_range_of_the_experiment(desk: Desk) -> None:
-    desk.write(
+def test_ports_come_from_the_range_of_the_experiment(sandbox: Sandbox) -> None:
+    sandbox.write(
         "with Experiment(port_range=(23450, 23451)) as e:\n"
         '    e.new_process("a", command=["sleep", "3600"]).binds("p", "q", {"fixed": 23460})'
     )
-    services = desk.symphony("plan", "rl", "--json").json["plan"]["services"]
+    services = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
     assert {one["name"]: one["port"] for one in services if one["name"] == "fixed"} == {"fixed": 23460}
     assert {one["port"] for one in services if one["name"] != "fixed"} == {23450, 23451}
-    desk.write(
+    sandbox.write(
         "with Experiment(port_range=(23450, 23451)) as e:\n"
         '    e.new_process("a", command=["sleep", "3600"]).binds("p", "q", "r")'
     )
-    said = desk.symphony("up", "rl", "-y", code=2).err
+    said = sandbox.symphony("up", "rl", "-y", code=2).err
     assert 'a gets no port for "r": no port between 23450 and 23451 is free   line 2' in said
     assert "port_range=(first, last)" in said
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_no_variable_is_refused_after_something_started(desk: Desk) -> None:
+def test_no_variable_is_refused_after_something_started(sandbox: Sandbox) -> None:
     names = sorted(SHELLS_OWN)
-    desk.write(
+    sandbox.write(
         'with Experiment(inherit=["PWD"]) as e:\n'
         '    e.new_process("fine", command=["sleep", "3600"])\n'
         + "\n".join(f'    e.new_process("a{i}", ["true"], env={{{n!r}: 1}})' for i, n in enumerate(names))
     )
-    said = desk.symphony("up", "rl", "-y", code=2).err
+    said = sandbox.symphony("up", "rl", "-y", code=2).err
     assert "the experiment inherits PWD, but the shell sets it itself" in said
     for number, name in enumerate(names):
         assert f"a{number} sets {name}, but the shell sets it itself" in said
     assert said.strip().endswith("Nothing was started.")
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_a_command_of_the_programs_own_virtual_environment_is_found(desk: Desk) -> None:
+def test_a_command_of_the_programs_own_virtual_environment_is_found(sandbox: Sandbox) -> None:
     """Processes get its bin folder first on their PATH, so the plan looks there too."""
     outside: dict[str, str | None] = {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": None, "CONDA_PREFIX": None}
-    desk.write('with Experiment() as e: e.new_process("a", command=["ruff", "--version"])')
-    desk.symphony("up", "rl", "-y", env=outside)
-    wait_for(lambda: "ruff" in desk.symphony("logs", "rl").out, 10, "it said its version")
-    said = desk.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["ruff", "--version"])')
+    sandbox.symphony("up", "rl", "-y", env=outside)
+    wait_for(lambda: "ruff" in sandbox.symphony("logs", "rl").out, 10, "it said its version")
+    said = sandbox.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
     assert 'a cannot start "ruff": no such command on PATH' in said
-    desk.symphony("delete", "rl", "-y")
+    sandbox.symphony("delete", "rl", "-y")
 
 
 def without_perl(place: Path) -> dict[str, str | None]:
@@ -79,82 +79,82 @@ def without_perl(place: Path) -> dict[str, str | None]:
 
 
 @pytest.mark.thorough
-def test_without_perl(desk: Desk, tmp_path: Path) -> None:
+def test_without_perl(sandbox: Sandbox, tmp_path: Path) -> None:
     """Processes run, are logged and end as ever; only what would start them again is missing, and told."""
     bare = without_perl(tmp_path)
-    desk.write(
+    sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("a", command=["sleep", "3600"]).restart_policy("OnFailure")\n'
         '    e.new_process_group("g").restart_policy("Always")\n'
         '    e.new_process("b", ["true"]).restart_policy("Never")'
     )
-    said = desk.symphony("up", "rl", "-y", code=2, env=bare).err
+    said = sandbox.symphony("up", "rl", "-y", code=2, env=bare).err
     assert "a has a restart policy, for which tmux needs perl on this machine" in said
     assert "line 3" in said
     assert "process group g has a restart policy" in said
     assert said.count("restart policy") == 2
-    desk.write(
+    sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("a", ["echo one; echo two; setsid sleep 1000 & sleep 0.5; exit 7"])\n'
         '    e.new_process("b", command=["sleep", "3600"])'
     )
-    desk.symphony("up", "rl", "-y", code=None, env=bare)
+    sandbox.symphony("up", "rl", "-y", code=None, env=bare)
 
     def rows() -> dict[str, Any]:
-        return {row["path"]: row for row in desk.symphony("process", "rl", "--json", env=bare).json}
+        return {row["path"]: row for row in sandbox.symphony("process", "rl", "--json", env=bare).json}
 
     wait_for(lambda: rows()["a"]["state"] == "failed", 10, "it has failed")
     assert "exit 7" in rows()["a"]["why"]
     assert rows()["b"]["state"] == "running"
-    assert desk.symphony("logs", "rl", "a", env=bare).out.split()[-2:] == ["one", "two"]
-    assert "exit 7" in desk.symphony("why", "rl", "a", code=None, env=bare).out
-    desk.symphony("delete", "rl", "-y", env=bare)
-    assert desk.trees() == {}
+    assert sandbox.symphony("logs", "rl", "a", env=bare).out.split()[-2:] == ["one", "two"]
+    assert "exit 7" in sandbox.symphony("why", "rl", "a", code=None, env=bare).out
+    sandbox.symphony("delete", "rl", "-y", env=bare)
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_too_many_processes_for_the_limit_of_open_files(desk: Desk) -> None:
-    desk.write(
+def test_too_many_processes_for_the_limit_of_open_files(sandbox: Sandbox) -> None:
+    sandbox.write(
         'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'
     )
     low = (256, 256)
-    said = desk.symphony(
+    said = sandbox.symphony(
         "up", "rl", "-y", code=2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, low)
     )
     assert "the tmux server may open 256 files, enough for 112 of these 200 processes   line 2" in said.err
     assert "raise that limit (ulimit -H -n)" in said.err
-    assert desk.trees() == {}
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_delete_after_a_killed_first_up_on_another_server(desk: Desk) -> None:
-    desk.config("rl", server="lab")
-    desk.write(
+def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> None:
+    sandbox.config("rl", server="lab")
+    sandbox.write(
         'with Experiment() as e:\n    for i in range(40): e.new_process(f"a{i}", command=["sleep", "3600"])'
     )
-    process = desk.start([str(SYMPHONY), "up", "rl", "-y"])
-    wait_for(lambda: len(desk.trees()) >= 5, 30, "some have started", pause=0.01)
+    process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
+    wait_for(lambda: len(sandbox.trees()) >= 5, 30, "some have started", pause=0.01)
     process.kill()
     process.communicate(timeout=20)
-    wait_for(lambda: not desk.engines(), 10, "the run has ended")
-    desk.symphony("delete", "rl", "-y")
-    assert desk.trees() == {}
-    assert list((desk.home / "experiments").iterdir()) == []
-    wait_for(lambda: not desk.servers(), 10, "its last session took the server along")
+    wait_for(lambda: not sandbox.engines(), 10, "the run has ended")
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
+    assert list((sandbox.home / "experiments").iterdir()) == []
+    wait_for(lambda: not sandbox.servers(), 10, "its last session took the server along")
 
 
-def test_windows_stand_in_the_order_of_declaration(desk: Desk) -> None:
+def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
     """Also those that come later: in their places, not at the end."""
 
     def order() -> list[str]:
-        words = ["tmux", "-S", str(desk.home / "tmux" / "default.sock"), "list-windows", "-t", "=rl:"]
+        words = ["tmux", "-S", str(sandbox.home / "tmux" / "default.sock"), "list-windows", "-t", "=rl:"]
         names = subprocess.run([*words, "-F", "#W"], capture_output=True, text=True, check=True).stdout
         return names.split()[1:]
 
     for names in ("z m a q", "z x m b a q y"):
         lines = [f'    e.new_process("{name}", command=["sleep", "3600"])' for name in names.split()]
-        desk.write("with Experiment() as e:\n" + "\n".join(lines))
-        before = desk.trees()
-        desk.symphony("up", "rl", "-y")
+        sandbox.write("with Experiment() as e:\n" + "\n".join(lines))
+        before = sandbox.trees()
+        sandbox.symphony("up", "rl", "-y")
         assert order() == names.split()
-        assert {path: desk.trees()[path] for path in before} == before
+        assert {path: sandbox.trees()[path] for path in before} == before

@@ -1,4 +1,4 @@
-"""Faults of a process and of its tmux, by their rows in the list of faults; each against a real tmux."""
+"""Faults of a process and of its tmux, each against a real tmux."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _group(folder: str, limit: str) -> Path | None:
     return None
 
 
-def test_f10_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining: str) -> None:
+def test_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining: str) -> None:
     rig.session("killed", "refused", "again")
     python = shlex.quote(sys.executable)
     killed = rig.script("killed", joining, f'exec {python} -c "{HOG}"')
@@ -79,7 +79,7 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 
 
 @pytest.mark.thorough
-def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
+def test_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
     """A hundred connections in TIME_WAIT; then the process itself, ended in the middle of a connection."""
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
     try:
@@ -104,7 +104,7 @@ def test_f17_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -
         leases.release(rig.owner)
 
 
-def test_f20_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> None:
+def test_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> None:
     """`symphony ssh` is a client of this tmux; its keys are those that tmux is told here."""
     rig.session("cat", "python")
     cat = rig.script("cat", "exec cat")
@@ -120,7 +120,7 @@ def test_f20_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) ->
         assert rig.ended(outputs).pane.exit_code == 0
 
 
-def test_f28_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
+def test_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the newer client says when it meets the older server; the version of itself it tells."""

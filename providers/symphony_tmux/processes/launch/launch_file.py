@@ -1,0 +1,101 @@
+"""The launch file of a process: the one place where text of the user becomes shell text; start asks here."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from symphony import paths
+from symphony_tmux.processes.launch.environment import Caller, passed_on, told
+from symphony_tmux.resource.inputs import WindowInputs
+
+# What the tmux server and tmux itself put into a pane.
+PANE_VARIABLES = (
+    b"TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM PATH HOME USER SHELL"
+    b" LOGNAME LANG OLDPWD"
+)
+
+
+def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path) -> bytes:
+    """A shell file that sets exactly the environment, goes to the folder and becomes the process.
+
+    services: the file with the variables of all services; they win over what is inherited only.
+    """
+    lines = [b"# Written by symphony for every start of this process.", *_limits()]
+    lines += [b"unset " + PANE_VARIABLES]
+    lines += _exports(passed_on(caller, inputs.inherit))
+    lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
+    lines += _exports(told(inputs.services, inputs.env, marker))
+    lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
+    if shell(inputs) == bash() != "/bin/sh":
+        # Else COLUMNS and LINES are those of the window after the first command.
+        lines += [b"shopt -u checkwinsize"]
+    lines += [_bytes(line) for line in inputs.preamble]
+    lines += [_bytes(line) for line in inputs.script]
+    if inputs.argv:
+        lines += [b"exec " + b" ".join(quote(_bytes(word)) for word in inputs.argv)]
+    return b"\n".join(lines) + b"\n"
+
+
+def export(name: bytes, value: bytes) -> bytes:
+    """The line that puts a variable into the environment."""
+    return b"export " + name + b"=" + quote(value)
+
+
+def quote(text: bytes) -> bytes:
+    """One word of a shell, whatever the bytes; the only quoting of the provider."""
+    return b"'" + text.replace(b"'", b"'\\''") + b"'"
+
+
+def shell(inputs: WindowInputs) -> str:
+    """Lines of the user run in bash where there is one, for `source` and its like; all else in /bin/sh."""
+    return bash() if inputs.preamble or inputs.script else "/bin/sh"
+
+
+def caller() -> Caller:
+    """This process: what Pulumi started with the environment of who typed the command."""
+    inside = sys.prefix != sys.base_prefix
+    return Caller(dict(os.environb), sys.prefix if inside else "")
+
+
+@lru_cache(maxsize=1)
+def bash() -> str:
+    """The shell that runs lines of the user."""
+    return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin") or "/bin/sh"
+
+
+def _exports(variables: Mapping[bytes, bytes]) -> list[bytes]:
+    return [export(name, value) for name, value in sorted(variables.items())]
+
+
+def _limits() -> list[bytes]:
+    """The caller's own limits and mask: the tmux server raised the one and lowered the others for itself."""
+    open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    core = resource.getrlimit(resource.RLIMIT_CORE)[0]
+    lines = [f"ulimit -S -n {_limit(open_files)} 2>/dev/null", f"ulimit -S -c {_limit(core)} 2>/dev/null"]
+    return [line.encode() for line in (*lines, f"umask {_mask()}")]
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def _mask() -> str:
+    """The caller's: symphony runs the engine, and so this process, with a closed one and says what it was."""
+    if re.fullmatch(r"0?[0-7]{3}", told := os.environ.get("SYMPHONY_UMASK", "")):
+        return told
+    return f"{paths.umask():04o}"
+
+
+def _folder(cwd: str) -> bytes:
+    return _bytes(cwd or str(Path.home()))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,111 @@
+"""Logs, commands and forwarded ports whose connection breaks; nothing is lost, or one line says so."""
+
+from __future__ import annotations
+
+import signal
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from symphony.backends.kubernetes.api.client import client_of, path_of
+from tests.backends.kubernetes.relay import relayed
+from tests.backends.kubernetes.status.test_troubles import SLEEPER
+from tests.backends.kubernetes.test_runs import up
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
+
+
+def test_a_log_goes_on_where_its_connection_broke(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """No line is lost, none is told twice; when the pod is gone the command ends."""
+    program = """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "i=0; while :; do echo n $i; i=$((i+1)); sleep 0.1; done"])
+"""
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(sandbox, stack, program, code=0)
+        following = sandbox.start([str(SYMPHONY), "logs", stack, "a", "-f"])
+        assert following.stdout is not None
+        seen: list[int] = []
+        for moment in (20, 40, 60, 80):
+            while len(seen) < moment:
+                seen.append(int(following.stdout.readline().split()[1]))
+            assert cut() > 0
+        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, "a"), grace=0)
+        out, err = following.communicate(timeout=60)
+        seen += [int(line.split()[1]) for line in out.splitlines() if line.startswith("n ")]
+        assert seen == list(range(len(seen)))
+        assert following.returncode == 1, err  # its process was killed
+        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+def test_a_command_whose_connection_broke_ends_with_one_line(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(sandbox, stack, SLEEPER, code=0)
+        code, err, _ = _broken_off(sandbox, stack, cut)
+        assert code not in (0, None)
+        assert len(err.splitlines()) == 1, err
+        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+def test_a_command_whose_pod_is_killed_ends_with_it(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
+    up(sandbox, stack, SLEEPER, code=0)
+    pod = path_of("pods", stack, "a")
+    code, err, seconds = _broken_off(
+        sandbox, stack, lambda: client_of(cluster.kubeconfig, "").delete(pod, grace=0)
+    )
+    assert code not in (0, None)
+    assert len(err.splitlines()) <= 1, err
+    assert seconds < 20
+
+
+def _broken_off(sandbox: Sandbox, stack: str, disturb: Callable[[], object]) -> tuple[int, str, float]:
+    """How a command in a process ends that is disturbed in its middle: code, what it says, how soon."""
+    words = [str(SYMPHONY), "exec", stack, "a", "--", "sh", "-c", "echo ready; sleep 300"]
+    running = sandbox.start(words)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    disturb()
+    _, err = running.communicate(timeout=60)
+    return running.returncode, err, time.monotonic() - began
+
+
+def test_a_forwarded_port_serves_on_after_its_connections_broke(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    serve = "echo hello > /tmp/index.html; httpd -p 6006 -h /tmp; sleep 999"
+    program = f"""
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", {serve!r}]).exposes({{"board": 6006}})
+"""
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(f"{url}/index.html", timeout=10) as answer:
+                return answer.read() == b"hello\n"
+        except OSError:
+            return False
+
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(sandbox, stack, program, code=0)
+        visiting = sandbox.start([str(SYMPHONY), "visit", stack, "-u"])
+        assert visiting.stdout is not None
+        url = visiting.stdout.readline().strip()
+        for _ in range(3):
+            wait_for(answers, 20, "it answers", pause=0.3)
+            cut()
+        visiting.send_signal(signal.SIGINT)
+        visiting.communicate(timeout=15)
+        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})

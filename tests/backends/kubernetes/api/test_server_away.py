@@ -1,0 +1,95 @@
+"""What looks at experiments whose API server is away says so once, soon, and ends with 1."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.api import client as client_module
+from symphony.cli import choose
+from symphony.cli import ls as ls_command
+from symphony.cli import process as process_command
+from symphony.engine.state.file_store import StackName
+from symphony.errors import SymphonyError
+from symphony.operations import ls
+from symphony.operations.stacks import Stack
+from tests.backends.kubernetes.cluster.scripted_cluster import recorded
+from tests.backends.kubernetes.scripted_api import Api, serving
+
+
+@dataclass
+class Clock:
+    """A time that goes on only where somebody waits."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(client_module, "time", found)
+    return found
+
+
+@pytest.fixture
+def away() -> Api:
+    """Nobody listens at its address any more."""
+    with serving(lambda _: (200, {})) as api:
+        pass
+    return api
+
+
+def stack(api: Api, name: str) -> Stack:
+    return Stack(StackName("p", name), None, "kubernetes", recorded(api))
+
+
+def test_who_looks_does_not_wait_long(clock: Clock, away: Api) -> None:
+    (found,) = observe.statuses([recorded(away)])
+    assert isinstance(found, SymphonyError)
+    assert 1 < clock.now < 3
+
+
+def test_process_is_one_line(clock: Clock, away: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "experiment", lambda _: stack(away, "rl"))
+    with pytest.raises(SymphonyError) as error:
+        process_command.command("rl")
+    assert error.value.what == (
+        f"rl: the API server {away.url} does not answer: connection refused; 1 process unknown"
+    )
+    assert error.value.exit_code == 1
+    assert clock.now < 3, "it asked twice, and waited once"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ls_is_one_line_a_cluster(
+    clock: Clock,
+    away: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    every = [stack(away, "many"), stack(away, "rl")]
+    monkeypatch.setattr(ls.stacks, "every", lambda: every)
+    monkeypatch.setattr(ls.orphans, "orphans", lambda _: {})
+    assert ls_command.command(as_json=as_json) == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        f"symphony: many, rl: the API server {away.url} does not answer: connection refused."
+        " See that the cluster runs, and that kubectl reaches it."
+    ]
+    if not as_json:
+        rows = [line.split()[:4] for line in said.out.splitlines()[1:]]
+        assert rows == [[name, "kubernetes", "?/1", "unknown"] for name in ("many", "rl")]
+    assert clock.now < 3

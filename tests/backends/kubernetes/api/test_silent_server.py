@@ -1,0 +1,139 @@
+"""An API server that accepts connections and answers nothing: commands say so within 30 s, in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from symphony.backends.kubernetes.api.client import client_of, path_of
+from tests.backends.kubernetes.relay import silenced
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
+DEADLINE = 30
+PROGRAM = """
+with Experiment("e") as e:
+    a = e.new_process("a", command="sh", args=["-c", "echo begun; exec sleep 1000"])
+    a.exposes({"web": 8080})
+"""
+
+
+def ended(began: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
+    """What each command said when it ended, and that it did so in time."""
+    said: dict[str, str] = {}
+    late: list[str] = []
+    for name, process in running.items():
+        try:
+            out, err = process.communicate(timeout=max(1.0, began + 60 - time.monotonic()))
+            said[name] = out + err
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            said[name] = "never ended"
+        if time.monotonic() - began > DEADLINE:
+            late.append(name)
+    assert not late, {name: said[name] for name in late}
+    return said
+
+
+def test_every_command_ends_in_time(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, kubectl: Callable[..., str]
+) -> None:
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(4 << 30)
+    # One experiment for each command that changes something: only one at a time may run for the same.
+    planned, upped, deleted = stacks = (stack, f"{stack}-up", f"{stack}-delete")
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        return sandbox.start([str(SYMPHONY), *words])
+
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        settings = yaml.safe_load((sandbox.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
+        for each in stacks:
+            sandbox.config(each, **{**settings, "kubernetes:kubeconfig": kubeconfig})
+        sandbox.write(PROGRAM)
+        for process in [start("up", each, "-y") for each in stacks]:
+            assert process.wait(120) == 0
+        inside = {
+            "logs -f": start("logs", stack, "-f"),
+            "exec": start("exec", stack, "a", "--", "sh", "-c", "echo begun; sleep 100"),
+            "scp": start("scp", stack, str(huge), "a:/tmp/huge"),
+        }
+        for name in ("logs -f", "exec"):
+            stdout = inside[name].stdout
+            assert stdout is not None
+            while "begun" not in stdout.readline():
+                pass
+        look = ["exec", stack, "a", "--", "sh", "-c", "ls -A /tmp"]
+        wait_for(lambda: ".symphony" in sandbox.symphony(*look).out, 30, "the copy has begun")
+        silence.set()
+        began = time.monotonic()
+        looking = {
+            "ls": start("ls"),
+            "process": start("process", stack),
+            "why": start("why", stack, "a"),
+            "logs": start("logs", stack),
+            "new logs -f": start("logs", stack, "-f"),
+            "new exec": start("exec", stack, "a", "--", "true"),
+            "new scp": start("scp", stack, "a:/tmp", str(tmp_path / "new")),
+            "visit": start("visit", stack, "-u"),
+        }
+        said = ended(began, {**inside, **looking})
+        for name, process in inside.items():
+            assert process.returncode == 1, (name, said[name])
+            assert len(said[name].splitlines()) == 1, said[name]
+        for name in looking:
+            assert "answer" in said[name] or name == "ls", (name, said[name])
+            assert len(said[name].splitlines()) == 1 or name in ("ls", "process", "why"), (name, said[name])
+
+        began = time.monotonic()
+        changing = {
+            "plan": start("plan", planned),
+            "up": start("up", upped, "-y"),
+            "delete": start("delete", deleted, "-y"),
+        }
+        for name, text in ended(began, changing).items():
+            assert "answer" in text, (name, text)
+    kubectl("delete", "namespace", *stacks, "--wait=false")
+
+
+def test_a_server_that_falls_silent_while_the_engine_works_is_an_error_within_30_s(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
+) -> None:
+    slow = """
+with Experiment("e") as e:
+    for i in range(6):
+        e.new_process(f"p{{i}}", command="sh", args=["-c", "trap : TERM; sleep 99{} & wait; wait"])
+"""
+    sandbox.config(stack, grace="20")
+    up(sandbox, stack, slow.format(0), code=0)
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        sandbox.write(slow.format(1))
+        process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
+        # Pods that do not go at once: the engine waits for them.
+        wait_for(
+            lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
+            30,
+            "it works",
+        )
+        began = time.monotonic()
+        silence.set()
+        out, err = process.communicate(timeout=120)
+        seconds = time.monotonic() - began
+        assert process.returncode == 1, out + err
+        assert "does not answer" in err, err
+        assert seconds < 30, f"{seconds:.1f} s"
+        # The way of which the state knows leads to the server again.
+        Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
+    for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
+        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)
+    up(sandbox, stack, slow.format(1), code=0)

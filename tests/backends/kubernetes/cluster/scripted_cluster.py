@@ -1,0 +1,43 @@
+"""A cluster of a few objects behind an API server that answers as a test says, and an experiment in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symphony.backends.observe import Recorded
+from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, namespace
+
+OWNER = "symphony/rl#1"
+
+
+SPACE = "/api/v1/namespaces/rl"
+
+
+class Cluster:
+    """Objects by the path at which they are; a list of them at the path before."""
+
+    def __init__(self, things: dict[str, dict[str, Any]] | None = None, status: int = 200) -> None:
+        self.things = things or {}
+        self.status = status
+        self.system = namespace("kube-system", "ours")
+
+    def __call__(self, asked: Asked) -> Answer:
+        path = asked.path.partition("?")[0]
+        if self.status != 200:
+            return self.status, {"message": "no"}
+        if asked.verb == "DELETE":
+            if asked.body is not None and "preconditions" in asked.body:
+                assert self.things.pop(path)["metadata"]["uid"] == asked.body["preconditions"]["uid"]
+            return 200, {}
+        if path.endswith("/namespaces/kube-system"):
+            return 200, self.system
+        if path in self.things:
+            return 200, self.things[path]
+        below = [each for place, each in self.things.items() if place.rpartition("/")[0] == path]
+        is_list = path.rpartition("/")[2] in ("pods", "services", "jobs", "jobsets")
+        return (200, {"items": below}) if below or is_list else MISSING
+
+
+def recorded(api: Api, **more: Any) -> Recorded:
+    reach = {"kubeconfig": api.kubeconfig(), "context": "c", "clusterIdentifier": "ours", **more}
+    return Recorded(OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, reach=reach)

@@ -1,0 +1,61 @@
+"""What changed in the backend after an `up`: the namespace became another's, the token ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.backends.kubernetes.status.test_troubles import SLEEPER
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.sandbox import Sandbox
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
+
+
+def test_a_namespace_that_is_anothers_by_now_is_left_alone(
+    sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
+) -> None:
+    up(sandbox, stack, SLEEPER, code=0)
+    kubectl("delete", "namespace", stack, "--timeout=60s")
+    kubectl("create", "namespace", stack)
+    kubectl("-n", stack, "create", "configmap", "theirs")
+    for words in (("delete", stack, "-y"), ("logs", stack), ("exec", stack, "a", "--", "true")):
+        ran = sandbox.symphony(*words, code=2)
+        assert f"the namespace {stack} is not the one that {stack} made" in ran.err
+        assert len(ran.err.splitlines()) == 1
+    assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
+    assert "exists already, and symphony did not make it" in up(sandbox, stack, SLEEPER, code=2)
+    sandbox.pulumi("stack", "rm", stack, "--force", "--yes", "--preserve-config")
+    assert stack not in sandbox.symphony("ls").out
+    assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
+
+
+def test_a_token_that_ended_after_up_is_said_by_every_command(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
+) -> None:
+    file = tmp_path / "kubeconfig"
+    content: dict[str, Any] = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    file.write_text(yaml.safe_dump(content))
+    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    up(sandbox, stack, SLEEPER, code=0)
+    expired = {**content, "users": [{**content["users"][0], "user": {"token": "expired-long-ago"}}]}
+    file.write_text(yaml.safe_dump(expired))
+    commands = (
+        ("process", stack),
+        ("logs", stack),
+        ("exec", stack, "a", "--", "true"),
+        ("plan", stack),
+        ("up", stack, "-y"),
+        ("delete", stack, "-y"),
+    )
+    for words in commands:
+        ran = sandbox.symphony(*words, code=1)
+        assert ran.err.strip() == ("symphony: the API server does not know who you are. Log in again."), words
+    file.write_text(yaml.safe_dump(content))
+    sandbox.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []

@@ -1,0 +1,249 @@
+"""What is asked of a cluster before it is changed, with an API server that says what a test tells it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from symphony.backends.access import Streams
+from symphony.backends.kubernetes import access, observe
+from symphony.backends.kubernetes.api.client import Refused
+from symphony.backends.kubernetes.cluster import identity, inventory
+from symphony.backends.kubernetes.manifests import labels
+from symphony.engine.state.file_store import Resource
+from symphony.errors import SymphonyError, UserError
+from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded
+from tests.backends.kubernetes.scripted_api import namespace, serving, thing
+
+ENCRYPTED = "{'4dabf18193072939515e22adb298388d': '1b47', 'ciphertext': 'v1:x'}"
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 503])
+def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
+    with serving(Cluster(status=status)) as api:
+        with pytest.raises(Refused):
+            inventory.identifier(api.client())
+        with pytest.raises(Refused) as error:
+            observe.delete_orphans(OWNER, "rl", recorded(api))
+        assert "another cluster" not in str(error.value)
+        assert "stack rm" not in str(error.value)
+        (found,) = observe.statuses([recorded(api)])
+        assert isinstance(found, Refused)
+
+
+def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
+    with serving(Cluster(status=403)) as api:
+        assert inventory.identifier(api.client()) == api.url
+
+
+def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
+    with serving(Cluster(status=401)) as api:
+        for reach in (None, {"context": "c"}):
+            with pytest.raises(Refused, match="does not know who you are") as error:
+                observe.ensure_same_location(recorded(api), "rl", reach)
+            assert error.value.remedy == "Log in again"
+
+
+def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
+    with serving(Cluster(status=503)) as api:
+        observe.ensure_same_location(recorded(api), "rl")
+        with pytest.raises(Refused):
+            observe.ensure_same_location(recorded(api), "rl", {})
+
+
+def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
+    system = {"/api/v1/namespaces/kube-system": namespace("kube-system", "ours")}
+    with serving(Cluster(system)) as api:
+        before = recorded(api, kubeconfig="/nowhere/kubeconfig")
+        with pytest.raises(UserError):
+            observe.ensure_same_location(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
+        found = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
+        assert observe.restart_reasons(found) == {"a": "its pod is gone"}, "the plan asks by the new way"
+        another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
+        with pytest.raises(UserError):
+            observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
+
+
+def test_settings_that_name_another_cluster_move_nothing() -> None:
+    theirs = Cluster()
+    theirs.system = namespace("kube-system", "theirs")
+    with serving(Cluster()) as here, serving(theirs) as there:
+        before = recorded(here, clusterIdentifier="ours", context="c")
+        reach = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
+        with pytest.raises(UserError) as error:
+            observe.ensure_same_location(before, "rl", reach)
+        assert "rl runs in the cluster of context c, and its settings name context b" in error.value.line
+        assert "`symphony delete rl` ends it there" in error.value.remedy
+        assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
+        same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
+        assert observe.ensure_same_location(before, "rl", same).reach["context"] == "renamed"
+
+
+def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
+    forget = "gone for good, `pulumi stack rm rl --force` forgets the experiment"
+    with serving(Cluster()) as api:
+        before = recorded(api, clusterIdentifier="")
+        with pytest.raises(UserError) as error:
+            observe.ensure_reachable(recorded(api, context="deleted"))
+        assert forget in error.value.remedy
+    with pytest.raises(SymphonyError) as silent:
+        observe.ensure_reachable(before)
+    assert forget in silent.value.remedy
+    with pytest.raises(SymphonyError) as pinned:
+        observe.ensure_reachable(recorded(api, context=""))
+    assert forget in pinned.value.remedy
+    assert "; if" not in f"{error.value.line}{pinned.value.line}"
+
+
+@pytest.mark.parametrize(
+    ("there", "create", "remedy"),
+    [
+        (namespace("rl"), True, "set symphony:createNamespace to false if it was made for you"),
+        (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
+        (None, False, "have it created, or remove symphony:createNamespace"),
+    ],
+)
+def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
+    with serving(Cluster({SPACE: there} if there else {})) as api:
+        found = inventory.why_not_ours(api.client(), "rl", OWNER, create=create)
+    assert found is not None
+    assert remedy in found[1]
+
+
+def test_who_may_not_enter_is_shown_why_it_does_not_run_by_the_name_of_its_stack() -> None:
+    waits = {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}
+    found = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
+    found["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
+    with serving(Cluster({f"{SPACE}/pods/a": found})) as api, pytest.raises(SymphonyError) as error:
+        access.execute(recorded(api), "a", ["true"], Streams(0, 1, 2))
+    assert error.value.remedy == "`symphony why rl a` shows what keeps it"
+
+
+def test_the_clock_of_the_server_is_asked_and_not_ours() -> None:
+    with serving(Cluster({"/version": {}})) as api:
+        client = api.client()
+        assert client.ahead == 0
+        client.get("/version")
+        assert client.ahead == 0, "a second is nothing: it tells whole ones"
+        api.ahead = -300
+        client.get("/version")
+        assert -303 < client.ahead < -297
+        assert inventory.server_time(client) == pytest.approx(time.time() - 300, abs=3)
+
+
+def test_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
+    theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
+    with serving(theirs) as api:
+        ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
+        with pytest.raises(UserError, match="the namespace rl is not the one that rl made") as error:
+            observe.ensure_same_location(ours, "rl")
+        assert "`pulumi stack rm rl --force`" in error.value.remedy
+        observe.terminate_early(ours)
+        observe.delete_orphans(OWNER, "rl", ours)
+        assert api.paths("DELETE") == []
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        namespace("rl", "ours-that-was"),
+        namespace("rl", "made anew by a killed up", OWNER),
+        namespace("rl", "ours-that-was", "another/rl#2"),
+    ],
+    ids=["its notes were taken off", "made anew", "its notes were changed"],
+)
+def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
+    with serving(Cluster({SPACE: live})) as api:
+        observe.ensure_same_location(recorded(api, **{identity.NAMESPACE: "ours-that-was"}), "rl")
+
+
+def test_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
+    words = "the pod a in namespace rl is not the one that rl made"
+    theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "theirs")}
+    with serving(Cluster(theirs)) as api, pytest.raises(UserError, match=words):
+        observe.ensure_same_location(recorded(api), "rl")
+    with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
+        observe.ensure_same_location(recorded(api), "rl")
+
+
+THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets": "symphony-secrets"}
+
+
+@pytest.mark.parametrize("kind", THINGS)
+def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) -> None:
+    places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
+    ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
+    place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
+    theirs = {**ours, place: thing("x", THINGS[kind], "theirs")}
+    again = {**ours, place: thing("x", THINGS[kind], "made anew by a killed up", OWNER)}
+    version = {"/version": {}}
+    with serving(Cluster({**version, **theirs})) as api:
+        state = replace(recorded(api), things=places)
+        with pytest.raises(UserError, match=words) as error:
+            observe.ensure_reachable(state)
+        assert "`pulumi stack rm rl --force`" in error.value.remedy
+        # A namespace of its own goes as a whole, and was looked at before.
+        observe.ensure_reachable(replace(state, reach={**state.reach, identity.NAMESPACE: "ours"}))
+    for there in (ours, again, {}):
+        with serving(Cluster({**version, **there})) as api:
+            observe.ensure_reachable(replace(recorded(api), things=places))
+
+
+def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
+    metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
+    inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
+    pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
+    found = observe.recorded(
+        OWNER,
+        [
+            Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, "", ""),
+            Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, "", ""),
+        ],
+    )
+    assert found is not None
+    assert found.things == {f"{SPACE}/services/greetings": "7"}
+
+
+class TestTextOfAKubeconfig:
+    """Encrypted in the state, so that only `up` can read it."""
+
+    @pytest.fixture(autouse=True)
+    def own(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        file = tmp_path / "own"
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        identity.client_of.cache_clear()
+        yield file
+        identity.client_of.cache_clear()
+
+    def test_the_cause_is_told_when_the_users_own_has_no_such_context(self, own: Any) -> None:
+        with serving(Cluster()) as api:
+            own.write_text(api.kubeconfig("another"))
+            with pytest.raises(UserError, match='no context "c"') as error:
+                observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
+            assert "keeps encrypted, so your own kubeconfig is asked" in error.value.remedy
+
+    def test_the_cause_is_told_when_it_means_another_cluster(self, own: Any) -> None:
+        with serving(Cluster()) as api:
+            own.write_text(api.kubeconfig())
+            observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
+            other = recorded(api, kubeconfig=ENCRYPTED, clusterIdentifier="other")
+            with pytest.raises(UserError, match="context c of your own kubeconfig") as error:
+                observe.ensure_same_location(other, "rl")
+            assert "keeps encrypted" in error.value.remedy
+
+    def test_one_in_json_is_no_encrypted_one(self) -> None:
+        import json
+
+        import yaml
+
+        with serving(Cluster()) as api:
+            said = json.dumps(yaml.safe_load(api.kubeconfig()))
+            assert identity.client_for(recorded(api, kubeconfig=said)).access.server == api.url

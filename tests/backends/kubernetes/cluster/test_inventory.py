@@ -1,0 +1,154 @@
+"""What is in a namespace: what is ended, what is refused because it is another's, what holds it up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.errors import SymphonyError, UserError
+from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded
+from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, namespace, serving, thing
+
+
+def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
+    mine = {
+        f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER),
+        f"{SPACE}/secrets/symphony-secrets": thing("Secret", "symphony-secrets", "2", OWNER),
+        f"{SPACE}/configmaps/symphony-configs": thing("ConfigMap", "symphony-configs", "3", OWNER),
+        f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "4", OWNER),
+    }
+    theirs = {
+        SPACE: namespace("rl"),
+        f"{SPACE}/pods/b": thing("Pod", "b", "5", "symphony/other#1"),
+        f"{SPACE}/secrets/mine": thing("Secret", "mine", "6"),
+    }
+    there = Cluster({**mine, **theirs})
+    with serving(there) as api:
+        inventory.end_all(api.client(), "rl", OWNER)
+        assert there.things == theirs
+    there = Cluster({**mine, **theirs})
+    planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
+    with serving(there) as api:
+        client = api.client()
+        inventory.end_strays(client, inventory.living(client, "rl"), "rl", OWNER, planned)
+    assert set(mine) & set(there.things) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
+
+
+def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
+    there = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
+
+    def answer(asked: Asked) -> Answer:
+        return (403, {}) if "/secrets/" in asked.path or asked.path == SPACE else there(asked)
+
+    with serving(answer) as api:
+        inventory.end_all(api.client(), "rl", OWNER)
+    assert there.things == {}
+
+
+def test_all_that_others_have_is_refused_at_once() -> None:
+    others: Callable[[str, str], dict[str, Any]] = lambda kind, name: thing(kind, name, "1", "x/other#1")  # noqa: E731
+    there = Cluster(
+        {
+            **{f"{SPACE}/pods/p{i}": thing("Pod", f"p{i}", "1") for i in range(12)},
+            f"{SPACE}/services/s": others("Service", "s"),
+            f"{SPACE}/secrets/symphony-secrets": others("Secret", "symphony-secrets"),
+        }
+    )
+    planned = {
+        "pods": [f"p{i}" for i in range(12)],
+        "services": ["s"],
+        "keepers": [],
+        "configmaps": ["symphony-services"],
+        "secrets": ["symphony-secrets"],
+    }
+    with serving(there) as api:
+        client = api.client()
+        live = inventory.living(client, "rl")
+        with pytest.raises(UserError) as error:
+            inventory.refuse_others(client, live, "rl", OWNER, planned)
+    pods, rest = error.value.what.split("; ")
+    assert pods.startswith("the pod p0, the pod p1, ")
+    assert pods.endswith("the pod p9 and 2 more in namespace rl belong to somebody else")
+    assert rest == "the Service s, the secret symphony-secrets in namespace rl belong to x/other"
+
+
+HELD = {
+    "phase": "Terminating",
+    "conditions": [
+        {"type": "NamespaceContentRemaining", "status": "True", "message": "configmaps. has 1 resource"},
+        {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "all is well"},
+    ],
+}
+
+
+def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    going = thing("Namespace", "rl", "1", OWNER, status=HELD)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    monkeypatch.setattr(inventory, "GONE_DEADLINE", 0.0)
+    with serving(lambda asked: Cluster({SPACE: dict(going)})(asked)) as api:
+        with pytest.raises(SymphonyError, match="rl is not gone after 0 s: configmaps") as error:
+            inventory.end_all(api.client(), "rl", OWNER)
+        assert error.value.remedy
+        assert observe.deletion_blockers(recorded(api)) == "configmaps. has 1 resource"
+    with serving(Cluster({SPACE: namespace("rl", "1", OWNER)})) as api:
+        assert observe.deletion_blockers(recorded(api)) == ""
+
+
+def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have minutes to save what it has; only what is late beyond them is an error."""
+    clock = [0.0]
+    monkeypatch.setattr(inventory.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(inventory.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
+    pod = thing("Pod", "a", "1", OWNER)
+    pod["metadata"]["deletionGracePeriodSeconds"] = 90
+    place, gone_after = f"{SPACE}/pods/a", 140.0
+
+    def answer(asked: Asked) -> Answer:
+        return (200, pod) if asked.path == place and clock[0] < gone_after else MISSING
+
+    with serving(answer) as api:
+        inventory.await_gone(api.client(), place, "1")
+        clock[0], gone_after = 0.0, 1000.0
+        with pytest.raises(SymphonyError, match="a is not gone after 150 s"):
+            inventory.await_gone(api.client(), place, "1")
+
+
+def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> None:
+    def dying(name: str, on: str, when: float, owner: str = OWNER, **more: Any) -> dict[str, Any]:
+        pod = thing("Pod", name, name, owner)
+        pod["metadata"] |= {"deletionTimestamp": datetime.fromtimestamp(when, UTC).isoformat(), **more}
+        pod["spec"] = {"nodeName": on}
+        return pod
+
+    now = time.time()
+    pods = [
+        dying("late", "n1", now - 300),
+        dying("soon", "n1", now + 5),
+        dying("held", "n1", now - 300, finalizers=["x/y"]),
+        dying("other", "n1", now - 300, "other/x#1"),
+        dying("undeclared", "n1", now - 300),
+        thing("Pod", "well", "2", OWNER),
+    ]
+    live = inventory.Living({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
+    declared = ["late", "soon", "held", "other", "well", "new"]
+    with pytest.raises(UserError) as error:
+        inventory.refuse_unending(live, OWNER, declared)
+    assert error.value.line == (
+        "asked to end, and has not: late on n1, which does not answer. "
+        "If that machine is off for good: `kubectl delete node n1`, and try again."
+    )
+    inventory.refuse_unending(live, OWNER, declared[1:])
+    # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.
+    behind = inventory.Living(live.pods, {}, {}, now=now - 250)
+    inventory.refuse_unending(behind, OWNER, declared)
+    # Of a Job; what counts its pods is no reason to wait.
+    made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
+    of_job = inventory.Living({}, {}, {}, {"trial": made})
+    with pytest.raises(UserError, match="trial on n2, which does not answer"):
+        inventory.refuse_unending(of_job, OWNER, ["trial"])

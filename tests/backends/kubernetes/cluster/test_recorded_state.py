@@ -1,0 +1,102 @@
+"""What is read off the state of a stack: which cluster it is in, and which containers are processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony import Experiment
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.engine.state.file_store import Resource
+from symphony.plan.changes import Change, changes
+from tests.backends.kubernetes.manifests.test_render import OWNER, manifests
+
+STACK = "urn:pulumi:rl::symphony::"
+EXPERIMENT = f"{STACK}symphony:index:Experiment"
+PROVIDER = "pulumi:providers:kubernetes"
+
+
+def resource(urn: str, type_: str, inputs: dict[str, Any]) -> Resource:
+    return Resource(urn, type_, "", "", inputs, inputs, "", "")
+
+
+def provider(parent: str, name: str, **inputs: str) -> Resource:
+    return resource(f"{parent}{PROVIDER}::{name}", PROVIDER, inputs)
+
+
+OURS = provider(f"{EXPERIMENT}$", "kubernetes", clusterIdentifier="ours", context="c", kubeconfig="/k")
+NAMESPACE = resource(
+    f"{EXPERIMENT}$kubernetes:core/v1:Namespace::rl",
+    "kubernetes:core/v1:Namespace",
+    {"metadata": {"name": "rl", "uid": "1", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}},
+)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        provider(STACK, "kubernetes", context="d"),
+        provider(STACK, "other", clusterIdentifier="theirs"),
+        provider(f"{EXPERIMENT}$", "other", clusterIdentifier="theirs"),
+    ],
+    ids=["of our name", "of another name", "below the experiment"],
+)
+def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Resource) -> None:
+    for resources in ([OURS, NAMESPACE, theirs], [theirs, OURS, NAMESPACE]):
+        found = observe.recorded(OWNER, resources)
+        assert found is not None
+        reach = {"clusterIdentifier": "ours", "context": "c", "kubeconfig": "/k", "namespace": "1"}
+        assert found.reach == reach
+
+
+def experiment(sidecar: bool = True) -> Experiment:
+    made = Experiment("rl")
+    more = {"containers": [{"name": "proxy", "image": "p"}]} if sidecar else {}
+    made.new_process("a").pod_yml["spec"] = more
+    group = made.new_process_group("g")
+    group.pod_yml["spec"] = more
+    for name in ("x", "y"):
+        group.new_process(name)
+    return made
+
+
+def state_of(manifest: dict[str, Any]) -> Resource:
+    return resource("urn:pod", controllers.TYPES[manifest["kind"]], manifest)
+
+
+@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
+    rendered = manifests(experiment(), controller=controller).pods.values()
+    found = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
+    assert found is not None
+    every = {
+        path: each
+        for group, manifest in rendered
+        for path, each in process_inputs.processes_of(manifest, group).items()
+    }
+    handed = {path: every[path] for path in ("a", "g/x", "g/y")}
+    assert changes(found.processes, handed, observe.changed_fields, {}) == tuple(
+        Change(path, "keep") for path in handed
+    )
+
+
+@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: str) -> None:
+    _, plain = manifests(experiment(sidecar=False), controller=controller).pods["g"]
+    _, noted = manifests(experiment(), controller=controller).pods["g"]
+    assert labels.PROCESSES not in str(plain)
+    assert labels.annotation(noted, labels.PROCESSES) == "x,y"
+    assert labels.PROCESSES not in str(noted["spec"]), "a Job whose template changes is replaced"
+
+
+def test_a_state_of_before_the_note_is_read_as_it_was() -> None:
+    group, manifest = manifests(experiment()).pods["g"]
+    before = process_inputs.processes_of(manifest, group)
+    del manifest["metadata"]["annotations"][labels.PROCESSES]
+    after = process_inputs.processes_of(manifest, group)
+    assert list(after) == ["g/x", "g/y", "g/proxy"]
+    assert not any(process_inputs.changed_fields(before[path], after[path]) for path in before), (
+        "nothing is replaced"
+    )

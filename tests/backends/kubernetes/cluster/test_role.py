@@ -1,0 +1,88 @@
+"""Every command as the user of toolchain/kubernetes/role.yaml, who may nothing outside one namespace.
+
+The conformance suite runs whole as this user too, among the slow tests.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.diagnosis.test_why import steps
+from tests.backends.kubernetes.test_runs import Live, becomes, up
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from toolchain.kubernetes.api import Api
+from toolchain.kubernetes.control_plane import accounts
+from toolchain.kubernetes.fixtures import Access as Cluster
+from toolchain.kubernetes.layout import Layout
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+PROGRAM = """
+with Experiment("e", secrets=[{secret!r}]) as e:
+    a = e.new_process("a", command="sh", args=["-c", "cat $SYMPH_SECRETS_DIR/key; httpd -p 6006; sleep 999"])
+    a.binds("alpha")
+    a.exposes({{"board": 6006}})
+    e.new_process("bad", command="sh", args=["-c", "echo the reason; exit 3"])
+"""
+
+
+@pytest.fixture
+def granted(
+    own: Cluster, sandbox: Sandbox, stack: str, kubectl: Callable[..., str], tmp_path: Path
+) -> Callable[..., str]:
+    """Brings the experiment up, with these settings, in a namespace made for the ordinary user."""
+    kubectl("create", "namespace", stack)
+    kubectl("-n", stack, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    accounts.grant(Api(Layout.default()), accounts.ORDINARY, stack)
+    sandbox.config(stack, createNamespace="false", **{"kubernetes:kubeconfig": own.user_kubeconfig})
+    (tmp_path / "key").write_text("hush\n")
+
+    def run(**settings: str) -> str:
+        sandbox.config(stack, **settings)
+        return up(sandbox, stack, PROGRAM.format(secret=str(tmp_path / "key")))
+
+    return run
+
+
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
+def test_every_command(
+    granted: Callable[..., str], sandbox: Sandbox, stack: str, live: Live, tmp_path: Path, controller: str
+) -> None:
+    granted(controller=controller)
+    becomes(sandbox, stack, "a", "running")
+    assert becomes(sandbox, stack, "bad", "failed")["why"] == "exit 3: the reason"
+    assert len(live("jobs", stack)) == (2 if controller == "Job" else 0)
+    wait_for(lambda: "hush" in sandbox.symphony("logs", stack, "a").out, 20, "its first word", pause=0.5)
+    assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo in; exit 7", code=7).out == "in\n"
+    (tmp_path / "there").write_text("and back")
+    sandbox.symphony("scp", stack, str(tmp_path / "there"), "a:/tmp/there")
+    sandbox.symphony("scp", stack, "a:/tmp/there", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_text() == "and back"
+    visiting = sandbox.start([str(SYMPHONY), "visit", stack, "-u"])
+    assert visiting.stdout is not None
+    assert visiting.stdout.readline().startswith("http://127.0.0.1:")
+    visiting.send_signal(signal.SIGINT)
+    visiting.communicate(timeout=15)
+    assert list(steps(sandbox, stack, "a"))[-2:] == ["ready", "exposed"]
+    assert steps(sandbox, stack, "bad")["exit"]["more"] == ["the reason"]
+    assert sandbox.planned(stack) == {"a", "bad"}
+    sandbox.symphony("delete", stack, "-y", timeout=120)
+    for kind in ("pods", "jobs", "services", "secrets"):
+        assert live(kind, stack) == [], kind
+
+
+@pytest.mark.thorough
+def test_what_cannot_be_scheduled_is_explained_without_a_look_at_the_nodes(
+    granted: Callable[..., str], sandbox: Sandbox, stack: str
+) -> None:
+    granted(patience="5")
+    sandbox.write('with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)')
+    sandbox.symphony("up", stack, "-y", code=1, timeout=120)
+    scheduled = steps(sandbox, stack, "a")["scheduled"]
+    assert scheduled["broken"]
+    assert "Insufficient cpu" in scheduled["what"]
+    sandbox.symphony("delete", stack, "-y", timeout=120)

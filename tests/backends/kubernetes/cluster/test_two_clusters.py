@@ -1,0 +1,112 @@
+"""A context that was switched, or means another cluster by now; nothing happens in the wrong one."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.sandbox import Sandbox
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
+PROGRAM = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["1000"])'
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """Another cluster: it is not the same kube-system, it has nothing, and it notes who asks for a change."""
+
+    def do_GET(self) -> None:
+        system = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "another"}}
+        found = self.path.endswith("/namespaces/kube-system")
+        self._answer(200 if found else 404, system if found else {"reason": "NotFound", "message": "nothing"})
+
+    def do_DELETE(self) -> None:
+        changes: list[str] = self.server.changes  # type: ignore[attr-defined]
+        changes.append(f"{self.command} {self.path}")
+        self._answer(200, {})
+
+    do_POST = do_PATCH = do_PUT = do_DELETE
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def other() -> Iterator[http.server.ThreadingHTTPServer]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    server.changes = []  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def kubeconfig(
+    sandbox: Sandbox, stack: str, cluster: Cluster, other: http.server.ThreadingHTTPServer, tmp_path: Path
+) -> Callable[[str, str], None]:
+    """Write the kubeconfig of the stack: the cluster behind context `mine`, and the current context."""
+    ours = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    context = next(each for each in ours["contexts"] if each["name"] == ours["current-context"])["context"]
+    address = f"http://127.0.0.1:{other.server_address[1]}"
+    file = tmp_path / "kubeconfig"
+
+    def write(mine: str, current: str) -> None:
+        clusters = [*ours["clusters"], {"name": "other", "cluster": {"server": address}}]
+        of_mine = context if mine == "ours" else {"cluster": "other"}
+        contexts = [{"name": "mine", "context": of_mine}, {"name": "other", "context": {"cluster": "other"}}]
+        whole = {**ours, "clusters": clusters, "contexts": contexts, "current-context": current}
+        file.write_text(yaml.safe_dump(whole))
+
+    write("ours", "mine")
+    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    sandbox.write(PROGRAM)
+    return write
+
+
+def test_a_context_that_was_switched(
+    sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
+) -> None:
+    """`up` would move the experiment and says so; what looks and what ends goes where it was started."""
+    sandbox.symphony("up", stack, "-y")
+    kubeconfig("ours", "other")
+    for words in (("plan", stack), ("up", stack, "-y")):
+        said = sandbox.symphony(*words, code=2).err
+        assert f"{stack} runs in the cluster of context mine, and your current context is other" in said
+        assert "kubernetes:context mine" in said
+    assert sandbox.processes(stack)["a"]["state"] == "running"
+    sandbox.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []
+    assert other.changes == []
+
+
+def test_a_context_that_means_another_cluster(
+    sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
+) -> None:
+    sandbox.symphony("up", stack, "-y")
+    before = [each["metadata"]["uid"] for each in live("pods", stack)]
+    kubeconfig("other", "mine")
+    for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
+        said = sandbox.symphony(*words, code=2).err
+        assert "runs in another cluster than the one that context mine now reaches" in said, words
+    listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
+    assert listed[stack]["state"] == "unknown", listed
+    assert other.changes == []
+    assert [each["metadata"]["uid"] for each in live("pods", stack)] == before
+    kubeconfig("ours", "mine")
+    sandbox.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []

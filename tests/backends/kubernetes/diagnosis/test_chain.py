@@ -1,0 +1,133 @@
+"""The chain of `symphony why` for pods as the API shows them; test_why.py has those of a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.diagnosis import chain, collect
+from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import Link, Recorded
+from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
+from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits
+from tests.backends.kubernetes.status.test_watch import event
+
+Body = dict[str, Any]
+
+
+def beside(
+    thing: Body, state: Body, started: bool = False, name: str = "proxy", policy: str = "Always"
+) -> Body:
+    """The pod with an init container before the others it has; one that runs beside the containers."""
+    spec, status = thing["spec"], thing["status"]
+    spec.setdefault("initContainers", []).append({"name": name, "image": "p:1", "restartPolicy": policy})
+    found = {"name": name, "state": state, "started": started, "restartCount": 0}
+    status.setdefault("initContainerStatuses", []).append(found)
+    if "running" in (thing["status"]["containerStatuses"][0]["state"]):
+        status["containerStatuses"][0]["imageID"] = "sha256:1"
+    return thing
+
+
+def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
+    recorded = {"container_name": "a", "image": "rl:9"}
+    facts = chain.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
+    return list(chain.chain(facts, "rl"))
+
+
+def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    made = {
+        "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {"conditions": [done]}}]
+    }
+
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": made.get(asked.path.partition("?")[0], [])}
+
+    facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
+    with serving(answer) as api:
+        recorded = Recorded("o", "rl", {"a": facts}, reach={})
+        found = collect.explain(api.client(), recorded, "a", "rl")
+    assert [(each.step, each.broken) for each in found] == [("planned", False), ("exit", False)]
+    assert "Job is complete" in found[-1].what
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
+def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: bool) -> None:
+    """Not that `up` starts it again: nobody need do anything."""
+    notes = {"metadata": {"labels": {"symphony/pod": "a"}}, "phase": "Failed"}
+    made = {
+        "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {}}],
+        "/api/v1/namespaces/rl/pods": [pod(ended(1), **notes)] if there else [],
+    }
+
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": made.get(asked.path.partition("?")[0], [])}
+
+    facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
+    with serving(answer) as api:
+        reach = {"kubeconfig": api.kubeconfig()}
+        recorded = Recorded("o", "rl", {"a": facts}, reach=reach)
+        last = collect.explain(api.client(), recorded, "a", "rl")[-1]
+        (seen,) = observe.statuses([recorded])
+    assert isinstance(seen, list)
+    (status,) = seen
+    assert status.why == "its Job makes another pod"
+    assert status.why in f"{last.what} {last.remedy}"
+    assert "symphony up" not in f"{last.what} {last.remedy}"
+
+
+def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
+    found = links(thing, events)
+    assert not any(each.broken for each in found[:-1])
+    return found[-1].step, found[-1].what, found[-1].broken
+
+
+ENDED_WITH_IT = ended(143)
+
+
+@pytest.mark.parametrize(
+    "state", [RUNS, waits("CrashLoopBackOff"), ENDED_WITH_IT], ids=["well", "fails", "ended"]
+)
+def test_a_sidecar_is_no_link_of_a_process_that_runs(state: Body) -> None:
+    assert end(beside(pod(RUNS), state, started=state is RUNS)) == ("ready", "running", False)
+
+
+def test_a_sidecar_that_was_ended_with_its_pod_is_not_blamed() -> None:
+    assert end(beside(pod(ended(1), phase="Failed"), ENDED_WITH_IT)) == ("exit", "exit 1", True)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (waits("ImagePullBackOff"), ("pulled", "no: p:1: ImagePullBackOff")),
+        (waits("CrashLoopBackOff"), ("prepared", "no: proxy: ")),
+        (waits("CreateContainerError", "no"), ("prepared", "no: proxy: CreateContainerError: no")),
+        (RUNS, ("prepared", "proxy is at work")),
+    ],
+    ids=["image", "crash", "start", "not started yet"],
+)
+def test_a_sidecar_that_keeps_a_process_from_starting_is(state: Body, expected: tuple[str, str]) -> None:
+    step, what, broken = end(beside(pod(waits("PodInitializing")), state))
+    assert (step, what, broken) == (*expected, True)
+
+
+def test_an_init_container_that_failed_is_blamed_beside_a_sidecar() -> None:
+    failed = beside(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT)
+    failed = beside(failed, ended(128), name="clone-x", policy="Never")
+    assert end(failed)[:2] == ("prepared", "no: clone-x: exit 128")
+    assert pod_status.status("a", "a", failed).why == "clone-x: exit 128"
+
+
+def test_a_process_that_crashes_is_blamed_for_it_beside_a_sidecar_that_does() -> None:
+    both = beside(pod(waits("CrashLoopBackOff"), ended(1)), waits("CrashLoopBackOff"))
+    assert pod_status.status("a", "a", both).why == "CrashLoopBackOff: exit 1"
+
+
+def test_a_mount_that_came_late_is_no_link_while_the_image_is_pulled() -> None:
+    creating = pod(waits("ContainerCreating"))
+    assert end(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
+    later = [event("FailedMount"), event("Pulling", "00:00:02")]
+    assert end(creating, later) == ("pulled", "not yet: being pulled", True)

@@ -1,0 +1,262 @@
+"""Logs where a clock steps back, a node does not answer, a start ends late: every line is told once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from symphony.backends.kubernetes.api.client import Refused, Unreachable
+from symphony.backends.kubernetes.logs import reader
+from symphony.backends.kubernetes.logs.reader import Place
+from tests.backends.kubernetes.logs.test_logs import ENDED, PLACE, RUNNING, Node, lines, stamped
+from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
+
+AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
+NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
+# Two in a microsecond, and without the zeros at their end.
+STAMPS = (b"1Z", b"123456100Z", b"123456789Z", b"2Z")
+TOLD_WITHIN: float = vars(reader)["_TOLD_WITHIN"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
+    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
+
+
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
+    """An answer that never comes, to a client that does not wait for it long."""
+    monkeypatch.setattr(reader, "_SILENCE", 0.2)
+    monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
+    over = threading.Event()
+
+    def nothing() -> bytes:
+        over.wait(20)
+        return b""
+
+    yield nothing
+    over.set()
+
+
+class Restarted(Node):
+    """A container that was started again after it had died at the second given."""
+
+    died_at = 2
+
+    def pod(self) -> dict[str, Any]:
+        pod = super().pod()
+        died = {"exitCode": 5, "finishedAt": f"2026-01-01T00:00:{self.died_at:02d}Z"}
+        more = {"restartCount": 1, "lastState": {"terminated": died}}
+        pod["status"]["containerStatuses"][0].update(more)
+        return pod
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"), [(1, ["n 3", "n 4"]), (2, ["n 2", "n 3", "n 4"]), (0, ["n 4"])]
+)
+def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expected: list[str]) -> None:
+    """The server cuts a time to whole seconds, so that it sends the lines before them again."""
+    said = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
+
+    class Tailing(Node):
+        def __call__(self, asked: Asked) -> Answer:
+            query = parse_qs(urlsplit(asked.path).query)
+            if not urlsplit(asked.path).path.endswith("/log"):
+                return super().__call__(asked)
+            self.asked.append(query)
+            if "follow" in query:
+                self.state = ENDED
+            there = said if "follow" in query else said[:3]
+            most = int(query.get("tailLines", ["9"])[0])
+            return 200, chunked(*there[max(0, len(there) - most) :])
+
+    class Again(Tailing, Restarted):
+        """Its start before said something, too, a second earlier."""
+
+        def __call__(self, asked: Asked) -> Answer:
+            if "previous=true" in asked.path:
+                return 200, chunked(stamped(0))
+            return super().__call__(asked)
+
+    for node in (Tailing(), Again()):
+        with serving(node) as api:
+            found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
+            said_now = [line.text for line in found if not line.ended and line.text != "n 0"]
+            assert said_now == expected
+
+
+class Pair:
+    """Two processes, a and b, each in a pod of its name, and what the log endpoint of each answers."""
+
+    def __init__(self, **of: Callable[[], Answer | bytes]) -> None:
+        self.of = of
+        self.state = RUNNING
+
+    def __call__(self, asked: Asked) -> Answer:
+        place = urlsplit(asked.path)
+        if place.path.endswith("/log"):
+            answer = self.of[place.path.split("/")[-2]]()
+            return (200, answer) if isinstance(answer, bytes) else answer
+        name = parse_qs(place.query)["labelSelector"][0].rpartition("=")[2]
+        status = {"name": name, "restartCount": 0, "state": self.state, "ready": False}
+        phase = "Running" if self.state is RUNNING else "Succeeded"
+        more = {"phase": phase, "containerStatuses": [status]}
+        return 200, {"items": [thing("Pod", name, name, spec={"containers": [{"name": name}]}, status=more)]}
+
+
+def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
+    places = [Place(name, name, name) for name in names or ["a"]]
+    found = reader.merged(api.client(), "n", places, follow=follow, since=None, tail=tail)
+    return [line.text for line in found]
+
+
+def test_a_clock_that_steps_back_takes_no_line() -> None:
+    with serving(Node(chunked(stamped(1, 3, 2, 4)))) as api:
+        assert lines(api) == ["n 1", "n 3", "n 2", "n 4"]
+
+
+def test_a_clock_that_steps_back_while_followed_takes_no_line() -> None:
+    node = Node(
+        chunked(stamped(5)), chunked(stamped(5, 6, 2), end=False), chunked(stamped(2, 3)), chunked(stamped(3))
+    )
+    with serving(node) as api:
+        assert lines(api, follow=True) == ["n 5", "n 6", "n 2", "n 3"]
+    assert node.asked[2]["sinceTime"] == ["2026-01-01T00:00:02Z"]
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_node_that_is_away_takes_only_its_own_log(status: int) -> None:
+    with serving(Pair(a=lambda: (status, AWAY[1]), b=lambda: chunked(stamped(1, 2, 3)))) as api:
+        assert texts(api, "a", "b") == ["n 1", "n 2", "n 3", NOT_READ]
+        assert texts(api, "a", tail=1) == [NOT_READ]
+
+
+def test_a_log_that_does_not_come_takes_only_itself(mute: Callable[[], bytes]) -> None:
+    with serving(Pair(a=mute, b=lambda: chunked(stamped(1)))) as api:
+        assert texts(api, "a", "b") == ["n 1", "log not read: its node does not answer"]
+
+
+def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0.1)
+    pair = Pair(a=lambda: b"")
+
+    def answer(asked: Asked) -> Answer:
+        return pair(asked) if len(api.asked) == 1 else (200, b"")
+
+    with serving(answer) as api, pytest.raises(Unreachable, match="does not answer"):
+        texts(api, "a")
+
+
+def test_who_may_not_read_logs_is_told_so() -> None:
+    with serving(Pair(a=lambda: (403, {"message": "cannot get pods/log"}))) as api, pytest.raises(Refused):
+        texts(api, "a")
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_node_that_comes_back_is_followed_on(status: int) -> None:
+    away = (status, AWAY[1])
+    node = Node(chunked(stamped(1)), away, away, chunked(stamped(1, 2)), chunked(stamped(2)))
+    with serving(node) as api:
+        assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
+
+
+def test_following_a_node_that_was_away_goes_on_where_it_answers() -> None:
+    node = Node(AWAY, chunked(stamped(2, 3)), chunked(stamped(3)))
+    with serving(node) as api:
+        assert texts(api, follow=True) == [NOT_READ, "n 2", "n 3", "ended: exit 0"]
+
+
+def test_a_silent_node_does_not_end_what_follows_it(mute: Callable[[], bytes]) -> None:
+    answers: list[Callable[[], Answer | bytes]] = [
+        lambda: chunked(stamped(1)),
+        mute,
+        lambda: chunked(stamped(1, 2)),
+        lambda: chunked(stamped(2)),
+    ]
+
+    def answer() -> Answer | bytes:
+        if len(answers) == 1:
+            pair.state = ENDED
+        return (answers.pop(0) if len(answers) > 1 else answers[0])()
+
+    pair = Pair(a=answer)
+    with serving(pair) as api:
+        assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
+
+
+def test_a_server_that_says_nothing_has_no_last_lines(mute: Callable[[], bytes]) -> None:
+    with serving(Pair(a=mute)) as api:
+        assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
+
+
+def test_the_end_of_an_earlier_start_is_before_the_lines_of_the_present_one() -> None:
+    with serving(Restarted(chunked(stamped(1)), chunked(stamped(4, 40)), b"")) as api:
+        assert texts(api) == ["n 1", "ended: exit 5", "n 4", "n 40"]
+    with serving(Restarted((404, {"message": "gone"}), chunked(stamped(4, 40)), b"")) as api:
+        assert texts(api) == ["ended: exit 5", "n 4", "n 40"]
+
+
+def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told five seconds after the log came to its end."""
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    class Late(Restarted):
+        def pod(self) -> dict[str, Any]:
+            if len(self.asked) == 2:
+                late.append(clock[0])
+            told = bool(late) and clock[0] > late[0] + 5
+            return super().pod() if told else Node.pod(self)
+
+    late: list[float] = []
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", TOLD_WITHIN)
+    monkeypatch.setattr(reader, "_ROUND", 0.5)
+    fake = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
+    monkeypatch.setattr(reader, "time", fake)
+    node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(4)), chunked(stamped(4)))
+    with serving(node) as api:
+        assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 5", "n 4", "ended: exit 0"]
+
+
+def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a start that had ended comes to its end at once, and by then the next start runs."""
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 30.0)
+
+    class Between(Restarted):
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            if len(self.asked) < 3:
+                waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+                pod["status"]["containerStatuses"][0]["state"] = waiting
+            return pod
+
+    first = chunked(stamped(1))
+    node = Between(first, first, first, chunked(stamped(4)), chunked(stamped(4)))
+    began = time.monotonic()
+    with serving(node) as api:
+        assert texts(api, follow=True) == ["n 1", "ended: exit 5", "n 4", "ended: exit 0"]
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("since", [-84_604_532_493.5, float("-inf")], ids=["999999d", "for ever"])
+def test_since_before_all_time_is_everything(since: float) -> None:
+    node = Node(chunked(stamped(1, 2)), b"")
+    with serving(node) as api:
+        assert lines(api, since=since) == ["n 1", "n 2"]
+    assert "sinceTime" not in node.asked[0]
+
+
+def test_the_log_of_a_pod_that_is_gone_says_so() -> None:
+    with serving(lambda _: (200, {"items": []})) as api:
+        assert lines(api) == ["log not read: its pod is gone"]

@@ -1,0 +1,187 @@
+"""Log lines as an API server sends them: cut off, late, in other words; it says what a test tells it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from symphony.backends.kubernetes.api.client import Refused
+from symphony.backends.kubernetes.logs import reader
+from symphony.backends.kubernetes.logs.reader import Place
+from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import LogLine
+from symphony.errors import SymphonyError
+from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
+
+PLACE = Place("a", "a", "a")
+RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T01:00:00Z"}}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
+    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
+
+
+class Node:
+    """One pod with one container, and what its log endpoint answers, one after the other, then for ever."""
+
+    def __init__(self, *answers: Answer | bytes) -> None:
+        self.answers = list(answers)
+        self.state = RUNNING
+        self.asked: list[dict[str, list[str]]] = []
+
+    def __call__(self, asked: Asked) -> Answer:
+        place = urlsplit(asked.path)
+        if not place.path.endswith("/log"):
+            return 200, {"items": [self.pod()]}
+        self.asked.append(parse_qs(place.query))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if len(self.answers) == 1:
+            self.state = ENDED
+        return (200, answer) if isinstance(answer, bytes) else answer
+
+    def pod(self) -> dict[str, Any]:
+        status = {"name": "a", "restartCount": 0, "state": self.state, "ready": False}
+        phase = "Running" if self.state is RUNNING else "Succeeded"
+        return thing(
+            "Pod",
+            "a",
+            owner="o",
+            spec={"containers": [{"name": "a"}]},
+            status={"phase": phase, "containerStatuses": [status]},
+        )
+
+
+def lines(api: Api, *, follow: bool = False, since: float | None = None) -> list[str]:
+    found = reader.merged(api.client(), "n", [PLACE], follow=follow, since=since, tail=None)
+    return [line.text for line in found if not line.ended]
+
+
+def stamped(*moments: int, zone: str = "Z") -> bytes:
+    return b"".join(b"2026-01-01T00:00:%02d.000000001%s n %d\n" % (n, zone.encode(), n) for n in moments)
+
+
+def test_since_is_for_every_line() -> None:
+    with serving(Node(chunked(stamped(1, 2, 3)))) as api:
+        assert lines(api, since=pod_status.epoch("2026-01-01T00:00:02Z")) == ["n 2", "n 3"]
+        assert lines(api, since=pod_status.epoch("2026-01-01T00:00:04Z")) == []
+
+
+@pytest.mark.parametrize("cut", [4, 0], ids=["in a line", "in a piece"])
+def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> None:
+    whole = stamped(1, 2, 3)
+    broken = chunked(whole[: len(whole) - 4], end=cut == 4)
+    node = Node(chunked(stamped(1)), broken, chunked(stamped(2, 3)), chunked(stamped(3)))
+    with serving(node) as api:
+        assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
+
+
+def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_TOLD_WITHIN", 10)
+
+    class Late(Node):
+        """It tells of the first end only when it was asked twice more."""
+
+        untold = 3
+
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            self.untold -= len(self.asked) == 2
+            if self.untold <= 0:
+                died = {"exitCode": 5, "finishedAt": "2026-01-01T00:00:02Z"}
+                more = {"restartCount": 1, "lastState": {"terminated": died}}
+                pod["status"]["containerStatuses"][0].update(more)
+            return pod
+
+    node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
+    with serving(node) as api:
+        found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        assert [line.text for line in found] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
+
+
+def test_a_process_that_up_starts_again_is_followed_on() -> None:
+    """Its pod is being deleted and tells of its end, then there is none, then another one of its name."""
+    going = {"deletionTimestamp": "2026-01-01T00:00:02Z"}
+    killed = {"terminated": {"exitCode": 137, "finishedAt": "2026-01-01T00:00:02Z"}}
+
+    class Replaced(Node):
+        looks = 0
+
+        def __call__(self, asked: Asked) -> Answer:
+            if urlsplit(asked.path).path.endswith("/log"):
+                return super().__call__(asked)
+            self.looks += len(self.asked) > 1
+            pod = self.pod()
+            if self.looks and self.looks < 4:
+                self.state = killed
+                pod = {**self.pod(), "metadata": {**pod["metadata"], **going}}
+            elif self.looks == 5:
+                self.state = RUNNING
+            elif self.looks > 5:
+                pod["metadata"]["uid"] = "another"
+            return 200, {"items": [] if self.looks in (4, 5) else [pod]}
+
+    node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
+    with serving(node) as api:
+        found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
+        assert [line.text for line in found] == expected
+
+
+def test_a_last_line_without_an_end_is_told() -> None:
+    with serving(Node(chunked(stamped(1) + b"2026-01-01T00:00:02.1Z loading"))) as api:
+        assert lines(api) == ["n 1", "loading"]
+
+
+def test_times_with_the_offset_of_a_node_go_on_where_they_were() -> None:
+    early, late = stamped(1, 2, zone="+01:00"), stamped(2, 3, zone="+01:00")
+    node = Node(chunked(early), chunked(late), chunked(late))
+    with serving(node) as api:
+        assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
+    assert node.asked[1]["sinceTime"] == ["2025-12-31T23:00:02Z"]
+    assert node.asked[2]["sinceTime"] == ["2025-12-31T23:00:03Z"]
+
+
+def test_a_word_of_the_node_itself_is_a_line_and_no_time() -> None:
+    words = b"unable to retrieve container logs for containerd://1\n"
+    node = Node(chunked(stamped(1) + words), chunked(stamped(1, 2)), chunked(stamped(2)))
+    with serving(node) as api:
+        assert lines(api, follow=True) == ["n 1", words.decode().strip(), "n 2"]
+    assert node.asked[1]["sinceTime"] == ["2026-01-01T00:00:01Z"]
+
+
+@pytest.mark.parametrize("words", ['parsing time "x" as "2006"', "container a is not valid for pod a"])
+def test_a_question_that_is_refused_for_ever_is_an_error(words: str) -> None:
+    with serving(Node((400, {"message": words}))) as api, pytest.raises(Refused):
+        lines(api, follow=True)
+
+
+def test_a_container_that_has_not_started_has_no_log() -> None:
+    node = Node((400, {"message": 'container "a" in pod "a" is waiting to start'}), chunked(stamped(1)))
+    with serving(node) as api:
+        assert lines(api, follow=True) == ["n 1"]
+
+
+def test_an_answer_that_breaks_off_is_one_error() -> None:
+    node = Node(chunked(stamped(1), end=False))
+    with serving(node) as api, pytest.raises(SymphonyError, match="stopped coming"):
+        lines(api)
+
+
+def test_whatever_goes_wrong_while_following_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def news(self: Any, ended: threading.Event) -> Iterator[LogLine]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("symphony.backends.kubernetes.logs.reader._Reader.news", news)
+    with serving(Node(chunked())) as api, pytest.raises(ZeroDivisionError):
+        lines(api, follow=True)

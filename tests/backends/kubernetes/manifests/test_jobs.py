@@ -1,0 +1,152 @@
+"""`symphony:controller: Job` on the real cluster: what was driven off its machine comes back by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.backends.kubernetes.diagnosis.test_why import steps
+from tests.backends.kubernetes.test_runs import PAIR, Live, becomes, up
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def jobs(sandbox: Sandbox, stack: str) -> str:
+    """A stack whose pods are made by Jobs."""
+    sandbox.config(stack, controller="Job")
+    return stack
+
+
+def pods(live: Live, namespace: str) -> dict[str, str]:
+    """What the plan calls a pod -> its uid, of those that are not being ended."""
+    every = [each["metadata"] for each in live("pods", namespace)]
+    return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
+
+
+def runs_answers_and_goes_as_pods_do(sandbox: Sandbox, stack: str, live: Live, *kinds: str) -> None:
+    """What makes its pods, outermost last, changes nothing of what a person does and sees."""
+    up(sandbox, stack, PAIR, code=0)
+    assert {each["metadata"]["name"] for each in live(kinds[-1], stack)} == {"server", "pool"}
+    before = pods(live, stack)
+    up(sandbox, stack, PAIR, code=0)
+    assert pods(live, stack) == before
+
+    edited = PAIR.replace(
+        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
+    )
+    assert "2 restart" in up(sandbox, stack, edited, code=0)
+    after = pods(live, stack)
+    assert [name for name in before if before[name] != after[name]] == ["pool"]
+
+    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in sandbox.symphony("logs", stack, "server").out
+    assert sandbox.symphony("exec", stack, "server", "--", "hostname").out.startswith("server-")
+    found = steps(sandbox, stack, "pool/w0")
+    assert list(found)[-1] == "ready"
+    assert found["created"]["what"].startswith("pod pool-")
+    sandbox.symphony("delete", stack, "-y", timeout=120)
+    assert [live(kind, stack) for kind in ("pods", *kinds)] == [[]] * (1 + len(kinds))
+
+
+def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
+    body = (
+        '{"apiVersion":"policy/v1","kind":"Eviction",'
+        f'"metadata":{{"name":"{pod}","namespace":"{namespace}"}}}}'
+    )
+    kubectl("create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", "-f", "-", stdin=body)
+
+
+def test_it_runs_answers_and_goes_as_pods_do(sandbox: Sandbox, jobs: str, live: Live) -> None:
+    runs_answers_and_goes_as_pods_do(sandbox, jobs, live, "jobs")
+
+
+def test_what_was_evicted_comes_back_by_itself_and_its_log_is_read(
+    sandbox: Sandbox, jobs: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(
+        sandbox,
+        jobs,
+        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "hostname; sleep 999"])',
+        code=0,
+    )
+    (pod,) = live("pods", jobs)
+    name = pod["metadata"]["name"]
+    wait_for(lambda: name in sandbox.symphony("logs", jobs).out, 20, "its first word")
+    evict(kubectl, jobs, name)
+    wait_for(lambda: pods(live, jobs).get("a") not in (None, pod["metadata"]["uid"]), 60, "another pod")
+    becomes(sandbox, jobs, "a", "running")
+    (job,) = live("jobs", jobs)
+    assert (job["spec"]["backoffLimit"], job["status"].get("failed", 0)) == (0, 0), "nobody's fault"
+    (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
+    # The log of the first went with its pod.
+    wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
+
+
+def test_a_failure_ends_it_and_the_next_up_starts_it_again(sandbox: Sandbox, jobs: str, live: Live) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
+    up(sandbox, jobs, program)
+    assert becomes(sandbox, jobs, "a", "failed")["why"] == "exit 3: no"
+    wait_for(lambda: live("jobs", jobs)[0]["status"].get("conditions"), 20, "the Job gives up")
+    assert len(live("pods", jobs)) == 1
+    before = pods(live, jobs)
+    # It may see it run for the moment before it fails.
+    up(sandbox, jobs, program)
+    assert pods(live, jobs)["a"] != before["a"]
+
+
+def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
+    sandbox: Sandbox, jobs: str, live: Live
+) -> None:
+    up(
+        sandbox,
+        jobs,
+        """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "echo try; exit 3"]).restart_policy("OnFailure")
+""",
+    )
+    wait_for(lambda: len(live("pods", jobs)) > 1, 60, "a second try")
+    assert sandbox.processes(jobs)["a"]["state"] == "waiting"
+    wait_for(lambda: sandbox.symphony("logs", jobs).out.splitlines().count("try") > 1, 20, "both can be read")
+
+
+def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(
+    sandbox: Sandbox, stack: str, live: Live
+) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(sandbox, stack, program, code=0)
+    for controller in ("Job", "Pod"):
+        sandbox.config(stack, controller=controller)
+        sandbox.write(program)
+        process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
+        most = 0
+        while process.poll() is None:
+            running = [
+                each
+                for each in live("pods", stack)
+                if any("running" in c["state"] for c in each["status"].get("containerStatuses", ()))
+            ]
+            most = max(most, len(running))
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        assert "controller" in out
+        assert most == 1
+        becomes(sandbox, stack, "a", "running")
+        assert len(live("pods", stack)) == 1
+        assert len(live("jobs", stack)) == (controller == "Job")
+
+
+def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
+    sandbox: Sandbox, jobs: str, kubectl: Callable[..., str]
+) -> None:
+    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(sandbox, jobs, one, code=0)
+    kubectl("-n", jobs, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", jobs, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    said = up(sandbox, jobs, one + '; e.new_process("b", command="true")', code=1)
+    assert "exceeded quota: few" in said
+    created = steps(sandbox, jobs, "b")["created"]
+    assert created["broken"]
+    assert "exceeded quota: few" in created["what"]

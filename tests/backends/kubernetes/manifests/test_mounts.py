@@ -1,0 +1,92 @@
+"""What is mounted is there, and made of what was asked: a real pod reads all kinds of it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from symphony import Experiment
+from symphony.backends.kubernetes.manifests.render import render
+from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.kubernetes.target import target
+from symphony.plan.build import build_plan
+from symphony.plan.checked_spec import checked
+from tests.backends.kubernetes.test_runs import becomes, up
+from tests.sandbox import Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+PROGRAM = """
+look = "cat /key/word /host/word; cat /dev/shm/own; cat /proc/mounts; ls -lL /key/word; sleep 999"
+first = {{
+    "writes": "echo handed over > /scratch/word; echo in memory > /dev/shm/own; ",
+    "reads": "until cat /scratch/word /dev/shm/own >/dev/null 2>&1; do sleep 0.2; done; cat /scratch/word; ",
+}}
+with Experiment("e") as e:
+    pair = e.new_process_group("pair")
+    for name in first:
+        p = pair.new_process(name, command="sh", args=["-c", first[name] + look])
+        p.mount_secret("mine", "/key", defaultMode=0o400)
+        p.mount_host_path({host!r}, "/host", "Directory")
+        p.mount_empty_dir("scratch", False, "/scratch")
+        p.mount_shared_memory()
+"""
+
+
+@pytest.mark.parametrize("memory", [True, False], ids=["memory", "disk"])
+@pytest.mark.parametrize("owner", ["process", "group"])
+def test_an_empty_folder_is_in_memory_only_where_that_is_asked(owner: str, memory: bool) -> None:
+    experiment = Experiment("e")
+    group = experiment.new_process_group("pair")
+    process = group.new_process("a")
+    {"process": process, "group": group}[owner].mount_empty_dir("scratch", memory, "/scratch")
+    settings = Settings(image="x:1")
+    plan = build_plan(checked(experiment.spec), target(checked(experiment.spec), settings, "e"))
+    _, pod = render(plan, settings, "test/e#1").pods["pair"]
+    assert pod["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {"medium": "Memory"} if memory else {}}]
+    (container,) = pod["spec"]["containers"]
+    assert container["volumeMounts"] == [{"name": "scratch", "mountPath": "/scratch"}]
+
+
+@pytest.fixture
+def place(stack: str, sandbox: Sandbox, kubectl: Callable[..., str]) -> Iterator[str]:
+    """A namespace with a Secret in it, as an administrator would hand it out."""
+    name = f"{stack}-place"
+    kubectl("create", "namespace", name)
+    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    kubectl("-n", name, "create", "secret", "generic", "mine", "--from-literal=word=hush")
+    sandbox.config(stack, namespace=name, createNamespace="false", podSecurity="privileged")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def host(own: Cluster) -> Iterator[Path]:
+    """A folder of the machine that is the node."""
+    folder = Path(f"/var/tmp/symphony-{uuid.uuid4().hex[:8]}")
+    folder.mkdir()
+    (folder / "word").write_text("of the host\n")
+    yield folder
+    (folder / "word").unlink()
+    folder.rmdir()
+
+
+@pytest.mark.kubernetes
+@pytest.mark.timeout(300)
+def test_a_pod_reads_what_is_mounted(sandbox: Sandbox, stack: str, place: str, host: Path) -> None:
+    up(sandbox, stack, PROGRAM.format(host=str(host)), code=0)
+    becomes(sandbox, stack, "pair/reads", "running")
+
+    def said() -> list[str]:
+        out = sandbox.symphony("logs", stack, "pair/reads", "--json").out
+        found = [json.loads(line)["text"] for line in out.splitlines()]
+        return found if any("hush" in each for each in found) and "in memory" in found else []
+
+    words = wait_for(said, 30, "it has read everything", pause=0.5)
+    assert "handed over" in words, "the empty folder is one for the pod"
+    assert any("of the host" in each for each in words)
+    assert any(each.startswith("tmpfs /dev/shm tmpfs ") for each in words)
+    assert any(each.startswith("-r--") for each in words), words

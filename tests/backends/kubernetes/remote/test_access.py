@@ -1,0 +1,329 @@
+"""Commands that reach into containers, on the real cluster: exec, ssh, scp, visit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from tests.terminal import terminal
+from toolchain.kubernetes.fixtures import Access
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+Live = Callable[[str, str], list[dict[str, Any]]]
+
+PROGRAM = """
+with Experiment("e", env={"HELLO": "wor ld"}) as e:
+    learner = e.new_process("learner", command="sleep", args=["1000"])
+    learner.binds("replay")
+    learner.exposes({"tensorboard": 6006})
+    group = e.new_process_group("pool")
+    for i in range(2):
+        group.new_process(f"w{i}", command="sleep", args=["1000"])
+    e.new_process("ended", command="sh", args=["-c", "exit 3"])
+"""
+
+
+@pytest.fixture(scope="module")
+def rl(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
+    """An experiment that runs for all tests of this file."""
+    name = f"kt-{uuid.uuid4().hex[:8]}"
+    kubeconfig = {"kubernetes:kubeconfig": cluster.kubeconfig}
+    sandbox.config(
+        name, backend="kubernetes", image=cluster.shell_image, grace="1", patience="5", **kubeconfig
+    )
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", name, "-y", code=None, timeout=120)
+    yield name
+    kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+
+
+def inside(sandbox: Sandbox, *words: str, **more: Any) -> str:
+    return sandbox.symphony("exec", *words, **more).out
+
+
+def commands(sandbox: Sandbox, rl: str) -> list[str]:
+    """What runs in the container of learner beside itself."""
+    script = "for f in /proc/[0-9]*; do tr '\\0' ' ' <$f/cmdline; echo; done"
+    found = inside(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
+    return [each for each in found if each and "SYMPHONY_EXEC" not in each and "cmdline" not in each]
+
+
+def test_exit_code_streams_and_container(sandbox: Sandbox, rl: str) -> None:
+    ran = sandbox.symphony(
+        "exec", rl, "learner", "--", "sh", "-c", 'echo "$HELLO"; echo err >&2; exit 7', code=7
+    )
+    assert (ran.out, ran.err) == ("wor ld\n", "err\n")
+    inside(sandbox, rl, "learner", "--", "sh", "-c", "kill -9 $$", code=137)
+    assert inside(sandbox, rl, "learner", "--", "echo", "a b", "--", "-c", "$HOME") == "a b -- -c $HOME\n"
+    assert inside(sandbox, rl, "pool/w1", "--", "sh", "-c", "echo $HOSTNAME") == "pool\n"
+    assert inside(sandbox, rl, "learner", "--", "no-such", code=127) == ""
+
+
+def test_input_is_passed_on_to_its_end(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+    """Both directions are full at once: who waits for one would wait for ever."""
+    (tmp_path / "in").write_bytes(content := os.urandom(8_000_000))
+    with (tmp_path / "in").open("rb") as given:
+        out = subprocess.run(
+            [str(SYMPHONY), "exec", rl, "learner", "--", "cat"],
+            cwd=sandbox.folder,
+            env=sandbox.environment,
+            stdin=given,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    assert out.stdout == content
+
+
+def test_what_does_not_run_is_told(sandbox: Sandbox, rl: str) -> None:
+    wait_for(lambda: sandbox.processes(rl)["ended"]["state"] == "failed", 30, "ended has ended", 0.5)
+    ran = sandbox.symphony("exec", rl, "ended", "--", "true", code=1)
+    assert "failed: exit 3" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    ran = sandbox.symphony("scp", rl, "ended:/x", ".", code=1)
+    assert "failed: exit 3" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_command_does_not_run_on(sandbox: Sandbox, rl: str, number: signal.Signals) -> None:
+    script = "sleep 4321 & echo ready; sleep 4322"
+    running = sandbox.start([str(SYMPHONY), "exec", rl, "learner", "--", "sh", "-c", script])
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(number)
+    assert running.wait(15) == 130
+    running.stdout.close()
+    assert not [each for each in commands(sandbox, rl) if "432" in each]
+
+
+def test_a_reader_that_goes_ends_the_command(sandbox: Sandbox, rl: str) -> None:
+    command = f"{SYMPHONY} exec {rl} learner -- sh -c 'while echo y; do :; done' | head -1"
+    assert sandbox.run(["sh", "-c", command]).out == "y\n"
+    assert not [each for each in commands(sandbox, rl) if "while" in each]
+
+
+def test_terminal(sandbox: Sandbox, rl: str) -> None:
+    with terminal(sandbox, [str(SYMPHONY), "ssh", rl, "learner"], columns=90, rows=20) as screen:
+        screen.shows("#")
+        screen.type("busybox stty size; tty", "Enter")
+        screen.shows("20 90")
+        screen.resize(70, 15)
+        time.sleep(0.3)
+        screen.type("busybox stty size", "Enter")
+        screen.shows("15 70")
+        screen.type("sleep 1000", "Enter")
+        time.sleep(0.5)
+        screen.type("C-c")
+        screen.type("echo still $((40 + 2))", "Enter")
+        screen.shows("still 42")
+        screen.type("exit 5", "Enter")
+        assert screen.ends() == 5
+
+
+def test_a_command_on_a_terminal_has_one_and_its_exit_code_is_passed_on(sandbox: Sandbox, rl: str) -> None:
+    # A program sees its terminal before the size of that arrives.
+    sized = 'until size=$(busybox stty size 2>/dev/null); [ "$size" ]; do sleep 0.1; done'
+    script = f"test -t 0 && test -t 1 && {sized} && echo $size && read code && exit $code"
+    command = [str(SYMPHONY), "exec", rl, "learner", "--", "sh", "-c", script]
+    with terminal(sandbox, command, columns=77, rows=19) as screen:
+        screen.shows("19 77")
+        screen.type("9", "Enter")
+        assert screen.ends() == 9
+    piped = inside(sandbox, rl, "learner", "--", "sh", "-c", "test -t 0 || test -t 1 || echo none")
+    assert piped == "none\n"
+
+
+def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    (source / "sub").mkdir(parents=True)
+    (source / "a").write_text("one")
+    (source / "a").chmod(0o755)
+    (source / "sub" / "b c").write_text("two")
+    (source / "sub" / ("long" * 40)).write_text("long name")
+    (source / "in").symlink_to("sub/b c")
+    (source / "out").symlink_to("/etc/passwd")
+    ran = sandbox.symphony("scp", rl, str(source), "learner:/tmp/there")
+    assert ran.out.startswith("3 files, 15 bytes copied to learner")
+    assert "out: a link that leads out" in ran.err
+    sandbox.symphony("scp", rl, "learner:/tmp/there", f"{tmp_path}/back")
+    (source / "out").unlink()
+    sandbox.run(["diff", "-r", str(source), f"{tmp_path}/back"])
+    assert (tmp_path / "back" / "in").is_symlink()
+    assert (tmp_path / "back" / "a").stat().st_mode & 0o111
+    # Into an existing folder it goes under its own name, what was there stays, links are not followed.
+    inside(
+        sandbox,
+        rl,
+        "learner",
+        "--",
+        "sh",
+        "-c",
+        "cd /tmp; mkdir src; ln -s /tmp/victim src/a; touch src/kept",
+    )
+    sandbox.symphony("scp", rl, str(source), "learner:/tmp")
+    assert inside(sandbox, rl, "learner", "--", "cat", "/tmp/src/a") == "one"
+    told = inside(sandbox, rl, "learner", "--", "sh", "-c", "ls -A /tmp /tmp/src")
+    assert "victim" not in told
+    assert "kept" in told
+
+
+def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(content := os.urandom(20_000_001))
+    sandbox.symphony("scp", rl, f"{tmp_path}/big", "learner:/tmp/")
+    sandbox.symphony("scp", rl, "learner:/tmp/big", f"{tmp_path}/back")
+    assert (tmp_path / "back").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("learner:/no/such", "."), 2, "no such file or folder: /no/such"),
+        (("big", "learner:/no/such/place"), 2, "no such folder: /no/such"),
+        (("big", "learner:/no/"), 2, "no such folder"),
+        (("big", "learner:/dev/shm/x"), 1, "No space left"),
+        (("big", "learner:/proc/x"), 1, "failed in learner"),
+    ],
+)
+def test_a_copy_that_cannot_be_says_why(
+    sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, said: str
+) -> None:
+    with (sandbox.folder / "big").open("wb") as file:
+        file.truncate(100_000_000)
+    ran = sandbox.symphony("scp", rl, *words, code=code)
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_an_interrupted_copy_does_not_run_on(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 30)
+    inside(sandbox, rl, "learner", "--", "mkdir", "/tmp/h")
+    copying = sandbox.start([str(SYMPHONY), "scp", rl, f"{tmp_path}/huge", "learner:/tmp/h/huge"])
+    wait_for(lambda: inside(sandbox, rl, "learner", "--", "ls", "-A", "/tmp/h"), 20, "it has begun")
+    copying.send_signal(signal.SIGINT)
+    assert copying.wait(20) == 130
+    assert not [each for each in commands(sandbox, rl) if "cat" in each or "/tmp/h" in each]
+
+
+SERVE = "echo hello > /tmp/index.html; head -c 3000000 /dev/zero > /tmp/blob; httpd -p 6006 -h /tmp"
+
+
+def fetched(url: str, name: str) -> int:
+    with urllib.request.urlopen(f"{url}/{name}", timeout=20) as answer:
+        return len(answer.read())
+
+
+def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
+    visiting = sandbox.start([str(SYMPHONY), "visit", rl, "-u"])
+    assert visiting.stdout is not None
+    assert visiting.stderr is not None
+    url = visiting.stdout.readline().strip()
+    port = int(url.rpartition(":")[2])
+    assert url == f"http://127.0.0.1:{port}"
+    assert "until Ctrl-C" in visiting.stderr.readline()
+    with pytest.raises(OSError):
+        fetched(url, "blob")
+    assert "nothing listens" in visiting.stderr.readline()
+    inside(sandbox, rl, "learner", "--", "sh", "-c", SERVE)
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(lambda _: fetched(url, "blob"), range(32))) == {3_000_000}
+    with socket.create_connection(("127.0.0.1", port), 10) as half:
+        half.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
+        half.shutdown(socket.SHUT_WR)
+        assert half.makefile("rb").read().endswith(b"hello\n")
+    # Nobody but this machine.
+    other = socket.gethostbyname(socket.gethostname())
+    if not other.startswith("127."):
+        with pytest.raises(OSError):
+            socket.create_connection((other, port), 2).close()
+    visiting.send_signal(signal.SIGINT)
+    assert visiting.wait(10) == 130
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 2).close()
+    visiting.stdout.close()
+    visiting.stderr.close()
+
+
+def test_a_service_that_is_only_bound_can_be_visited_too(sandbox: Sandbox, rl: str) -> None:
+    serve = "mkdir /tmp/bound; echo bound > /tmp/bound/index.html; httpd -p $SYMPH_REPLAY_PORT -h /tmp/bound"
+    inside(sandbox, rl, "learner", "--", "sh", "-c", serve)
+    visiting = sandbox.start([str(SYMPHONY), "visit", rl, "replay", "-u"])
+    assert visiting.stdout is not None
+    assert fetched(visiting.stdout.readline().strip(), "index.html") == len("bound\n")
+    visiting.send_signal(signal.SIGINT)
+    _, said = visiting.communicate(timeout=10)
+    assert f"is replay of {rl} until Ctrl-C" in said
+
+
+@pytest.mark.thorough
+def test_a_pod_that_goes_is_told_and_its_successor_is_reached(
+    sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
+) -> None:
+    sandbox.write(
+        f'''
+with Experiment("e") as e:
+    p = e.new_process("p", command="sh", args=["-c", "{SERVE}; exec sleep 1000"])
+    p.exposes({{"board": 6006}})
+'''
+    )
+    sandbox.symphony("up", stack, "-y", timeout=120)
+    visiting = sandbox.start([str(SYMPHONY), "visit", stack, "-u"])
+    assert visiting.stdout is not None
+    assert visiting.stderr is not None
+    url = visiting.stdout.readline().strip()
+    visiting.stderr.readline()
+
+    def answers() -> int:
+        try:
+            return fetched(url, "index.html")
+        except OSError:
+            return 0
+
+    wait_for(answers, 20, "it answers", 0.5)
+    kubectl("-n", stack, "delete", "pod", "p", "--now")
+    assert answers() == 0
+    assert "nothing runs behind board" in visiting.stderr.readline()
+    sandbox.symphony("up", stack, "-y", timeout=120)
+    wait_for(answers, 30, "its successor answers", 0.5)
+    visiting.send_signal(signal.SIGINT)
+    visiting.wait(10)
+    visiting.stdout.close()
+    visiting.stderr.close()
+
+
+@pytest.mark.usefixtures("own")
+def test_a_port_of_a_node_needs_no_forward(sandbox: Sandbox, stack: str) -> None:
+    sandbox.config(stack, expose="NodePort")
+    sandbox.write(
+        f'''
+with Experiment("e") as e:
+    p = e.new_process("p", command="sh", args=["-c", "{SERVE}; exec sleep 1000"])
+    p.exposes({{"board": 6006}})
+'''
+    )
+    sandbox.symphony("up", stack, "-y", timeout=120)
+    wait_for(
+        lambda: not sandbox.symphony("exec", stack, "p", "--", "ls", "/tmp/blob", code=None).code,
+        20,
+        "served",
+    )
+
+    def url() -> str:
+        ran = sandbox.symphony("visit", stack, "-u", code=None, timeout=10)
+        return ran.out.strip() if ran.code == 0 else ""
+
+    place = url()
+    assert not place.startswith("http://127.")
+    assert fetched(place, "index.html") == 6

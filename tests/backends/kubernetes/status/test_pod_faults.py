@@ -1,0 +1,165 @@
+"""Faults of one pod and of what it stands on: memory, nodes, secrets, volumes, registries."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.test_runs import Live, becomes, uids, up
+from tests.sandbox import Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+Kubectl = Callable[..., str]
+
+
+@pytest.mark.thorough
+def test_out_of_memory_is_told_with_the_signal(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
+    hog = """
+with Experiment("e") as e:
+    e.new_process("hog", command=["python3", "-c", "x = b'x' * (1 << 30)"]).resource_limit(memory="48Mi")
+"""
+    sandbox.config(stack, image=cluster.python_image)
+    up(sandbox, stack, hog)
+    why = becomes(sandbox, stack, "hog", "failed")["why"]
+    assert why.startswith("out of memory, exit 137 (SIGKILL)")
+
+
+@pytest.fixture
+def node(stack: str, kubectl: Kubectl, cluster: Cluster) -> Iterator[Callable[[], str]]:
+    """Makes a node of the test's own that kwok calls ready; to be called again when it is gone."""
+    if not cluster.registry:
+        pytest.skip("this cluster has no nodes that do not exist")
+    name = f"kwok-{stack}"
+
+    def make() -> str:
+        labels = {"type": "kwok", "test": stack}
+        metadata = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        taint = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [taint]}}
+        room = {"cpu": "8", "memory": "8Gi", "pods": "10"}
+        kubectl("apply", "-f", "-", stdin=json.dumps(body))
+        status = json.dumps({**body, "status": {"allocatable": room, "capacity": room}})
+        kubectl(
+            "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-", stdin=status
+        )
+        return name
+
+    yield make
+    kubectl("delete", "node", name, "--ignore-not-found")
+
+
+@pytest.mark.slow  # The cluster waits for 40 s before it takes away the pods of a node that is gone.
+def test_what_a_lost_node_took_along_comes_back_with_up(
+    sandbox: Sandbox, stack: str, node: Callable[[], str], kubectl: Kubectl, live: Live
+) -> None:
+    program = """
+with Experiment("e") as e:
+    e.new_process("a", command="sleep", args=["999"])
+    p = e.new_process("b", command="sleep", args=["999"])
+    p.node_selector("test", STACK)
+    p.add_toleration(key="kwok.x-k8s.io/node", operator="Exists")
+""".replace("STACK", repr(stack))
+    name = node()
+    up(sandbox, stack, program, code=0)
+    before = uids(live, stack)
+    kubectl("delete", "node", name)
+    becomes(sandbox, stack, "b", "lost", seconds=150)
+    node()
+    up(sandbox, stack, program, code=0)
+    becomes(sandbox, stack, "b", "running")
+    assert uids(live, stack)["a"] == before["a"]
+
+
+@pytest.mark.thorough
+def test_a_secret_that_changed_reaches_the_file_of_a_running_process(
+    sandbox: Sandbox, stack: str, tmp_path: Path, live: Live
+) -> None:
+    """Its pod is not replaced for it; what a process has read before is its own to read again."""
+    key = tmp_path / "key.txt"
+    program = f"""
+with Experiment("e", secrets=[{str(key)!r}]) as e:
+    read = 'while :; do read line < $SYMPH_SECRETS_DIR/key.txt; echo "is $line"; sleep 1; done'
+    e.new_process("a", command="sh", args=["-c", read])
+"""
+    key.write_text("first\n")
+    up(sandbox, stack, program, code=0)
+    before = uids(live, stack)
+    key.write_text("second\n")
+    up(sandbox, stack, program, code=0)
+    wait_for(lambda: "is second" in sandbox.symphony("logs", stack, "-t", "3").out, 100, "the file", pause=1)
+    assert uids(live, stack) == before
+
+
+@pytest.mark.thorough
+def test_an_nfs_server_that_is_not_there_is_told_and_holds_up_nothing(sandbox: Sandbox, stack: str) -> None:
+    sandbox.config(stack, patience="8")
+    program = """
+with Experiment("e") as e:
+    e.new_process("a", command="true").mount_nfs("127.0.0.9", "/nowhere", "/data")
+"""
+    up(sandbox, stack, program, code=1)
+    assert "/nowhere" in becomes(sandbox, stack, "a", "waiting", "FailedMount")["why"]
+    began = time.monotonic()
+    sandbox.symphony("delete", stack, "-y")
+    assert time.monotonic() - began < 40
+
+
+@pytest.mark.thorough
+def test_a_registry_that_wants_a_password_is_told_with_the_image(
+    sandbox: Sandbox, stack: str, own: Cluster
+) -> None:
+    with _locked_registry() as registry:
+        image = f"{registry}/private/thing:1"
+        program = f'with Experiment("e") as e: e.new_process("a", command="true", image={image!r})'
+        up(sandbox, stack, program, code=1)
+        why = becomes(sandbox, stack, "a", "waiting", "401 Unauthorized")["why"]
+    assert image in why
+
+
+@contextlib.contextmanager
+def _locked_registry() -> Iterator[str]:
+    """A registry of this machine that knows nobody."""
+
+    class Locked(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="test"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"localhost:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.thorough
+def test_what_was_read_of_a_pod_that_is_gone_can_be_read_again(
+    sandbox: Sandbox, stack: str, kubectl: Kubectl
+) -> None:
+    speaks = (
+        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo word; sleep 999"])'
+    )
+    up(sandbox, stack, speaks, code=0)
+    wait_for(lambda: "word" in sandbox.symphony("logs", stack).out, 20, "its word", pause=0.3)
+    kubectl("-n", stack, "delete", "pod", "a", "--now")
+    becomes(sandbox, stack, "a", "lost")
+    assert "word" in sandbox.symphony("logs", stack).out
+    up(sandbox, stack, speaks, code=0)
+    both = wait_for(
+        lambda: (out := sandbox.symphony("logs", stack).out).count("word") > 1 and out, 20, "both", pause=0.3
+    )
+    assert both.count("word") == 2

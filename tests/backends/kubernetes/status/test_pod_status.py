@@ -1,0 +1,134 @@
+"""What pods look like in the API, and how their processes are called for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony.backends.kubernetes.status import pod_status
+
+NO_NODE = "0/5 nodes are available: 5 Insufficient cpu."
+
+
+def pod(
+    state: dict[str, Any] | None = None,
+    last: dict[str, Any] | None = None,
+    policy: str = "Never",
+    **more: Any,
+) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "a", "state": state or {}, "restartCount": 3 if last else 0}
+    if last:
+        container["lastState"] = last
+    container["ready"] = "running" in (state or {})
+    metadata = {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", **more.pop("metadata", {})}
+    return {
+        "metadata": metadata,
+        "spec": {
+            "containers": [{"name": "a", "image": "rl:9"}],
+            "nodeName": "n",
+            "restartPolicy": policy,
+        },
+        "status": {"containerStatuses": [container] if state is not None else [], **more},
+    }
+
+
+def ended(code: int, reason: str = "Error", message: str = "") -> dict[str, Any]:
+    return {
+        "terminated": {
+            "exitCode": code,
+            "reason": reason,
+            "message": message,
+            "finishedAt": "2026-01-01T00:00:09Z",
+        }
+    }
+
+
+def waits(reason: str, message: str = "") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+# The disk of a machine is full while an image is pulled, and while a process writes.
+FULL = (
+    'failed to pull and unpack image "rl:9": failed to extract layer sha256:5f70bf18a086: write'
+    " /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/412/fs/usr/lib/libtorch.so:"
+    " no space left on device: unknown"
+)
+LOW = "The node was low on resource: ephemeral-storage. Container a was using 9Gi, request is 0."
+RUNS = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
+UNSCHEDULED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_NODE}]
+SILENT = [{"type": "Ready", "status": "False"}]
+EVICTED = [
+    {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "its node went",
+    }
+]
+GOING = {"deletionTimestamp": "2026-01-01T00:00:10Z"}
+
+# ruff: noqa: E501
+CASES = [
+    (pod(RUNS), "running", ""),
+    (pod(RUNS, conditions=SILENT), "unknown", "its node n does not answer"),
+    (pod(RUNS, metadata=GOING), "stopped", "it is being ended"),
+    (pod(RUNS, metadata=GOING, conditions=EVICTED), "lost", "its node went"),
+    (pod(ended(0, "Completed")), "completed", ""),
+    (pod(ended(0), policy="OnFailure"), "completed", ""),
+    (pod(ended(5), policy="OnFailure"), "waiting", "to be started again after exit 5"),
+    (pod(ended(0), policy="Always"), "waiting", "to be started again after exit 0"),
+    (pod(ended(5), policy="Always", metadata=GOING), "failed", "exit 5"),
+    (pod(ended(1, message="Traceback\nImportError: gym\n")), "failed", "exit 1: ImportError: gym"),
+    (pod(ended(139)), "failed", "exit 139 (SIGSEGV)"),
+    (pod(ended(137, "OOMKilled")), "failed", "out of memory, exit 137 (SIGKILL)"),
+    (pod(None, conditions=UNSCHEDULED), "waiting", f"Unschedulable: {NO_NODE}"),
+    (pod(waits("ErrImagePull", FULL)), "waiting", "ErrImagePull: rl:9: no space left on device"),
+    (pod(waits("ImagePullBackOff", f"Back-off: {FULL}")), "waiting", "ImagePullBackOff: rl:9: no space left on device"),
+    (pod(None, phase="Failed", reason="Evicted", message=LOW), "lost", f"Evicted: {LOW}"),
+    (pod(waits("ErrImagePull", "failed to pull: rl:9: not found")), "waiting", "ErrImagePull: rl:9: not found"),
+    (pod(waits("CrashLoopBackOff"), ended(2, message="no gpu")), "waiting", "CrashLoopBackOff: exit 2: no gpu"),
+    (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "waiting", 'CreateContainerConfigError: secret "x" not found'),
+    (pod(waits("ContainerCreating")), "waiting", "ContainerCreating: FailedMount: no server"),
+    (pod(None, phase="Failed", reason="Evicted", message="low on memory"), "lost", "Evicted: low on memory"),
+    (pod(waits("PodInitializing"), phase="Failed", initContainerStatuses=[{"name": "clone-x", "state": ended(128)}]), "failed", "clone-x: exit 128"),
+    (pod(None), "waiting", "not started yet"),
+    (None, "lost", "its pod is gone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("thing", "state", "why"), CASES, ids=[f"{state}-{why[:20]}" for _, state, why in CASES]
+)
+def test_it_is_called_what_it_is(thing: dict[str, Any] | None, state: str, why: str) -> None:
+    found = pod_status.status("a", "a", thing, {"a": "FailedMount: no server"})
+    assert (found.state, found.why) == (state, why)
+    assert found.ready is (state == "running")
+
+
+def test_restarts_are_told_with_how_the_last_one_ended() -> None:
+    found = pod_status.status("a", "a", pod(RUNS, ended(139)))
+    assert (found.restarts, found.last) == (3, "exit 139 (SIGSEGV)")
+
+
+@pytest.mark.parametrize(
+    ("thing", "good"), [(pod(RUNS), True), (pod(ended(0)), True), (pod(ended(1)), False)]
+)
+def test_the_next_up_restarts_only_what_failed(thing: dict[str, Any], good: bool) -> None:
+    assert pod_status.is_good(thing) is good
+
+
+def test_what_a_program_says_cannot_act_on_a_terminal() -> None:
+    found = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
+    assert found.why.isprintable()
+    assert len(found.why) <= pod_status.LONGEST
+
+
+def test_a_program_that_the_image_does_not_have_is_named():
+    message = (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create"
+        " failed: unable to start container process: error during container init:"
+        ' exec: "sh": executable file not found in $PATH: unknown'
+    )
+    status = pod_status.status("a", "a", pod(ended(128, "StartError", message), phase="Failed"))
+    assert status.why == 'StartError, exit 128: the image has no program "sh"'

@@ -1,0 +1,171 @@
+"""What `symphony up` says of each trouble on the real cluster: one line, in its own words, and in time."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.kubernetes.relay import silenced
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.sandbox import SYMPHONY, Sandbox
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+SLEEPER = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+
+
+def line_of(said: str, path: str) -> str:
+    """The one line in which `up` tells of a process at its end."""
+    (line,) = [
+        each for each in said.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
+    ]
+    return line
+
+
+def lines(said: str) -> list[str]:
+    """The lines in which a run that failed says why."""
+    return [each for each in said.splitlines() if each.startswith("symphony: ")]
+
+
+def test_unschedulable_with_the_words_of_the_scheduler(sandbox: Sandbox, stack: str) -> None:
+    program = 'with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)'
+    line = line_of(up(sandbox, stack, program, code=1), "a")
+    assert re.search(r"waiting: Unschedulable: 0/\d+ nodes are available: .*\d Insufficient cpu", line)
+    assert f"symphony why {stack} a" in line
+
+
+@pytest.mark.slow  # It waits as long as everybody; a shorter patience is in test_runs.py.
+def test_an_image_that_is_not_there_is_named_within_a_minute(
+    sandbox: Sandbox, stack: str, own: Cluster
+) -> None:
+    """With the patience that everybody has."""
+    sandbox.config(stack, patience="60")
+    program = (
+        'with Experiment("e") as e: e.new_process("a", command="true", image="localhost:5000/no/such:1")'
+    )
+    began = time.monotonic()
+    line = line_of(up(sandbox, stack, program, code=1), "a")
+    assert time.monotonic() - began < 60
+    assert "localhost:5000/no/such:1: not found" in line
+
+
+def test_a_crash_loop_with_the_last_lines_of_its_log(sandbox: Sandbox, stack: str) -> None:
+    # It runs for a second each time, so that kubelet sees it run.
+    said = up(
+        sandbox,
+        stack,
+        """
+with Experiment("e") as e:
+    p = e.new_process("a", command="sh", args=["-c", "seq 10 14; sleep 1; exit 7"])
+    p.restart_policy("Always")
+""",
+        code=1,
+    )
+    line = line_of(said, "a")
+    assert "CrashLoopBackOff: exit 7: 14" in line
+    at = said.splitlines().index(line)
+    assert said.splitlines()[at + 1 : at + 4] == ["    | 12", "    | 13", "    | 14"]
+
+
+@pytest.mark.thorough
+def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(sandbox, stack, SLEEPER)
+    before = live("pods", stack)[0]["metadata"]["uid"]
+    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", stack, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    said = up(sandbox, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
+    (line,) = lines(said)
+    assert (
+        'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
+    )
+    assert "(b)" in line
+    assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
+
+
+@pytest.mark.thorough
+def test_a_limit_of_the_namespace_is_one_line_and_the_others_stay(
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
+) -> None:
+    up(sandbox, stack, SLEEPER)
+    before = live("pods", stack)[0]["metadata"]["uid"]
+    limit = {"type": "Container", "max": {"cpu": "100m"}}
+    metadata = {"name": "small", "namespace": stack}
+    thing = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [limit]}}
+    kubectl("apply", "-f", "-", stdin=json.dumps(thing))
+    greedy = SLEEPER + '; p = e.new_process("b", command="true"); p.resource_request(cpu=1)'
+    (line,) = lines(up(sandbox, stack, greedy + "; p.resource_limit(cpu=1)", code=1))
+    assert 'pods "b" is forbidden: maximum cpu usage per Container is 100m, but limit is 1' in line
+    assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
+
+
+@pytest.fixture
+def place(kubectl: Callable[..., str], stack: str) -> Iterator[str]:
+    """A namespace that an administrator made."""
+    name = f"{stack}-place"
+    kubectl("create", "namespace", name)
+    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_pod_security_of_the_namespace_refuses_in_its_own_words(
+    sandbox: Sandbox, stack: str, place: str, kubectl: Callable[..., str]
+) -> None:
+    kubectl("label", "namespace", place, "pod-security.kubernetes.io/enforce=restricted")
+    sandbox.config(stack, namespace=place, createNamespace="false")
+    (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
+    assert 'pods "a" is forbidden: violates PodSecurity "restricted:latest"' in line
+    assert "symphony:podSecurity restricted" in line
+
+
+def test_a_forbidden_verb_is_named_with_its_resource(
+    sandbox: Sandbox, stack: str, place: str, cluster: Cluster, kubectl: Callable[..., str]
+) -> None:
+    if not cluster.user_kubeconfig:
+        pytest.skip("this cluster has no ordinary user of ours")
+    look = ["--verb=get,list,watch,create,patch,delete", "--resource=services,configmaps,jobs"]
+    kubectl("-n", place, "create", "role", "part", *look)
+    kubectl("-n", place, "create", "role", "eyes", "--verb=get,list,watch", "--resource=pods,events")
+    for role in ("part", "eyes"):
+        kubectl("-n", place, "create", "rolebinding", role, f"--role={role}", "--user=ordinary")
+    sandbox.config(
+        stack,
+        namespace=place,
+        createNamespace="false",
+        **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
+    )
+    (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
+    assert 'User "ordinary" cannot' in line
+    assert 'resource "pods"' in line
+    assert place in line
+
+
+@pytest.mark.thorough
+def test_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
+        sandbox.config(stack, patience="120", **{"kubernetes:kubeconfig": kubeconfig})
+        sandbox.write(
+            'with Experiment("e") as e: e.new_process("a", command="true").node_selector("no", "such")'
+        )
+        process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
+        assert process.stdout is not None
+        while "waiting for them" not in process.stdout.readline():
+            pass
+        began = time.monotonic()
+        silence.set()
+        _, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 30
+        assert process.returncode == 1
+        assert "does not answer" in err
+        assert len(err.splitlines()) == 1
+        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})

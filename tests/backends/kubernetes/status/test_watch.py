@@ -1,0 +1,344 @@
+"""How `up` watches pods come up, with an API server and a clock that do what a test tells them to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.status import watch as watching
+from symphony.backends.observe import ProcessStatus, Recorded
+from symphony.errors import SymphonyError
+from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, chunked, serving, thing
+from tests.backends.kubernetes.status.test_pod_status import EVICTED, GOING, RUNS, SILENT, ended, pod, waits
+
+Body = dict[str, Any]
+OWNER = "symphony/rl#1"
+CREATING = waits("ContainerCreating")
+UID = {"uid": "u"}
+
+
+@dataclass
+class Clock:
+    """A time that goes on only where somebody waits."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(watching, "time", found)
+    return found
+
+
+@dataclass
+class Pods:
+    """The pods at each moment; a watch tells of none for five seconds, or is answered with a status."""
+
+    clock: Clock
+    at: Callable[[float], list[Body]]
+    watched: Sequence[int] = ()
+    events: Sequence[Body] = ()
+    jobs: Sequence[Body] = ()
+    watches: int = field(default=0, init=False)
+
+    def __call__(self, asked: Asked) -> Answer:
+        place, query = urlsplit(asked.path), parse_qs(urlsplit(asked.path).query)
+        kind = place.path.rpartition("/")[2]
+        if "watch" in query:
+            self.watches += 1
+            if self.watches <= len(self.watched):
+                return self.watched[self.watches - 1], {"message": "no"}
+            self.clock.now += 5
+            return 200, chunked()
+        if kind == "events":
+            return self._events(query)
+        things = {"pods": self.at(self.clock.now), "jobs": self.jobs}
+        return (200, {"items": things[kind]}) if kind in things else MISSING
+
+    def _events(self, query: dict[str, list[str]]) -> Answer:
+        """One a page."""
+        (selector,), start = query["fieldSelector"], int(query.get("continue", ["0"])[0])
+        wanted = dict(each.split("=") for each in selector.split(","))
+        found = [
+            each
+            for each in self.events
+            if (each["involvedObject"]["kind"], each["type"])
+            == (wanted["involvedObject.kind"], wanted["type"])
+        ]
+        more = {"continue": str(start + 1)} if start + 1 < len(found) else {}
+        return 200, {"metadata": more, "items": found[start : start + 1]}
+
+
+def event(reason: str, moment: str = "00:00:01", uid: str = "u", **more: Any) -> Body:
+    normal = reason in ("Pulling", "Pulled", "Created", "Started")
+    return {
+        "involvedObject": {"kind": "Pod", "name": "a", "uid": uid},
+        "type": "Normal" if normal else "Warning",
+        "reason": reason,
+        "message": "words",
+        "lastTimestamp": f"2026-01-01T{moment}Z",
+        **more,
+    }
+
+
+def recorded(api: Api, **facts: Any) -> Recorded:
+    process = {"pod_name": "a", "container_name": "a", "uid": "u", **facts}
+    return Recorded(OWNER, "rl", {"a": process}, reach={"kubeconfig": api.kubeconfig(), "context": "c"})
+
+
+def last(pods: Pods, **facts: Any) -> ProcessStatus:
+    """How the process is at the end of a watch with the patience that everybody has."""
+    with serving(pods) as api:
+        *_, seen = observe.watch(recorded(api, **facts), patience=60, limit=600)
+    assert not isinstance(seen, SymphonyError)
+    (found,) = seen
+    return found
+
+
+def now(pods: Pods, **facts: Any) -> ProcessStatus:
+    with serving(pods) as api:
+        (seen,) = observe.statuses([recorded(api, **facts)])
+    assert not isinstance(seen, SymphonyError)
+    (found,) = seen
+    return found
+
+
+def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Body]]:
+    return lambda now: [before if now < moment else after]
+
+
+@pytest.mark.parametrize("status", [403, 410, 429, 503])
+def test_a_watch_that_is_refused_once_goes_on(clock: Clock, status: int) -> None:
+    found = last(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
+    assert found.ready
+
+
+def test_who_may_not_watch_lists_again(clock: Clock) -> None:
+    pods = Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=[403] * 1000)
+    assert last(pods).ready
+    assert clock.now < 10
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("FailedScheduling")],
+        [event("FailedMount", uid="of a pod before")],
+        [event("FailedMount"), event("Pulling", "00:00:02")],
+        [event("FailedMount"), event("Pulling")],
+        [event("Pulling", "00:00:02"), event("FailedMount")],
+    ],
+    ids=["no node yet", "another pod", "overcome", "overcome in the same second", "told out of turn"],
+)
+def test_an_old_warning_is_no_trouble_of_now(clock: Clock, events: list[Body]) -> None:
+    creating, runs = pod(CREATING, metadata=UID), pod(RUNS, metadata=UID)
+    assert now(Pods(clock, lambda _: [creating], events=events)).why == "ContainerCreating"
+    assert last(Pods(clock, until(100, creating, runs), events=events)).ready
+
+
+@pytest.mark.parametrize(
+    "reason", ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"]
+)
+def test_a_pod_that_cannot_be_made_is_given_up_after_the_patience(clock: Clock, reason: str) -> None:
+    """The page after the first tells why, and one event has only the newer kind of time."""
+    newest = event(reason, eventTime="2026-01-01T00:00:09.5Z", lastTimestamp=None)
+    events = [event("FailedScheduling"), newest, event("Pulling", "00:00:02")]
+    creating = pod(CREATING, metadata=UID)
+    found = last(Pods(clock, lambda _: [creating], events=events))
+    assert found.why == f"ContainerCreating: {reason}: words"
+    assert 60 < clock.now < 80
+
+
+def test_a_pod_without_a_node_is_told_in_the_words_of_the_scheduler(clock: Clock) -> None:
+    said = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
+    alone = pod(None, metadata=UID, conditions=said)
+    del alone["spec"]["nodeName"]
+    found = last(Pods(clock, lambda _: [alone], events=[event("FailedMount")]))
+    assert found.why == "Unschedulable: 0/3 nodes"
+    assert 60 < clock.now < 80
+
+
+BAD = waits("ImagePullBackOff", 'Back-off pulling image "x"')
+
+
+@pytest.mark.parametrize(
+    "other",
+    [pod(CREATING), pod(None, conditions=[]), pod(RUNS | {"ready": False})],
+    ids=["pulls", "waits", "runs"],
+)
+def test_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way(
+    clock: Clock, other: Body
+) -> None:
+    other = {**other, "metadata": {**other["metadata"], "name": "b"}}
+    with serving(Pods(clock, lambda _: [pod(BAD), other])) as api:
+        of_a = recorded(api)
+        both = replace(of_a, processes={**of_a.processes, "b": {**of_a.processes["a"], "pod_name": "b"}})
+        (*_, found) = observe.watch(both, patience=60, limit=600)
+    assert found[0].why.startswith("ImagePullBackOff")
+    assert 35 < clock.now < 55
+
+
+def test_a_pull_that_fails_once_on_a_new_machine_is_no_mistake(clock: Clock) -> None:
+    """The machine itself took its time, and the second try is a success."""
+    moments = [(120.0, pod(CREATING)), (140.0, pod(BAD)), (1000.0, pod(RUNS))]
+    found = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
+    assert found.ready
+
+
+def test_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> None:
+    loop = pod(waits("CrashLoopBackOff"), ended(7))
+    found = last(
+        Pods(clock, lambda now: [pod(CREATING) if now < 1 else pod(RUNS) if now < 7.2 else loop]),
+    )
+    assert (found.state, found.why) == ("waiting", "CrashLoopBackOff: exit 7")
+
+
+def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_something_new(
+    clock: Clock,
+) -> None:
+    """It runs for two seconds, and each pause is longer than the one before."""
+
+    def at(now: float) -> list[Body]:
+        if now < 1:
+            return [pod(CREATING, policy="OnFailure")]
+        begun, pause, tries = 1.0, 10.0, 0
+        while now >= begun + 2 + pause:
+            begun, pause, tries = begun + 2 + pause, pause * 1.3, tries + 1
+        runs = pod(RUNS, ended(1) if tries else None)
+        found = runs if now < begun + 2 else pod(waits("CrashLoopBackOff"), ended(1))
+        found["status"]["containerStatuses"][0]["restartCount"] = tries
+        return [found]
+
+    assert last(Pods(clock, at)).why == "CrashLoopBackOff: exit 1"
+    assert 60 < clock.now < 80
+
+
+def test_processes_that_end_one_after_the_other_are_waited_for_once(clock: Clock) -> None:
+    """All run, and then each has ended: the server has told it all by the time of the second look."""
+    names = [f"p{number}" for number in range(40)]
+
+    def named(name: str, state: Body) -> Body:
+        return pod(state, metadata={"name": name, "uid": name})
+
+    def at(now: float) -> list[Body]:
+        return [named(name, CREATING if now < 1 else ended(0, "Completed")) for name in names]
+
+    pods = Pods(clock, at)
+    history = [named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
+    told = chunked(*(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history))
+
+    def answer(asked: Asked) -> Answer:
+        if "watch=true" in asked.path and clock.now < 1:
+            clock.now = 4
+            return 200, told
+        return pods(asked)
+
+    with serving(answer) as api:
+        processes = {name: {"pod_name": name, "container_name": "a", "uid": name} for name in names}
+        (*_, found) = observe.watch(replace(recorded(api), processes=processes), patience=60, limit=600)
+    assert {each.state for each in found} == {"completed"}
+    assert clock.now < 10
+
+
+def test_a_pod_on_a_silent_node_is_given_up_after_the_patience(clock: Clock) -> None:
+    found = last(Pods(clock, lambda _: [pod(RUNS, conditions=SILENT)]))
+    assert (found.state, found.why) == ("unknown", "its node n does not answer")
+    assert 60 < clock.now < 80
+
+
+DONE = [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}]
+
+
+@pytest.mark.parametrize("there", [[], [pod(RUNS, metadata=GOING | {"labels": {"symphony/pod": "a"}})]])
+@pytest.mark.parametrize("kind", ["Complete", "Completed"])
+def test_a_job_that_came_to_its_end_is_completed_without_its_pod(
+    clock: Clock, kind: str, there: list[Body]
+) -> None:
+    job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"type": kind}]})
+    pods, kept = Pods(clock, lambda _: there, jobs=[job]), {"controller": {"kind": "Job"}}
+    for found in (now(pods, **kept), last(pods, **kept)):
+        assert (found.state, found.why, found.since) == ("completed", "", 1767225609.0)
+    assert clock.now == 0
+    with serving(pods) as api:
+        assert observe.restart_reasons(recorded(api, **kept)) == {}
+
+
+def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
+    job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
+    found = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
+    assert (found.state, found.why) == ("waiting", "its Job makes another pod")
+
+
+@pytest.mark.parametrize(("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job makes another pod")])
+def test_what_was_said_of_an_earlier_job_of_the_same_name_is_not_said_of_this_one(
+    clock: Clock, of: str, why: str
+) -> None:
+    job = thing("Job", "a", owner=OWNER, status={})
+    refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
+    found = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
+    assert found.why == why
+
+
+def test_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: Clock) -> None:
+    job = thing("Job", "a", owner=OWNER, status={})
+    notes = GOING | {"labels": {"symphony/pod": "a"}}
+    gone = pod(RUNS, metadata=notes, conditions=EVICTED)
+    pods, kept = Pods(clock, lambda _: [gone], jobs=[job]), {"controller": {"kind": "Job"}}
+    found = now(pods, **kept)
+    assert (found.state, found.why) == ("lost", "its node went")
+    with serving(pods) as api:
+        assert observe.restart_reasons(recorded(api, **kept)) == {"a": "lost: its node went"}
+    ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
+    on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
+    assert now(on_its_way, **kept).why == "its Job makes another pod"
+
+
+def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clock: Clock) -> None:
+    creating = pod(CREATING, metadata=UID)
+    burst = chunked(
+        *(json.dumps({"type": "MODIFIED", "object": creating}).encode() + b"\n" for _ in range(40))
+    )
+    pods = Pods(clock, until(1, creating, pod(RUNS)))
+
+    def answer(asked: Asked) -> Answer:
+        if "watch=true" in asked.path and clock.now < 1:
+            clock.now += 2
+            return 200, burst
+        return pods(asked)
+
+    with serving(answer) as api:
+        (*_, (found,)) = observe.watch(recorded(api), patience=60, limit=600)
+        assert found.ready
+        assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
+
+
+def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
+    def one_try(number: int, state: Body) -> Body:
+        made = f"2026-01-01T00:00:0{number}Z"
+        notes = {"name": f"a-{number}", "creationTimestamp": made, "labels": {"symphony/pod": "a"}}
+        return pod(state, metadata=notes)
+
+    job = thing("Job", "a", owner=OWNER, status={})
+    tries = [one_try(3, RUNS), one_try(1, ended(1)), one_try(2, ended(7))]
+    found = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
+    assert (found.state, found.restarts, found.last) == ("running", 2, "exit 7")
+
+
+def test_another_namespace_is_a_restart() -> None:
+    of = {"image": "i", "namespace": "rl"}
+    assert observe.changed_fields(of, of) == []
+    assert observe.changed_fields(of, {**of, "namespace": "other"}) == ["namespace"]

@@ -1,0 +1,134 @@
+"""What the API server refuses and the cluster never gives: tokens, webhooks, policies, load balancers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.backends.kubernetes.status.test_troubles import SLEEPER, lines
+from tests.backends.kubernetes.test_runs import Live, up
+from tests.sandbox import Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access as Cluster
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+Kubectl = Callable[..., str]
+
+
+def test_a_token_that_is_not_known_any_more_is_one_line(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    content: dict[str, Any] = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    content["users"][0]["user"] = {"token": "expired-long-ago"}
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(content))
+    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
+    said = up(sandbox, stack, SLEEPER, code=1)
+    assert "does not know who you are" in said
+    assert "expired-long-ago" not in said
+    sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+def ours(stack: str) -> dict[str, Any]:
+    return {"matchLabels": {"symphony/experiment": stack}}
+
+
+@pytest.mark.thorough
+def test_an_admission_webhook_that_is_down_is_quoted(
+    sandbox: Sandbox, stack: str, applied: Callable[[dict[str, Any]], None]
+) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    hook = {
+        "name": "down.test.example",
+        "clientConfig": {"url": "https://127.0.0.1:9/x"},
+        "rules": [rule],
+        "namespaceSelector": ours(stack),
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 2,
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    applied({**kind, "metadata": {"name": stack}, "webhooks": [hook]})
+    time.sleep(1)  # The server takes a moment to know of it.
+    (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
+    assert 'failed calling webhook "down.test.example"' in line
+
+
+def test_a_policy_that_denies_is_quoted(
+    sandbox: Sandbox, stack: str, kubectl: Kubectl, applied: Callable[[dict[str, Any]], None]
+) -> None:
+    api = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": ours(stack)},
+        "validations": [{"expression": "false", "message": "not on a Saturday"}],
+    }
+    applied({**api, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": stack}, "spec": spec})
+    bound = {"policyName": stack, "validationActions": ["Deny"]}
+    applied({**api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": stack}, "spec": bound})
+    wait_for(lambda: _denied(kubectl, stack), 30, "the policy is in force", pause=0.5)
+    (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
+    assert "not on a Saturday" in line
+
+
+def _denied(kubectl: Kubectl, stack: str) -> bool:
+    """A policy takes a while to be in force; a namespace with the same label shows when it is."""
+    name = f"{stack}-look"
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **_labels(stack)}}
+    kubectl("apply", "-f", "-", stdin=json.dumps(space))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": name}}
+    whole = {
+        **pod,
+        "spec": {"automountServiceAccountToken": False, "containers": [{"name": "x", "image": "x"}]},
+    }
+    said = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(whole), ok=False)
+    denied = "created" not in said
+    if denied:
+        kubectl("delete", "namespace", name, "--wait=false")
+    return denied
+
+
+def _labels(stack: str) -> dict[str, Any]:
+    return {"labels": {"symphony/experiment": stack}}
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("own")
+def test_a_load_balancer_that_never_comes_holds_up_nothing(sandbox: Sandbox, stack: str, live: Live) -> None:
+    """Nobody gives addresses to load balancers here: the processes run, and find each other, all the same."""
+    sandbox.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
+    program = """
+with Experiment("e") as e:
+    e.new_process("a", command="sleep", args=["999"]).exposes({"web": 8080})
+"""
+    began = time.monotonic()
+    up(sandbox, stack, program, code=0)
+    assert time.monotonic() - began < 60
+    (service,) = live("services", stack)
+    assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
+    assert service["status"]["loadBalancer"] == {}
+
+
+def test_what_container_yml_makes_of_a_pod_is_refused_before_anything_is_made(
+    sandbox: Sandbox, stack: str, kubectl: Kubectl
+) -> None:
+    said = up(
+        sandbox,
+        stack,
+        """
+with Experiment("e") as e:
+    e.new_process("a", command="true").container_yml["resources"] = {"limits": {"cpu": "lots"}}
+    e.new_process("b", command="true").container_yml["imagePullPolicy"] = "sometimes"
+""",
+        code=2,
+    )
+    assert 'a limits "cpu" of "lots"' in said, said
+    assert 'b sets in the container "b" imagePullPolicy to "sometimes"' in said, said
+    assert "line 4" in said, said
+    assert "2 problems" in said, said
+    assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""

@@ -1,0 +1,246 @@
+"""Exits, forks and threads; each with real processes and a time bound."""
+
+# ruff: noqa: E501
+
+import contextlib
+import os
+import threading
+import time
+
+import pytest
+
+import caraml
+from tests.caraml.reliability.answering import SERVER, client
+
+EXITS = {
+    "unsent data": "pusher = caraml.ZmqPusher(address='127.0.0.1:9'); [pusher.push(bytes(1000)) for _ in range(100)]",
+    "unsent request": """
+client = caraml.ZmqClient(address='127.0.0.1:9')
+try:
+    client.request(b'', timeout=0.1)
+except caraml.ZmqTimeoutError:
+    pass
+""",
+    "unacknowledged": """
+receivers = [caraml.ZmqReceiver(port=0) for _ in range(4)]
+senders = [caraml.ZmqSender(address=receiver.address) for receiver in receivers]
+for receiver, sender in zip(receivers, senders):
+    thread = threading.Thread(target=receiver.recv)
+    thread.start()
+    sender.send(b'taken')
+    thread.join()
+    sender.send(b'never acknowledged')
+""",
+    "many loops": "servers = [caraml.ZmqServer(port=0) for _ in range(20)]; [s.start_loop(lambda x: x) for s in servers]",
+    "running loop": "server = caraml.ZmqServer(port=0); server.start_loop(lambda x: x)",
+    "thread in recv": "threading.Thread(target=caraml.ZmqPuller(port=0).pull, daemon=True).start(); time.sleep(0.2)",
+    "open monitor": "s = caraml.ZmqSocket(address='127.0.0.1:9', socket_mode='PUSH', bind=False).establish(); "
+    "m = zmq.Context.instance().socket(zmq.PULL).get_monitor_socket()",
+    "proxy": "p = caraml.ZmqProxyThread('tcp://127.0.0.1:*', 'tcp://127.0.0.1:*'); p.start(); p.wait_bound(2)",
+    "proxy process": "caraml.ZmqProxyProcess('tcp://127.0.0.1:*', 'tcp://127.0.0.1:*').start(); time.sleep(0.2)",
+    "fetcher": "caraml.DataFetcher(print, '127.0.0.1', 9, range(5)).start(); time.sleep(0.2)",
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("what", EXITS)
+def test_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
+    program = spawn(
+        "import sys, time, threading, zmq, caraml\n"
+        "puller = caraml.ZmqPuller(port=0)\n" + EXITS[what] + "\nprint(1, flush=True)\nsys.exit(7)\n"
+    )
+    program.line()
+    code, _, errors = program.end(2.5)
+    assert code == 7, errors
+    assert errors == ""
+
+
+@pytest.mark.timeout(30)
+def test_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
+    """Eight senders: seven of receivers that do not read, one of one that does: its message arrives."""
+    program = spawn("""
+        import logging, threading, time, caraml
+        from caraml import process
+        logging.basicConfig(format="%(message)s")
+        class Broken:
+            def at_exit(self, stage):
+                raise OSError("broken")
+            def in_use(self):
+                return False
+        broken = Broken()
+        process.close_at_exit(broken)
+        kept = []
+        for n in range(8):
+            receiver = caraml.ZmqReceiver(port=0)
+            sender = caraml.ZmqSender(address=receiver.address)
+            thread = threading.Thread(target=receiver.recv)
+            thread.start()
+            sender.send(b"first")
+            thread.join()
+            sender.send(b"second")
+            kept.append((receiver, sender))
+        def slowly():
+            time.sleep(0.3)
+            process.closing = lambda: False  # as a receiver in another process, which does not end
+            receiver.recv(timeout=2)
+            receiver._acknowledge()
+        threading.Thread(target=slowly, daemon=True).start()
+        print(kept[-1][1].address)
+        began = time.monotonic()
+    """)
+    last = program.line()
+    code, _, errors = program.end(2.5)
+    assert code == 0
+    assert "broken" in errors
+    lost = [line for line in errors.splitlines() if "unacknowledged" in line]
+    assert len(lost) == 7
+    assert not any(last in line for line in lost)
+
+
+@pytest.mark.timeout(30)
+def test_a_forked_child_is_told_and_the_parent_unharmed(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address, timeout=5) as asking:
+        assert asking.request({"x": 1}) == 1
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                asking.request({"x": 2})
+            except caraml.ForkedError:
+                with client(address, timeout=5) as own:  # a fresh context in the child
+                    code = 0 if own.request({"x": 3}) == 3 else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert asking.request({"x": 4}) == 4
+
+
+def in_child(call):
+    """The exit code of a forked child: 0 where `call` raised ForkedError."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            call()
+        except caraml.ForkedError:
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.timeout(30)
+def test_what_a_subscriber_fetched_before_the_fork_is_the_parents():
+    with (
+        caraml.ZmqPub(address="inproc://fork", hwm=0) as publisher,
+        caraml.ZmqSub(address="inproc://fork", topic="t") as subscriber,
+    ):
+        publisher.wait_subscribers(1, timeout=5)
+        for n in range(20):
+            publisher.pub("t", b"%d" % n)
+        assert subscriber.recv() == b"0"
+        assert subscriber.pending > 0
+        assert in_child(subscriber.recv) == 0
+        assert in_child(lambda: subscriber.subscribe("u")) == 0
+        assert in_child(lambda: publisher.wait_subscribers(1, timeout=1)) == 0
+        assert [subscriber.recv() for _ in range(19)] == [b"%d" % n for n in range(1, 20)]
+
+
+@pytest.mark.timeout(30)
+def test_what_is_left_of_a_batch_at_the_fork_is_the_parents():
+    with (
+        caraml.ZmqPuller(address="inproc://fork-batch") as puller,
+        caraml.ZmqPusher(address="inproc://fork-batch") as pusher,
+    ):
+        pusher.push_many([b"0", b"1", b"2"])
+        assert puller.pull() == b"0"
+        assert in_child(puller.pull) == 0
+        assert [puller.pull(), puller.pull()] == [b"1", b"2"]
+
+
+@pytest.mark.timeout(30)
+def test_a_fork_while_another_thread_makes_sockets(spawn):
+    program = spawn("""
+        import os, caraml
+        from caraml import process
+        process._lock.acquire()  # as if another thread were making a context just now
+        child = os.fork()
+        if child == 0:
+            caraml.ZmqPuller(port=0)
+            os._exit(0)
+        process._lock.release()
+        print(os.waitpid(child, 0)[1])
+    """)
+    assert program.line() == "0"
+
+
+@pytest.mark.timeout(20)
+def test_subscriptions_change_in_the_thread_that_receives():
+    with (
+        caraml.ZmqPub(address="inproc://r16") as publisher,
+        caraml.ZmqSub(address="inproc://r16", topic="a") as subscriber,
+    ):
+
+        def wait():
+            with contextlib.suppress(caraml.ZmqTimeoutError):
+                subscriber.recv(0.5)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.1)
+        with pytest.raises(caraml.ConcurrentUseError):
+            subscriber.subscribe("b")
+        waiting.join(5)
+        got = []
+        subscriber.start_loop(got.append)
+        for topic in "bcd":
+            subscriber.subscribe(topic)  # the loop's thread does it
+        subscriber.unsubscribe("a")
+        subscriber.unsubscribe("d")
+        deadline = time.monotonic() + 5
+        while publisher.subscribers() != 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for topic in "abcd":
+            publisher.pub(topic, topic.encode())
+        while len(got) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert got == [b"b", b"c"]
+
+
+@pytest.mark.timeout(30)
+def test_threads_at_once_are_refused_and_never_crash(spawn):
+    program = spawn("""
+        import threading, caraml
+        puller = caraml.ZmqPuller(port=0)
+        pusher = caraml.ZmqPusher(address=puller.address)
+        outcomes = {"sent": 0, "refused": 0}
+        lock = threading.Lock()
+        def work():
+            for _ in range(20000):
+                try:
+                    pusher.push(b"x" * 16)
+                    outcome = "sent"
+                except caraml.ConcurrentUseError:
+                    outcome = "refused"
+                with lock:
+                    outcomes[outcome] += 1
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        reading = threading.Thread(target=lambda: [puller.pull(timeout=0.5) for _ in range(10**9)], daemon=True)
+        threading.excepthook = lambda *_: None
+        reading.start()
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        reading.join(5)
+        print(sum(outcomes.values()))
+        blocked = threading.Thread(target=lambda: puller.pull(timeout=2), daemon=True)
+        blocked.start()
+        import time; time.sleep(0.2)
+        try:
+            puller.pull()
+        except caraml.ConcurrentUseError as error:
+            print("refused")
+    """)
+    assert program.line() == "80000"
+    assert program.line() == "refused"
+    assert program.end(10)[0] == 0

@@ -1,0 +1,189 @@
+"""Malformed messages and peers that do not speak ZeroMQ; with real processes and a time bound."""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+from caraml.zmq.pubsub import topic_frame
+from tests.caraml.reliability.answering import SERVER, client
+
+
+def malformed_messages():
+    layout = b"\x91\x92\xa1a"  # one array called a, described as:
+    wrong = [
+        b"\x93\xa3<f4\x91\x03\xa1C",
+        b"\x93\xa2|O\x91\x01\xa1C",
+        b"\x93\xa3<f4\x91\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xa1C",
+    ]
+    arrays = [layout + bytes((0xC4, len(meta))) + meta for meta in wrong]
+    yield [b""]
+    yield [b"\xca"]
+    yield [b"not a message"]
+    yield [b"\xca\x01"]
+    yield [b"\xca\x01\xc1"]
+    yield [b"\xca\x01" + b"\x91" * 5000 + b"\x01"]
+    yield [b"\xca\x01" + b"\x91" * 100 + b"\x01"]
+    yield [b"\xca\x01\x01", b"a part too many"]
+    yield from ([b"\xca\x02" + struct.pack("<I", len(packed)) + packed + b"12345"] for packed in arrays)
+    yield [b"\xca\x02\xff\xff\xff\xff"]
+    yield [b"x"] * 100_000
+    yield [bytes(2 << 20)]
+
+
+@pytest.mark.timeout(40)
+def test_malformed_messages_are_rejected_and_counted(spawn):
+    program = spawn("""
+        import caraml
+        server = caraml.ZmqServer(port=0, deserializer="msgpack", serializer="msgpack",
+            limits=caraml.Limits(message_bytes=1 << 20))
+        print(server.address)
+        thread = server.start_loop(lambda request: (server.rejected, request), blocking=True)
+    """)
+    address = program.line()
+    count = 0
+    for message in malformed_messages():
+        with zmq.Context() as context, context.socket(zmq.REQ) as attacker:
+            attacker.linger, attacker.rcvtimeo, attacker.sndtimeo = (
+                0,
+                300 if len(message[0]) > 1 << 20 else 5000,
+                5000,
+            )
+            attacker.connect(address)
+            attacker.send_multipart(message)
+            if len(message[0]) > 1 << 20:  # over MAXMSGSIZE: the connection is cut
+                with pytest.raises(zmq.Again):
+                    attacker.recv_multipart()
+            else:
+                assert attacker.recv_multipart()[0] == b"\xca\x05"
+                count += 1
+    with client(address, timeout=5) as honest:
+        assert honest.request({"a": 1}) == (count, {"a": 1})
+    assert count >= 13
+
+
+@pytest.mark.timeout(20)
+def test_pullers_and_subscribers_reject_and_go_on():
+    with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller, zmq.Context() as context:
+        with context.socket(zmq.PUSH) as attacker:
+            attacker.linger = 500
+            attacker.connect(puller.address)
+            bad = [message for message in malformed_messages() if len(message[0]) < 1 << 20]
+            for message in bad:
+                attacker.send_multipart(message)
+            attacker.send_multipart(caraml.encode("honest"))
+            assert puller.pull(timeout=10) == "honest"
+        assert puller.rejected == len(bad)
+        assert isinstance(puller.last_rejection, caraml.MalformedMessageError)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", ["receiver", "binding sender", "subscriber", "publisher"])
+def test_the_other_patterns_reject_and_go_on(kind):
+    """5000 parts, one too few, noise, and what only looks like ours: counted, honest peers are served."""
+    end, attacker_mode = {
+        "receiver": (lambda: caraml.ZmqReceiver(port=0, deserializer="msgpack"), zmq.DEALER),
+        "binding sender": (lambda: caraml.ZmqSender(port=0, bind=True, timeout=5), zmq.DEALER),
+        "subscriber": (
+            lambda: caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", timeout=5),
+            zmq.PUB,
+        ),
+        "publisher": (lambda: caraml.ZmqPub(port=0), zmq.XSUB),
+    }[kind]
+    with end() as under_test, zmq.Context() as context, context.socket(attacker_mode) as attacker:
+        attacker.linger = 500
+        attacker.connect(under_test.address)
+        got = []
+        receiving = threading.Thread(target=lambda: got.append(under_test.recv(timeout=10)))
+        if kind == "subscriber":
+            receiving.start()  # in `recv` it says what it subscribes to
+            time.sleep(0.3)
+        bad = [[b"x"] * 5000, [b""], [b"not a message"], [b"\xca\x08", b"two", b"more"], [b"\x07" * 900]]
+        for message in bad:
+            attacker.send_multipart(message)
+        if kind == "subscriber":
+            joined = topic_frame.header(b"t", topic_frame.JOINED, 1, 0) + b"\xca\x06" + bytes(4)
+            attacker.send(joined)  # no parts at all
+            with caraml.ZmqPub(address=under_test.address, bind=False, serializer="msgpack") as honest:
+                honest.wait_subscribers(1, timeout=5)
+                honest.pub("t", "honest")
+                receiving.join(10)
+                assert got == ["honest"]
+            bad.append([joined])
+        elif kind == "receiver":
+            with caraml.ZmqSender(address=under_test.address, serializer="msgpack", timeout=5) as honest:
+                sending = threading.Thread(target=honest.send, args=("honest",))
+                sending.start()
+                assert under_test.recv(timeout=10) == "honest"
+                sending.join(5)
+                with contextlib.suppress(caraml.ZmqTimeoutError):
+                    under_test.recv(timeout=0.1)  # finishes the last one
+                honest.flush(timeout=5)
+        elif kind == "binding sender":
+            with caraml.ZmqReceiver(address=under_test.address, bind=False) as honest:
+                receiving = threading.Thread(target=honest.recv, args=(5,))
+                receiving.start()
+                under_test.send(b"honest")
+                receiving.join(5)
+                under_test.flush(timeout=5)
+        else:
+            attacker.send(b"\x01t")
+            under_test.wait_subscribers(1, timeout=5)
+            under_test.pub("t", b"honest")
+            assert attacker.recv().endswith(b"honest")
+        look = {
+            "binding sender": lambda: under_test.flush(timeout=1),
+            "publisher": lambda: under_test.subscribers(),
+        }.get(kind, lambda: under_test.recv(timeout=0.1))
+        deadline = time.monotonic() + 5
+        while under_test.rejected < len(bad) and time.monotonic() < deadline:
+            with contextlib.suppress(caraml.ZmqTimeoutError):
+                look()
+        assert under_test.rejected == len(bad)
+        assert isinstance(under_test.last_rejection, caraml.MalformedMessageError)
+
+
+@pytest.mark.timeout(20)
+def test_handler_exception_reaches_that_client_and_the_loop_lives(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address, timeout=5) as asking, client(address, timeout=5) as other:
+        with pytest.raises(caraml.RemoteError, match="KeyError: 'this'"):
+            asking.request({"fail": "this"})
+        assert asking.request({"x": 1}) == other.request({"x": 1}) == 1
+
+
+@pytest.mark.timeout(30)
+def test_raw_tcp_and_zmtp1_peers_deliver_nothing(spawn):
+    puller = spawn("""
+        import caraml
+        puller = caraml.ZmqPuller(port=0)
+        print(puller.address)
+        count = 0
+        try:
+            while True:
+                message = puller.pull(timeout=3)
+                if message != b"honest":
+                    count += 1
+                else:
+                    print(count)
+        except caraml.ZmqTimeoutError:
+            print(count)
+    """)
+    address = puller.line()
+    port = int(address.rpartition(":")[2])
+    generator = np.random.default_rng(1)
+    for n in range(30):
+        with socket.create_connection(("127.0.0.1", port)) as peer, contextlib.suppress(OSError):
+            # ZMTP/1.0: an empty identity, then frames of length, flags, body
+            start = b"" if n % 2 else b"\x01\x00"
+            peer.sendall(start + b"\x05\x00junk" * 20 + generator.bytes(3000))
+    with caraml.ZmqPusher(address=address) as pusher:
+        pusher.push(b"honest")
+        assert puller.line() == "0"
+    assert puller.line() == "0"

@@ -1,0 +1,155 @@
+"""Peers that die, never come, freeze or are slow; each with real processes and a time bound."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import caraml
+from tests.caraml.reliability.answering import SERVER, client
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("timeout", [5.0, -1.0], ids=["deadline", "forever"])
+def test_server_killed_mid_request_and_restarted(spawn, timeout):
+    server = spawn(SERVER, "127.0.0.1:0")
+    address = server.line()
+    with client(address, timeout=timeout) as asking:
+        assert asking.request({"x": 1}) == 1
+        threading.Timer(0.5, server.kill).start()
+        started = time.monotonic()
+        with pytest.raises(caraml.ZmqTimeoutError, match=address):
+            asking.request({"x": 2, "sleep": 60})
+        assert time.monotonic() - started < 3  # told of the loss, it does not wait for the deadline
+        server.process.wait(5)
+        assert spawn(SERVER, address).line() == address
+        assert [asking.request({"x": n}, timeout=5) for n in (3, 4)] == [3, 4]
+
+
+@pytest.mark.timeout(30)
+def test_a_late_answer_is_never_taken_for_the_next(spawn):
+    address = spawn(SERVER, "127.0.0.1:0").line()
+    with client(address) as asking:
+        assert asking.request({"x": 0}) == 0
+        for n in range(3):
+            with pytest.raises(caraml.ZmqTimeoutError):
+                asking.request({"x": f"late {n}", "sleep": 0.3}, timeout=0.1)
+            assert asking.request({"x": n}, timeout=5) == n
+
+
+@pytest.mark.timeout(20)
+def test_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
+    nobody = "tcp://127.0.0.1:9"
+    make = [
+        lambda: caraml.ZmqClient(address=nobody, timeout=0.3).request(b"x"),
+        lambda: caraml.ZmqSender(address=nobody, timeout=0.3).send(b"x"),
+        lambda: caraml.ZmqPusher(address=nobody, timeout=0.3, hwm=1).push_many([bytes(1 << 20)] * 4),
+        lambda: caraml.ZmqPuller(address=nobody, bind=False).pull(timeout=0.3),
+        lambda: caraml.ZmqSub(address=nobody, topic="").recv(timeout=0.3),
+        lambda: caraml.ZmqServer(address=nobody, bind=False).recv(timeout=0.3),
+        lambda: caraml.ZmqReceiver(address=nobody, bind=False).recv(timeout=0.3),
+    ]
+    for call in make:
+        started = time.monotonic()
+        with pytest.raises(caraml.ZmqTimeoutError, match=nobody):
+            call()
+        assert 0.25 < time.monotonic() - started < 1.0
+    with caraml.ZmqPub(port=0) as publisher, pytest.raises(caraml.ZmqTimeoutError, match=publisher.address):
+        publisher.wait_subscribers(1, timeout=0.3)
+
+
+@pytest.mark.timeout(20)
+def test_frozen_peer_is_noticed_within_three_heartbeats(spawn):
+    server = spawn(SERVER, "127.0.0.1:0")
+    with client(server.line(), heartbeat=0.4) as asking:
+        assert asking.request({"x": 1}, timeout=5) == 1
+        os.kill(server.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        with pytest.raises(caraml.PeerLostError):
+            asking.request({"x": 2})
+        assert time.monotonic() - started < 3 * 0.4
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["puller", "subscriber"])
+def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
+    """Their `recv` waits on, for the peer may thaw: `socket.link.lost` tells."""
+    peer = spawn(
+        """
+        import sys, time, caraml
+        if sys.argv[1] == "puller":
+            peer = caraml.ZmqPusher(port=0, bind=True)
+        else:
+            peer = caraml.ZmqPub(port=0)
+        print(peer.address)
+        while True:
+            peer.push(b"x") if sys.argv[1] == "puller" else peer.pub("t", b"x")
+            time.sleep(0.02)
+        """,
+        kind,
+    )
+    options = {"address": peer.line(), "bind": False, "heartbeat": 0.4}
+    end = caraml.ZmqPuller(**options) if kind == "puller" else caraml.ZmqSub(topic="t", **options)
+    receive = end.pull if kind == "puller" else end.recv
+    assert receive(timeout=5) == b"x"
+    assert end.socket.link.lost == 0
+    os.kill(peer.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with contextlib.suppress(caraml.ZmqTimeoutError):
+        while end.socket.link.lost == 0:
+            receive(timeout=0.1 if end.socket.link.lost else 1.3)
+    assert end.socket.link.lost == 1
+    assert time.monotonic() - started < 3 * 0.4 + 0.6
+    os.kill(peer.pid, signal.SIGCONT)
+    assert receive(timeout=5) == b"x"  # connected again by itself
+    end.close(0)
+
+
+@pytest.mark.timeout(30)
+def test_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
+    receiver = spawn("""
+        import time, caraml
+        receiver = caraml.ZmqReceiver(port=0, heartbeat=0.5, window=20)
+        print(receiver.address)
+        for count in range(100):
+            message = receiver.recv(timeout=10)
+            assert int.from_bytes(message[:4], "little") == count, count
+            # The sender closes as soon as the last one is acknowledged, which is no loss.
+            lost = receiver.socket.link.lost if count < 99 else lost
+            time.sleep(0.03)
+        print(receiver.duplicates, lost)
+    """)
+    sender = caraml.ZmqSender(address=receiver.line(), heartbeat=0.5, timeout=10)
+    for count in range(100):
+        sender.send(count.to_bytes(4, "little") + bytes(1 << 16))
+    assert sender.close(timeout=10)
+    assert sender.socket.link.lost == 0
+    assert receiver.line() == "0 0"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("receive", ["pull", "recv"])
+def test_waiting_without_a_deadline_costs_nothing_after_one_with(receive):
+    with caraml.ZmqPub(address="inproc://idle") as publisher, caraml.ZmqPuller(port=0) as puller:
+        subscriber = caraml.ZmqSub(address="inproc://idle", topic="")
+        publisher.wait_subscribers(1, timeout=5)
+        publisher.pub("t", b"first")
+        assert subscriber.recv() == b"first"
+        waiting = puller.pull if receive == "pull" else subscriber.recv
+        with pytest.raises(caraml.ZmqTimeoutError):
+            waiting(timeout=0)
+        got = []
+        thread = threading.Thread(target=lambda: got.append(waiting()))
+        before = time.process_time()
+        thread.start()
+        time.sleep(1)
+        assert time.process_time() - before < 0.3
+        publisher.pub("t", b"x")
+        with caraml.ZmqPusher(address=puller.address) as pusher:
+            pusher.push(b"x")
+            thread.join(5)
+        assert got == [b"x"]
+        subscriber.close()

@@ -1,0 +1,93 @@
+"""DataFetcher: slow handlers, lost tasks, workers that never begin; reliability/test_memory.py kills some."""
+
+import itertools
+import os
+import time
+
+import numpy as np
+import pytest
+
+import caraml
+from caraml.zmq import fetch_worker
+
+
+@pytest.fixture
+def port():
+    with caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack") as server:
+        server.start_loop(lambda n: {"n": n, "array": np.full(10_000, n)})
+        yield server.socket.port
+
+
+@pytest.mark.timeout(60)
+def test_a_handler_may_take_longer_than_any_deadline(port, monkeypatch):
+    monkeypatch.setattr(fetch_worker, "_MASTER_TIMEOUT", 0.2, raising=False)
+    got = []
+
+    def handle(request, shared):
+        got.append((request, shared.data["n"]))
+        time.sleep(0.5 if request < 3 else 0)
+
+    fetcher = caraml.DataFetcher(handle, "127.0.0.1", port, range(12), n_workers=1)
+    fetcher.start()
+    fetcher.join(20)
+    assert not fetcher.is_alive()
+    assert sorted(got) == [(n, n) for n in range(12)]
+    assert fetcher.refetched == 0
+
+
+@pytest.mark.timeout(60)
+def test_what_one_thread_of_a_worker_lost_is_fetched_again(port, monkeypatch):
+    """The first answer to the third thing asked is lost between the thread and the shared memory."""
+    really = fetch_worker._fetch
+    calls = itertools.count()
+
+    def lose(remote, pool, handler, worker, task, request):
+        report = really(remote, pool, handler, worker, task, request)
+        return ("ready", worker) if next(calls) == 1 else report
+
+    monkeypatch.setattr(fetch_worker, "_fetch", lose)
+    got = []
+    fetcher = caraml.DataFetcher(
+        lambda request, shared: got.append(request), "127.0.0.1", port, range(8), n_workers=1
+    )
+    fetcher.start()
+    fetcher.join(20)
+    assert not fetcher.is_alive()
+    assert sorted(got) == list(range(8))
+    assert fetcher.refetched == 1
+
+
+@pytest.mark.timeout(60)
+def test_a_thread_that_cannot_go_on_ends_its_worker_and_all_is_fetched(port, monkeypatch, tmp_path):
+    once = tmp_path / "once"
+
+    def fail(remote, pool, handler, worker, task, request):
+        if request == 3 and not once.exists():
+            once.touch()
+            raise MemoryError
+        return really(remote, pool, handler, worker, task, request)
+
+    really = fetch_worker._fetch
+    monkeypatch.setattr(fetch_worker, "_fetch", fail)
+    got = []
+    fetcher = caraml.DataFetcher(
+        lambda request, shared: got.append(request), "127.0.0.1", port, range(8), n_workers=1
+    )
+    fetcher.start()
+    fetcher.join(20)
+    assert not fetcher.is_alive()
+    assert sorted(got) == list(range(8))
+
+
+@pytest.mark.timeout(60)
+def test_workers_that_never_begin_are_an_error(port, monkeypatch):
+    monkeypatch.setattr(fetch_worker, "_ask_and_fetch", lambda plan, worker: os._exit(7))
+    fetcher = caraml.DataFetcher(lambda request, shared: None, "127.0.0.1", port, range(3), n_workers=1)
+    fetcher.start()
+    with pytest.raises(caraml.CaramlError, match="exit code 7"):
+        fetcher.join(30)
+
+
+def test_where_the_server_is_must_be_said_at_once():
+    with pytest.raises(caraml.AddressError):
+        caraml.DataFetcher(print)

@@ -1,0 +1,123 @@
+"""The engine run of a program that lives in this process, through the real engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Finished
+from symphony.engine.run.inline import InlineRun, workspace_for
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store
+from symphony.engine.workspace import Workspace
+from tests.engine.support import TINY, processes_with, wait_for
+
+
+def thing(name: str, **props: object) -> None:
+    import pulumi
+
+    from tests.engine.tiny.tiny_provider import REFERENCE
+
+    class Thing(pulumi.CustomResource): ...
+
+    full = {"value": "1", "sleep": 0, "fail": "", "mark": "", **props, "__provider": REFERENCE}
+    Thing("pulumi-python:dynamic/tiny_provider:Thing", name, full)
+
+
+@pytest.fixture(autouse=True)
+def tiny_provider_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TINY))
+
+
+@pytest.mark.usefixtures("engine")
+def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = workspace_for("pi")
+    assert (place.project, place.hidden) == ("symphony", True)
+    workspace.create_stack(place, "pi")
+
+    def program() -> None:
+        import pulumi
+
+        thing("one")
+        pulumi.export("where", str(Path.cwd()))
+
+    for expected in ({"create": 2}, {"same": 2}):
+        with InlineRun("up", place, "pi", program=program) as run:
+            events = list(run)
+        run.raise_program_error()
+        errors.check(run.outcome)
+        assert run.outcome.summary is not None
+        assert run.outcome.summary.changes == expected
+        assert any(isinstance(event, Finished) and event.step.name == "one" for event in events)
+    assert file_store.read(file_store.StackName("symphony", "pi")).outputs() == {"where": str(tmp_path)}
+    with Run(
+        "destroy", workspace.for_stack(file_store.StackName("symphony", "pi")), "pi", extra=run.extra
+    ) as gone:
+        list(gone)
+    errors.check(gone.outcome)
+
+
+@pytest.mark.usefixtures("engine")
+def test_script_inside_a_project_shares_its_stack(tiny: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made by the script, seen and deleted by the project."""
+    monkeypatch.chdir(tiny.folder)
+    before = (tiny.folder / "Pulumi.yaml").read_text()
+    place = workspace_for("dev")
+    assert place == tiny
+    workspace.create_stack(place, "dev")
+    with InlineRun("up", place, "dev", program=lambda: thing("one")) as run:
+        list(run)
+    errors.check(run.outcome)
+    assert (tiny.folder / "Pulumi.yaml").read_text() == before
+    with Run("destroy", tiny, "dev") as gone:
+        list(gone)
+    assert gone.outcome.summary is not None
+    assert gone.outcome.summary.changes == {"delete": 2}
+
+
+@pytest.mark.usefixtures("engine")
+def test_error_of_the_program_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = workspace_for("pi")
+    workspace.create_stack(place, "pi")
+    mine = ValueError("mine")
+
+    def program() -> None:
+        raise mine
+
+    with InlineRun("up", place, "pi", program=program) as run:
+        list(run)
+    assert run.outcome.result == "failed"
+    with pytest.raises(ValueError, match="mine") as error:
+        run.raise_program_error()
+    assert error.value is mine
+
+
+@pytest.mark.usefixtures("engine")
+def test_ctrl_c_in_a_script(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import sys
+sys.path[:0] = [{str(Path(__file__).parents[3])!r}]
+from symphony.engine import errors, workspace
+from symphony.engine.run.inline import InlineRun, workspace_for
+from tests.engine.run.test_inline import thing
+place = workspace_for("pi")
+workspace.create_stack(place, "pi")
+with InlineRun("up", place, "pi", program=lambda: thing("slow", sleep=60, mark={str(there)!r}),
+               extra={{"MARK": "inline-{tmp_path.name}", "PYTHONPATH": {str(TINY)!r}}}) as run:
+    list(run)
+errors.check(run.outcome)
+""")
+    process = subprocess.Popen([sys.executable, script], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(there.exists, 30, "the slow thing is being made")
+    process.send_signal(2)
+    _, said = process.communicate(timeout=15)
+    assert "up of pi was interrupted" in said
+    assert processes_with(f"MARK=inline-{tmp_path.name}") == []

@@ -1,0 +1,183 @@
+"""Port leases: two experiments never share one, strangers are passed over or named, and leases last."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.errors import SymphonyError
+from symphony_tmux.ports import leases, listeners
+
+A, B = "proj/a#11111111", "proj/b.gke#11111111"
+
+
+def test_choice_is_stable_unique_and_outside_the_kernels_range(home: Path) -> None:
+    wanted = {f"s{i}": None for i in range(200)}
+    first = leases.lease(A, wanted, record=False)
+    assert first == leases.lease(A, wanted, record=False)
+    assert len(set(first.ports.values())) == 200
+    assert all(20000 <= port < 30000 for port in first.ports.values())
+    assert not set(first.ports.values()) & set(listeners.ephemeral())
+    assert not (home / "tmux" / "ports.json").exists()
+
+
+def test_leases_last_and_others_pass_them_over(home: Path) -> None:
+    mine = leases.lease(A, {"ps": None, "x": None}, record=True).ports
+    assert leases.lease(A, {"ps": None, "x": None, "y": None}, record=True).ports.items() >= mine.items()
+    # Force the other's first choice onto a leased port.
+    table = json.loads((home / "tmux" / "ports.json").read_text())
+    first = leases.lease(B, {"q": None}, record=False).ports["q"]
+    table[A]["ports"]["ps"] = first
+    (home / "tmux" / "ports.json").write_text(json.dumps(table))
+    assert leases.lease(B, {"q": None}, record=True).ports["q"] != first
+    leases.release(A)
+    assert set(leases.leased()) == {B}
+    leases.release(A)
+
+
+def test_what_is_no_longer_wanted_is_given_back(home: Path) -> None:
+    leases.lease(A, {"ps": None, "x": 21000}, record=True)
+    leases.lease(A, {"ps": None}, record=True)
+    assert "x" not in leases.leased()[A]
+    assert leases.lease(B, {"x": 21000}, record=True).ports == {"x": 21000}
+
+
+def test_fixed_port_of_another_experiment_is_refused_by_name(home: Path) -> None:
+    leases.lease(A, {"ps": 21001}, record=True)
+    found = leases.lease(B, {"ps": 21001, "x": None}, record=True)
+    assert found.taken == {"ps": "port 21001 is leased to experiment a"}
+    assert B not in leases.leased()
+
+
+def test_two_services_with_one_fixed_port(home: Path) -> None:
+    assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).taken == {
+        "q": "port 21001 is wanted by service p too"
+    }
+
+
+def test_chosen_ports_avoid_fixed_ones_of_the_same_call(home: Path) -> None:
+    chosen = leases.lease(A, {"p": None}, record=False).ports["p"]
+    again = leases.lease(A, {"p": None, "q": chosen}, record=False).ports
+    assert again["q"] == chosen
+    assert again["p"] != chosen
+
+
+def test_stranger_is_passed_over_and_named(home: Path) -> None:
+    chosen = leases.lease(A, {"p": None}, record=True).ports["p"]
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", chosen))
+        stranger.listen()
+        assert leases.lease(A, {"p": None}, record=True).ports["p"] != chosen
+        taken = leases.lease(B, {"p": chosen}, record=True).taken["p"]
+    assert taken.startswith(f"port {chosen} is in use by ")
+    assert taken.endswith(f", pid {os.getpid()}")
+
+
+def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
+    """By marker; by its parent; and by what was recorded when it wiped its environment, as redis does."""
+    rig.session("a", "b")
+    chosen = leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports
+    serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1])))"
+    serve += "; print('up',flush=True); time.sleep(100)"
+    a = rig.start("a", sys.executable, "-c", serve, str(chosen["p"]))
+    b = rig.start("b", "sh", "-c", 'env -i "$0" "$@" & wait', sys.executable, "-c", serve, str(chosen["q"]))
+    rig.until(lambda: b"up" in rig.printed(a) and b"up" in rig.printed(b))
+    assert leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports == chosen
+    assert leases.lease(rig.owner, {"p": chosen["p"], "q": None}, record=True).ports == chosen
+    assert set(leases.lease(B, {"p": chosen["p"]}, record=False).taken) == {"p"}
+
+
+def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:
+    leases.lease(A, {"p": 21002}, record=True)
+    assert leases.lease(B, {"p": 21002}, record=False).taken
+    file = home / "tmux" / "ports.json"
+    table = json.loads(file.read_text())
+    table[A]["time"] = time.time() - 2 * leases.ABANDONED
+    file.write_text(json.dumps(table))
+    assert leases.lease(B, {"p": 21002}, record=True).ports == {"p": 21002}
+    table = json.loads(file.read_text())
+    assert A not in table
+
+
+def test_all_the_leases_of_an_up_that_failed_long_ago_give_way_at_once(home: Path) -> None:
+    wanted = {"x": 21004, "y": 21005}
+    leases.lease(A, wanted, record=True)
+    file = home / "tmux" / "ports.json"
+    table = json.loads(file.read_text())
+    table[A]["time"] = 0
+    file.write_text(json.dumps(table))
+    assert leases.lease(B, wanted, record=True).ports == wanted
+
+
+def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> None:
+    rig.session("a")
+    leases.lease(rig.owner, {"p": 21003}, record=True)
+    file = home / "tmux" / "ports.json"
+    table = json.loads(file.read_text())
+    table[rig.owner]["time"] = 0
+    file.write_text(json.dumps(table))
+    assert leases.lease(B, {"p": 21003}, record=True).taken == {"p": "port 21003 is leased to experiment rl"}
+
+
+def test_races_never_share(home: Path) -> None:
+    code = (
+        "import sys,json; from symphony_tmux.ports import leases\n"
+        "n=sys.argv[1]\n"
+        "print(json.dumps([leases.lease(f'p/{n}#1', {'a': None, 'b': None, 'c': 21500}, record=True).ports,"
+        " leases.lease(f'p/{n}#1', {'a': None, 'b': None}, record=True).ports]))"
+    )
+    run = [
+        subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)
+        for n in range(12)
+    ]
+    said = [json.loads(one.communicate()[0]) for one in run]
+    final = [port for _, second in said for port in second.values()]
+    assert len(final) == len(set(final)) == 24
+
+
+def test_table_is_private_and_a_broken_one_is_named(home: Path) -> None:
+    leases.lease(A, {"p": None}, record=True)
+    file = home / "tmux" / "ports.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text("{")
+    with pytest.raises(SymphonyError, match="table of leased ports"):
+        leases.lease(A, {"p": None}, record=True)
+
+
+def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power leaves the old table or the new one, never an empty file."""
+    done: list[str] = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("sync"), sync(descriptor))[1])
+    monkeypatch.setattr(Path, "replace", lambda old, new: (done.append(Path(new).name), replace(old, new))[1])
+    leases.lease(A, {"p": None}, record=True)
+    assert done == ["sync", "ports.json"]
+
+
+def test_ports_are_chosen_within_the_range(home: Path) -> None:
+    wanted = {"a": None, "b": None, "fixed": 8000}
+    leases.lease(A, wanted, record=True)
+    found = leases.lease(A, wanted, True, (7000, 7002)).ports
+    assert found["fixed"] == 8000
+    assert {found["a"], found["b"]} < {7000, 7001, 7002}
+    assert leases.lease(A, wanted, True, (7000, 7002)).ports == found
+    assert leases.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in found.values()
+
+
+def test_a_range_that_is_used_up_leases_nothing(home: Path) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 7501))
+        stranger.listen()
+        found = leases.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
+    assert found.taken == {"b": "no port between 7500 and 7502 is free"}
+    assert leases.leased() == {}

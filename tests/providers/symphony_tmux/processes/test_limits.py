@@ -1,0 +1,113 @@
+"""Limits, niceness and processors are those of who runs `up`, whoever came first to the tmux server."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_tmux.processes import process_table
+from symphony_tmux.processes.launch import limits
+from symphony_tmux.tmux.client import Listing
+
+CREATE = """
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import {0}
+{0}.create({1}, Snapshot())
+"""
+LARGE = 1 << 33
+KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
+
+
+def _as_somebody_with_less() -> None:
+    """Soft limits and one processor: everybody may take these back."""
+    for number, value in zip(KINDS, (LARGE, 2 * LARGE, 5000, 200), strict=True):
+        resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGXFSZ, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+
+
+def _create(what: str, inputs: dict[str, Any], *, nicer: int = 0) -> None:
+    def prepare() -> None:
+        _as_somebody_with_less()
+        os.nice(nicer)
+
+    command = [sys.executable, "-c", CREATE.format(what, inputs)]
+    subprocess.run(command, check=True, preexec_fn=prepare, timeout=60)
+
+
+def _of(pid: int) -> tuple[Any, ...]:
+    found = [resource.prlimit(pid, number)[0] for number in KINDS]
+    return (*found, os.sched_getaffinity(pid), os.getpriority(os.PRIO_PROCESS, pid))
+
+
+def _process(rig: Any, path: str) -> int:
+    """The process itself: the last that its launch file has become."""
+    rig.until(lambda: [one for one in rig.living() if f"/{path}/" in one.marker and _name(one) == "sleep"])
+    return next(one.pid for one in rig.living() if f"/{path}/" in one.marker and _name(one) == "sleep")
+
+
+def _name(process: process_table.Process) -> str:
+    return process_table.command_name(process.pid)
+
+
+def test_first_caller_decides_nothing_for_the_next(rig: Any) -> None:
+    _create("sessions", rig.session_inputs("a", "b"))
+    _create("windows", rig.inputs("a", "sleep", "100"), nicer=3)
+    pid = rig.session("a", "b")["server_pid"]
+    rig.start("b", "sleep", "100")
+    assert _of(_process(rig, "b")) == _of(os.getpid())
+    one = {min(os.sched_getaffinity(0))}
+    niceness = os.getpriority(os.PRIO_PROCESS, 0) + 3
+    assert _of(_process(rig, "a")) == (LARGE, 2 * LARGE, 5000, 200, one, niceness)
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(os.getpid())
+    for number in KINDS:
+        assert resource.prlimit(pid, number)[0] == resource.getrlimit(number)[1]
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    taken_back = sum(1 << number - 1 for number in (signal.SIGINT, signal.SIGXFSZ, signal.SIGALRM))
+    assert int(status["SigIgn"], 16) & taken_back == 0
+    assert int(status["SigBlk"], 16) == 0
+
+
+def test_supervisor_outlives_a_limit_of_its_log(rig: Any) -> None:
+    pid = rig.session("a")["server_pid"]
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
+    outputs = rig.start("a", "sh", "-c", "yes | head -c 100000; sleep 0.5; echo >more; exit 3")
+    assert rig.ended(outputs).pane.exit_code == 3
+    assert Path(outputs["log"]).stat().st_size == 4096
+    assert (rig.home / "more").exists()
+
+
+def test_what_cannot_be_had_back_is_told_before_anything_starts(
+    rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (102400, 102400))
+        os.nice(4)
+
+    other = subprocess.Popen(["sleep", "100"], preexec_fn=lower)
+    try:
+        listing = Listing(other.pid)
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self/status").write_text("CapEff:\t0000000000000000\n")
+        monkeypatch.setattr(process_table, "PROC", tmp_path)
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + 4
+        assert [what for what, _ in limits.withheld(listing)] == [
+            "the tmux server was started under a limit of 102400 bytes a file (ulimit -f)",
+            f"the tmux server was started with a niceness of {niceness}",
+        ]
+        (tmp_path / "self/status").write_text("CapEff:\t000001ffffffffff\n")
+        assert list(limits.withheld(listing)) == []
+        assert list(limits.withheld(Listing())) == []
+    finally:
+        other.kill()
+        other.wait()

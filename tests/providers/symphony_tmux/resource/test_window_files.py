@@ -1,0 +1,75 @@
+"""The files of a process: private, apart from those of others, through no link; names lead nowhere else."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.backends.tmux import local_files
+from symphony.errors import UserError
+from symphony_tmux import names
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import sessions, windows
+
+
+def test_files_are_private_whatever_the_umask(rig: Any) -> None:
+    old = os.umask(0)
+    try:
+        rig.session("a", "g/b")
+        outputs = rig.start("g/b", "sh", "-c", "echo x; umask; sleep 100")
+        rig.until(lambda: rig.printed(outputs) == b"x\r\n0000\r\n")
+    finally:
+        os.umask(old)
+    for entry in rig.home.rglob("*"):
+        mode = entry.lstat().st_mode & 0o777
+        assert mode & 0o077 == 0, (entry, oct(mode))
+
+
+def test_processes_named_as_our_own_files(rig: Any) -> None:
+    """What lies beside the folders of processes is ours, and renewed by every `up`."""
+    paths = ["secrets", "configs", "owner", "help", "processes", "default"]
+    session = rig.session(*paths)
+    outputs = [rig.start(path, "echo", path) for path in paths]
+    assert {rig.ended(one).state for one in outputs} == {"completed"}
+    key = rig.home / "key"
+    key.write_text("x")
+    for kind in (local_files.SECRETS, local_files.CONFIGS):
+        local_files.copy([str(key)], local_files.folder("default", "rl", kind))
+        copied = local_files.folder("default", "rl", kind) / "key"
+        assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
+    assert [rig.printed(one).decode().strip() for one in outputs] == paths
+    assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
+    sessions.delete(session, Snapshot())
+    assert not list((rig.home / "experiments").iterdir())
+
+
+def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
+    rig.session("a")
+    target = tmp_path / "target"
+    target.write_text("keep")
+    folder = names.process_folder("default", "rl", "a")
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "launch.sh").symlink_to(target)
+    rig.start("a", "sleep", "100")
+    assert target.read_text() == "keep"
+    # In one step: a supervisor whose log is gone makes another.
+    (folder / "planted").symlink_to(target)
+    (folder / "planted").replace(folder / "log")
+    with pytest.raises(OSError):
+        rig.start("a", "sleep", "200")
+    assert target.read_text() == "keep"
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "-x", "A", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"]
+)
+def test_hostile_names_are_refused(rig: Any, name: str) -> None:
+    with pytest.raises(UserError):
+        windows.create(rig.inputs(name, "true"), Snapshot())
+    with pytest.raises(UserError):
+        windows.create({**rig.inputs("a", "true"), "session": name}, Snapshot())
+    assert not (rig.home / "tmux").exists()

@@ -1,0 +1,345 @@
+"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and what a diff says."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.errors import SymphonyError, UserError
+from symphony_tmux.logs import reader
+from symphony_tmux.processes.launch import launch_file
+from symphony_tmux.processes.launch.environment import RESERVED
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import windows
+from symphony_tmux.tmux import client
+
+
+def ends(outputs: dict[str, Any]) -> list[tuple[int, str, int]]:
+    """Each attempt that the log tells the end of: its number, how it ended, the code or signal."""
+    return [(number, mark.event, mark.number) for number, _, mark in reader.attempts(outputs["log"]) if mark]
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 126, 127, 137, 255])
+def test_exit_code(rig: Any, code: int) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", f"exit {code}")
+    found = rig.ended(outputs)
+    assert found.pane.exit_code == code
+    assert found.pane.signal is None
+    assert found.state == ("failed" if code else "completed")
+    assert ends(outputs) == [(1, "exit", code)]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
+def test_signal(rig: Any, number: int) -> None:
+    rig.session("a")
+    found = rig.ended(rig.start("a", "sh", "-c", f"kill -{number} $$"))
+    assert found.pane.signal == number
+    assert signal.Signals(number).name in found.reason
+
+
+def test_command_that_does_not_exist(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "no-such-command-here")
+    assert rig.ended(outputs).pane.exit_code == 127
+    assert b"no-such-command-here" in rig.printed(outputs)
+
+
+def test_short_processes_lose_nothing(rig: Any) -> None:
+    """A process that writes and ends at once: 100 times, from four threads, on a busy machine."""
+    lines = 300
+    rig.session(*(f"p{i}" for i in range(100)))
+    snapshot = Snapshot()
+
+    def run(number: int) -> dict[str, Any]:
+        script = [
+            f"i=0; while [ $i -lt {lines} ]; do echo line $i of {number}; i=$((i+1)); done; exit {number}"
+        ]
+        return windows.create(rig.inputs(f"p{number}", script=script), snapshot)[1]
+
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(run, range(100)))
+    rig.until(lambda: all(pane.dead for pane in client.list_panes("default").panes), 30)
+    for number, one in enumerate(outputs):
+        expected = "".join(f"line {i} of {number}\r\n" for i in range(lines))
+        assert rig.printed(one).decode() == expected
+        assert rig.condition(one).pane.exit_code == number
+
+
+def test_recorders_end_with_their_process(rig: Any) -> None:
+    rig.session("a")
+    server = rig.session_outputs["server_pid"]
+    rig.ended(rig.start("a", "true"))
+    rig.until(lambda: not Path(f"/proc/{server}/task/{server}/children").read_text().split())
+
+
+def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name not in ("SYMPHONY_HOME", "PATH"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SYMCANARY-1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("EXTRA", "mine")
+    monkeypatch.setenv("VIRTUAL_ENV", "/venv")
+    rig.session("a")
+    outputs = rig.start(
+        "a",
+        "cat",
+        "/proc/self/environ",
+        env={"EXTRA": "declared", "X": "a b"},
+        services={"SYMPH_PS_PORT": "7"},
+        inherit=["WANDB_*", "EXTRA"],
+    )
+    rig.ended(outputs)
+    found = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    found.pop("PWD")
+    assert found == {
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C.UTF-8",
+        "WANDB_MODE": "offline",
+        "EXTRA": "declared",
+        "VIRTUAL_ENV": "/venv",
+        "X": "a b",
+        "SYMPH_PS_PORT": "7",
+        "SYMPHONY_ID": f"{rig.owner}/a/1",
+    }
+
+
+def test_inherited_values_are_nowhere_in_state_or_server(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "SYMCANARY-2")
+    session = rig.session("a")
+    outputs = rig.start("a", "sleep", "100", inherit=["TOKEN"], env={"SECRET": "SYMCANARY-3"})
+    assert "SYMCANARY-2" not in str(outputs)
+    server = Path(f"/proc/{session['server_pid']}")
+    shown = (server / "environ").read_bytes() + (server / "cmdline").read_bytes()
+    shown += (
+        rig.tmux("show-environment", "-g").encode()
+        + rig.tmux("list-panes", "-aF", "#{pane_start_command}").encode()
+    )
+    assert b"SYMCANARY" not in shown
+
+
+def test_change_of_callers_path_restarts_nothing(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    monkeypatch.setenv("PATH", "/somewhere:" + os.environ["PATH"])
+    assert windows.diff(outputs, rig.inputs("a", "sleep", "100"), Snapshot()).changed == ()
+
+
+def test_preamble_script_and_folder(rig: Any, tmp_path: Path) -> None:
+    rig.session("a", "b")
+    folder = tmp_path / "a 'folder'; #(x)"
+    folder.mkdir()
+    a = rig.start(
+        "a", "sh", "-c", 'echo "$0|$V|$PWD"', "$HOME;", preamble=["export V='x y'"], cwd=str(folder)
+    )
+    b = rig.script("b", "echo $V", "[[ 1 == 1 ]] && exit 4", preamble=["V=1"])
+    assert rig.ended(a).state == "completed"
+    assert rig.printed(a).decode() == f"$HOME;|x y|{folder}\r\n"
+    assert rig.ended(b).pane.exit_code == 4
+    assert rig.printed(b) == b"1\r\n"
+
+
+def test_start_folder_that_is_missing_starts_nothing(rig: Any) -> None:
+    rig.session("a")
+    with pytest.raises(UserError, match="/no/such does not exist"):
+        rig.start("a", "true", cwd="/no/such")
+    assert not rig.living()
+
+
+def test_restart_keeps_place_and_counts(rig: Any) -> None:
+    rig.session("a", "b")
+    old, other = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
+    news = rig.inputs("a", "sleep", "200")
+    assert windows.diff(old, news, Snapshot()).changed == ("argv",)
+    new = windows.update(old, news, Snapshot())
+    assert (new["attempt"], new["argv"]) == (2, ["sleep", "200"])
+    assert new["pid"] != old["pid"]
+    assert rig.condition(other).state == "running"
+    panes = {pane.path: pane.index for pane in client.list_panes("default").panes if pane.path}
+    assert panes == {"a": 1, "b": 2}
+    assert sorted(one.marker for one in rig.living() if one.parent == rig.session_outputs["server_pid"]) == [
+        f"{rig.owner}/a/2",
+        f"{rig.owner}/b/1",
+    ]
+
+
+def test_attempts_share_one_log(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "echo one; exit 3")
+    rig.ended(outputs)
+    outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), Snapshot())
+    rig.ended(outputs)
+    assert [(part.attempt, part.data) for part in reader.read(outputs["log"])] == [
+        (1, b"one\r\n"),
+        (2, b"two\r\n"),
+    ]
+    assert ends(outputs) == [(1, "exit", 3), (2, "exit", 0)]
+
+
+def test_conditions_and_reasons(rig: Any) -> None:
+    rig.session("a", "b", "c", "d")
+    a, b, c = rig.start("a", "sleep", "100"), rig.start("b", "sh", "-c", "exit 3"), rig.start("c", "true")
+    d = rig.start("d", "sleep", "100")
+    rig.ended(b)
+    rig.ended(c)
+    rig.tmux("kill-pane", "-t", d["pane_id"])
+    assert windows.diff(a, rig.inputs("a", "sleep", "100"), Snapshot()) == windows.Difference()
+    assert windows.diff(c, rig.inputs("c", "true"), Snapshot()) == windows.Difference()
+    assert (
+        windows.diff(b, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).reason == "it exited with code 3"
+    )
+    assert windows.diff(d, rig.inputs("d", "sleep", "100"), Snapshot()).reason == "its window is gone"
+    os.kill(a["pid"], signal.SIGKILL)
+    assert rig.ended(a).reason == "it was killed by signal 9 (SIGKILL)"
+    assert windows.read(d, Snapshot()) is None
+    assert (windows.read(b, Snapshot()) or {})["status"] == "failed: it exited with code 3"
+    assert (
+        windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), Snapshot()).reason
+        == "the host was rebooted"
+    )
+    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), Snapshot()).reason.startswith(
+        "another process"
+    )
+
+
+def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    rig.tmux("rename-window", "-t", outputs["window_id"], "x|y z")
+    rig.tmux("rename-session", "-t", rig.session_outputs["session_id"], "other")
+    rig.tmux("split-window", "-d", "-t", outputs["pane_id"], "sleep", "50")
+    rig.tmux("break-pane", "-d", "-s", outputs["pane_id"])
+    assert rig.condition(outputs).state == "running"
+    assert len([pane for pane in client.list_panes("default").panes if pane.path]) == 1
+    windows.delete(outputs, Snapshot())
+    assert not rig.living()
+
+
+def test_silent_changes_do_not_restart(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"})
+    news = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"}, grace=0.5)
+    assert windows.diff(outputs, news, Snapshot()).changed == ("grace",)
+    after = windows.update(outputs, news, Snapshot())
+    assert (after["pid"], after["attempt"], after["grace"]) == (outputs["pid"], 1, 0.5)
+    assert windows.diff(after, news, Snapshot()).changed == ()
+    assert windows.create(news, Snapshot())[1]["pid"] == outputs["pid"], "it is adopted"
+
+
+def test_create_adopts_the_same_and_replaces_another(rig: Any) -> None:
+    rig.session("a")
+    first = rig.start("a", "sleep", "100")
+    assert rig.start("a", "sleep", "100")["pid"] == first["pid"]
+    other = rig.start("a", "sleep", "200")
+    assert (other["attempt"], other["pid"] != first["pid"]) == (2, True)
+    assert len({one.session for one in rig.living()}) == 1
+
+
+def test_create_adopts_what_completed_and_not_what_failed(rig: Any) -> None:
+    rig.session("a", "b")
+    done, failed = rig.start("a", "true"), rig.start("b", "false")
+    rig.ended(done)
+    rig.ended(failed)
+    assert rig.start("a", "true")["status"] == "completed"
+    assert rig.start("b", "false")["attempt"] == 2
+
+
+def test_update_adopts_what_a_killed_run_restarted(rig: Any) -> None:
+    rig.session("a")
+    old = rig.start("a", "sleep", "100")
+    news = rig.inputs("a", "sleep", "200")
+    lost = windows.update(old, news, Snapshot())
+    again = windows.update(old, news, Snapshot())
+    assert (again["pid"], again["attempt"]) == (lost["pid"], 2)
+
+
+def test_numbers_come_back_as_floats(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    floats = {key: float(value) if isinstance(value, int) else value for key, value in outputs.items()}
+    assert windows.diff(floats, rig.inputs("a", "sleep", "100"), Snapshot()).changed == ()
+    read = windows.read(floats, Snapshot())
+    assert read is not None
+    assert (read["pid"], read["attempt"]) == (outputs["pid"], 1)
+    assert all(isinstance(read[name], int) for name in ("pid", "start_time", "attempt"))
+    windows.delete(floats, Snapshot())
+
+
+def test_delete_twice_and_of_what_is_gone(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    windows.delete(outputs, Snapshot())
+    windows.delete(outputs, Snapshot())
+    assert not rig.living()
+    folder = Path(outputs["log"]).parent
+    # The index is its supervisor's, which may have been stopped before it made one.
+    assert {entry.name for entry in folder.iterdir()} - {"index"} == {"log"}
+
+
+def test_other_host_is_refused(rig: Any) -> None:
+    rig.session("a")
+    outputs = {**rig.start("a", "sleep", "100"), "host": "far-away"}
+    news = rig.inputs("a", "sleep", "100")
+    for call in (
+        lambda: windows.diff(outputs, news, Snapshot()),
+        lambda: windows.update(outputs, news, Snapshot()),
+        lambda: windows.read(outputs, Snapshot()),
+        lambda: windows.delete(outputs, Snapshot()),
+    ):
+        with pytest.raises(SymphonyError, match="started on host far-away"):
+            call()
+    assert rig.condition(outputs).state == "elsewhere"
+    assert rig.living()
+
+
+def test_commands_beyond_the_message_size_of_tmux(rig: Any) -> None:
+    rig.session("a", "b")
+    words = ["x" * 100_000, "y" * 20_000, ";", "#(touch /tmp/x)", "end;"]
+    a = rig.start("a", "sh", "-c", 'printf "%s\\n" "$#" ${#1} ${#2} "$3" "$4" "$5"', "sh", *words)
+    b = rig.script("b", "# " + "z" * 1_000_000, "echo done")
+    rig.ended(a)
+    rig.ended(b)
+    assert rig.printed(a).decode().split() == ["5", "100000", "20000", ";", "#(touch", "/tmp/x)", "end;"]
+    assert rig.printed(b) == b"done\r\n"
+
+
+def test_limits_of_the_caller_reach_the_process(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "ulimit -S -n; ulimit -S -c")
+    rig.ended(outputs)
+    shell = subprocess.check_output(["sh", "-c", "ulimit -S -n; ulimit -S -c"], text=True).split()
+    assert rig.printed(outputs).decode().split() == shell
+
+
+def test_times_are_exact(rig: Any) -> None:
+    rig.session("a")
+    before = time.time()
+    outputs = rig.start("a", "sleep", "0.3")
+    rig.ended(outputs)
+    _, began, mark = reader.attempts(outputs["log"])[0]
+    assert before <= outputs["launched"] <= began + 0.001
+    assert mark is not None
+    assert 0.3 <= mark.time - began < 3
+
+
+def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
+    """All that bash knows by name, but for those that are refused; the window has a size of its own."""
+    known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch_file.bash()).read_bytes()))
+    ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
+    wanted = {one.decode() for one in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
+    env = dict.fromkeys(sorted(wanted), "7") | {"file": str(rig.home / "file")}
+    rig.session("a")
+    outputs = rig.script("a", "/usr/bin/env true", 'exec cat /proc/self/environ >"$file"', env=env)
+    assert rig.ended(outputs).pane.exit_code == 0
+    found = dict(entry.split("=", 1) for entry in Path(env["file"]).read_text().split("\0") if entry)
+    assert {name: found.get(name) for name in env} == env

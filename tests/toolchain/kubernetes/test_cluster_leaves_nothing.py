@@ -1,0 +1,147 @@
+"""A second cluster lives and dies in a network namespace of its own: the machine is as it was before."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.toolchain.network_namespace import Elsewhere
+from toolchain.kubernetes import build
+from toolchain.kubernetes import cluster as one_machine
+from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.fixtures import Access
+from toolchain.kubernetes.layout import Layout
+from toolchain.kubernetes.machine import kernel, processes
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "it"},
+    "spec": {
+        "volumes": [{"name": "memory", "emptyDir": {"medium": "Memory"}}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "localhost:5000/symphony/busybox:1",
+                "command": ["sh", "-c", "sleep 1000 & wait"],
+                "volumeMounts": [{"name": "memory", "mountPath": "/memory"}],
+            }
+        ],
+    },
+}
+
+
+def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
+    """All that the cluster may have left on the machine."""
+    rules = [elsewhere.run(f"{family}-save") for family in ("iptables", "ip6tables")]
+    settings = {name: kernel.PROC / name for name in kernel.SETTINGS}
+    return {
+        "processes": [process.pid for process in processes.of_cluster(folder)],
+        "mounts": [
+            line for line in Path("/proc/self/mounts").read_text().splitlines() if str(folder) in line
+        ],
+        "links": sorted(link["ifname"] for link in json.loads(elsewhere.run("ip", "-json", "link"))),
+        "rules": [line for text in rules for line in text.splitlines() if line.startswith("-A")],
+        "chains": [
+            line for text in rules for line in text.splitlines() if "KUBE-" in line or "DOCKER" in line
+        ],
+        "settings": {name: path.read_text() for name, path in settings.items() if path.exists()},
+        # Walked, not globbed: groups of other clusters' pods go meanwhile.
+        "groups": [
+            place for place, _, _ in os.walk(kernel.CGROUPS) if place.endswith(kernel.cgroup(Layout(folder)))
+        ],
+    }
+
+
+def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
+    before = look(elsewhere, folder)
+    command = (sys.executable, "-m", "toolchain.kubernetes")
+    began = time.monotonic()
+    state = json.loads(elsewhere.run(*command, "up", "--folder", str(folder), "--kwok", "1"))
+    taken = [time.monotonic() - began]
+    assert state["ready"]
+    assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"], "twice is no harm"
+
+    kubectl = (state["kubectl"], f"--kubeconfig={state['kubeconfig']}")
+    elsewhere.run(*kubectl, "apply", "-f", "-", stdin=json.dumps(POD))
+    elsewhere.run(*kubectl, "wait", "--for=condition=Ready", "pod/it", "--timeout=60s")
+    during = look(elsewhere, folder)
+    for name in ("processes", "links", "rules", "chains", "groups"):
+        assert len(during[name]) > len(before[name]), f"the comparison would see {name}"  # type: ignore[arg-type]
+    assert during["mounts"] == [], "mounts live in the node's namespace"
+
+    elsewhere.run(*command, "down", "--folder", str(folder))
+    assert look(elsewhere, folder) == before
+    if taken[0] > 30:  # Other tests may be at work beside this one.
+        began = time.monotonic()
+        assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
+        taken.append(time.monotonic() - began)
+    elsewhere.run(*command, "down", "--folder", str(folder), "--purge")
+    assert not folder.exists()
+    assert min(taken) <= 30, taken
+
+
+@pytest.mark.thorough
+def test_up_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):
+    before = look(elsewhere, folder)
+    command = (sys.executable, "-m", "toolchain.kubernetes")
+    for seconds in ("0.4", "1", "2.5"):
+        elsewhere.run("timeout", "-s", "KILL", seconds, *command, "up", "--folder", str(folder), ok=False)
+    assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
+    elsewhere.run(*command, "down", "--folder", str(folder))
+    assert look(elsewhere, folder) == before
+
+
+def test_a_second_cluster_leaves_the_first_alone(elsewhere: Elsewhere, cluster: Access, tmp_path: Path):
+    second = Layout(tmp_path / "c")
+    if len(str(second.folder)) > 70:
+        second = Layout(Path("/tmp") / f"symphony-{os.getpid()}")
+    with pytest.raises(ToolchainError, match="another cluster"):
+        one_machine.up(second, say=lambda text: None)
+    one_machine.down(second, purge=True, say=lambda text: None)
+    assert one_machine.status(Layout.default()).ready
+    assert "symph-node" in subprocess.run(["ip", "link"], capture_output=True, text=True, timeout=10).stdout
+
+
+@pytest.mark.thorough
+def test_a_program_whose_port_is_taken_is_one_line(elsewhere: Elsewhere, folder: Path):
+    taken = "import socket, time; _ = socket.create_server(('', 5000)); print(flush=True); time.sleep(200)"
+    script = f"""
+import subprocess, sys
+held = subprocess.Popen([sys.executable, "-c", {taken!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+held.stdout.readline()
+done = subprocess.run([sys.executable, "-m", "toolchain.kubernetes", "up", "--folder", sys.argv[1]],
+                      capture_output=True, text=True, timeout=120)
+held.kill()
+print(done.returncode, done.stderr.splitlines()[-1])
+"""
+    said = elsewhere.run(sys.executable, "-c", script, str(folder))
+    assert said.startswith("1 ")
+    assert "registry" in said
+    assert "address already in use" in said
+    elsewhere.run(sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder))
+
+
+def test_a_folder_too_deep_for_sockets_is_one_line(tmp_path: Path):
+    deep = Layout(tmp_path / ("deep" * 20))
+    with pytest.raises(ToolchainError, match="shorter"):
+        one_machine.up(deep, say=lambda text: None)
+
+
+def test_an_interrupted_build_never_looks_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = build.cached(build.ALL[0])
+    command = [sys.executable, "-m", "toolchain.kubernetes", "build"]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, env={**os.environ}, capture_output=True, timeout=1.5, check=False)
+    assert folder.is_relative_to(tmp_path)
+    assert not folder.exists()

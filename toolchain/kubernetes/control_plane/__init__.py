@@ -1,0 +1,1 @@
+"""The programs of the control plane, and who may do what."""

@@ -1,0 +1,1 @@
+"""What the cluster changes on this machine, and puts back."""

@@ -1,0 +1,1 @@
+"""The image registry of the cluster, and images built for it."""
