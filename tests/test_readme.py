@@ -1,4 +1,4 @@
-"""README.md does not rot: its programs run, its screens are those one sees, its tables name what is there."""
+"""README.md does not rot: its programs run, its screens are those one sees, its table has every command."""
 
 from __future__ import annotations
 
@@ -8,62 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from symphony.cli.commands import COMMANDS, find
-from tests.sandbox import ROOT, SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
-from tests.terminal import terminal
+from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
+from tests.documents import blocks, on_a_terminal, screens, shape, text
 
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-# What differs from run to run: times, ports, and who was quicker.
-MASKS = (
-    (r"\d+\.\d s", "SECONDS"),
-    (r"running: \d+s", "running: TIME"),
-    (r":\d{4,5}\b", ":PORT"),
-    (r"(ada|grace) says hello", "NAME says hello"),
-)
-
-
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language, in order."""
-    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", TEXT, re.M | re.S)
-    return [textwrap.dedent(body) for _, its, body in found if its == language]
-
-
-HELLO, SETTINGS, TALK, SCRIPT = blocks("python")
-SCREENS, MISTAKE = blocks("")
-
-
-def screens(text: str) -> dict[str, list[str]]:
-    """command -> the lines it shows."""
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            found[line[2:]] = []
-        else:
-            found[[*found][-1]].append(line)
-    return found
-
-
-def shape(lines: list[str]) -> list[str]:
-    """The lines with what differs from run to run masked, in an order of their own."""
-    masked = []
-    for line in lines:
-        for pattern, name in MASKS:
-            line = re.sub(pattern, name, line)
-        masked.append(line.rstrip())
-    return sorted(masked)
-
-
-def on_a_terminal(sandbox: Sandbox, command: str, *, answer: str = "", code: int = 0) -> list[str]:
-    """The lines on the screen of a person who types a command of symphony and answers what it asks."""
-    with terminal(sandbox, [str(SYMPHONY), *command.split()[1:]], columns=120) as person:
-        if answer:
-            person.shows("[y/N]")
-            person.type(answer, "Enter")
-        assert person.ends() == code
-        lines = person.history().splitlines()
-    return [line for line in lines if line and not line.startswith("Pane is dead")]
+TEXT = text("README.md")
+HELLO, INIT, SETTINGS, TALK = blocks("README.md", "python")
+SCREENS, LOOP, MISTAKE = blocks("README.md", "")
 
 
 @pytest.fixture
@@ -71,6 +23,28 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     """The root project, as a clone would have it."""
     with sandbox_in(tmp_path, folder=clone_in(tmp_path)) as made:
         yield made
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Sandbox]:
+    """An empty folder called lab."""
+    (tmp_path / "lab").mkdir()
+    with sandbox_in(tmp_path, folder=tmp_path / "lab") as made:
+        yield made
+
+
+def test_it_goes_the_way_of_a_newcomer() -> None:
+    names = [
+        "Install",
+        "Hello",
+        "Your own project",
+        "The edit loop",
+        "Commands",
+        "Settings",
+        "caraml",
+        "More",
+    ]
+    assert re.findall(r"^## (.+)$", TEXT, re.M) == names
 
 
 def test_the_first_experiment_is_the_file_it_names() -> None:
@@ -89,6 +63,19 @@ def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
     wait_for(lambda: "hello, grace!" in sandbox.symphony("logs", "hello").out, 20, "grace is answered")
     for command in (process, logs, delete):
         assert shape(on_a_terminal(sandbox, command)) == shape(shown[command])
+
+
+def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
+    """The files of `symphony init`, and what `up` says after the edits that the text describes."""
+    lab.symphony("init")
+    program = lab.folder / "__main__.py"
+    assert program.read_text() == INIT
+    lab.symphony("up", "-y")
+    edited = INIT.replace("cmds=[serve])", 'cmds=[serve], env={"SEED": 7})').replace("range(2)", "range(3)")
+    program.write_text(edited)
+    ((command, shown),) = screens(LOOP).items()
+    assert shape(on_a_terminal(lab, command, answer="y")) == shape(shown)
+    lab.symphony("delete", "lab", "-y")
 
 
 def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
@@ -110,7 +97,7 @@ def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
     assert on_a_terminal(sandbox, command, code=2) == shown
 
 
-def test_what_a_process_may_say_can_be_planned(sandbox: Sandbox) -> None:
+def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
     (sandbox.folder / "agents").mkdir()
     plan = sandbox.symphony("plan", "rl", "--json").json["plan"]
@@ -137,27 +124,6 @@ def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "talk", "-y")
 
 
-def test_the_plain_script(sandbox: Sandbox) -> None:
-    assert sandbox.python(SCRIPT).out.startswith("sweep is up: 1 of 1 running")
-    assert set(sandbox.trees()) == {"sweep/p0"}
-    sandbox.symphony("delete", "sweep", "-y")
-
-
-def test_the_settings_of_a_stack_can_be_committed() -> None:
-    """.gitignore keeps only those out in which nobody sets anything."""
-    (settings,) = blocks("yaml")
-    file = settings.splitlines()[0].removeprefix("# ")
-    # Those that may be left out are there as remarks.
-    assert set(yaml.safe_load(settings.replace("  # kubernetes", "  kubernetes"))["config"]) == {
-        "symphony:backend",
-        "symphony:image",
-        "kubernetes:context",
-        "kubernetes:kubeconfig",
-    }
-    ignored = [line for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("stacks/")]
-    assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
-
-
 @pytest.mark.thorough
 def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox) -> None:
     """What another person commits: the line is not theirs to write, and the engine writes it again."""
@@ -175,20 +141,3 @@ def test_every_command_is_in_the_table() -> None:
     said = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)", row)}
     assert said == {row.name for row in COMMANDS}
     assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", TEXT))
-
-
-def test_every_folder_of_the_table_is_there() -> None:
-    table = TEXT.partition("| folder | holds |")[2].partition("\n\n")[0]
-    folders = re.findall(r"`([\w/]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
-    assert len(folders) > 10
-    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
-    rooms = {each.parent.name for each in (ROOT / "symphony").glob("*/__init__.py")}
-    assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == rooms
-
-
-def test_every_file_it_names_is_there() -> None:
-    """Programs, links and targets of make; rl is the example that is not in the repository."""
-    named = re.findall(r"`((?:stacks|examples|symphony|tests|toolchain)/[\w./-]+\.\w+)`", TEXT)
-    assert [file for file in named if "NAME" not in file and not (ROOT / file).exists()] == []
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert set(re.findall(r"\bmake ([a-z-]+)", TEXT)) <= targets

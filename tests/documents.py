@@ -1,0 +1,73 @@
+"""What README.md and docs/ hold: their programs and screens, and how a screen is held against theirs."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+from tests.sandbox import ROOT, SYMPHONY, Sandbox
+from tests.terminal import terminal
+
+# What differs from run to run: times, ports, and who was quicker.
+MASKS = (
+    (r"\d+\.\d s", "SECONDS"),
+    (r"running: \d+s", "running: TIME"),
+    (r":\d{4,5}\b", ":PORT"),
+    (r"(ada|grace) says hello", "NAME says hello"),
+)
+# README first: the others add to it.
+FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def text(name: str) -> str:
+    """A document of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The fenced blocks of a language in a document, in order."""
+    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text(name), re.M | re.S)
+    return [textwrap.dedent(body) for _, its, body in found if its == language]
+
+
+def screens(text: str) -> dict[str, list[str]]:
+    """command -> the lines it shows."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found[line[2:]] = []
+        else:
+            found[[*found][-1]].append(line)
+    return found
+
+
+def shape(lines: list[str]) -> list[str]:
+    """The lines with what differs from run to run masked, in an order of their own."""
+    masked = []
+    for line in lines:
+        for pattern, name in MASKS:
+            line = re.sub(pattern, name, line)
+        masked.append(line.rstrip())
+    return sorted(masked)
+
+
+def on_a_terminal(sandbox: Sandbox, command: str, *, answer: str = "", code: int = 0) -> list[str]:
+    """The lines on the screen of a person who types a command of symphony and answers what it asks."""
+    with terminal(sandbox, [str(SYMPHONY), *command.split()[1:]], columns=120) as person:
+        if answer:
+            person.shows("[y/N]")
+            person.type(answer, "Enter")
+        assert person.ends() == code
+        lines = person.history().splitlines()
+    return [line for line in lines if line and not line.startswith("Pane is dead")]
+
+
+def anchor(heading: str) -> str:
+    """What a link says of a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def anchors(file: Path) -> set[str]:
+    """The headings of a document, as links say them."""
+    return {anchor(each) for each in re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.M)}

@@ -1,0 +1,92 @@
+"""The files in docs/ do not rot: their programs run, their settings are known, what they name is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.observe import LIMIT, PATIENCE
+from symphony.cli.commands import find
+from symphony.engine.state import prune
+from symphony_tmux.processes import start
+from tests.sandbox import ROOT, Sandbox, sandbox_in
+from tests.documents import FILES, anchors, blocks, text
+
+ALL = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
+        yield made
+
+
+def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
+    launch, look = blocks("docs/scripts.md", "python")
+    assert sandbox.python(launch).out.startswith("sweep is up: 1 of 1 running")
+    assert set(sandbox.trees()) == {"sweep/p0"}
+    assert sandbox.python(look).out == "hello\n"
+    sandbox.symphony("delete", "sweep", "-y")
+
+
+@pytest.mark.parametrize("name", ["gke", "processes"])
+def test_a_program_can_be_planned(sandbox: Sandbox, name: str) -> None:
+    (program,) = blocks(f"docs/{name}.md", "python")
+    (sandbox.folder / "__main__.py").write_text(program)
+    assert len(sandbox.planned("rl")) == 1
+
+
+@pytest.mark.parametrize("name", ["kubernetes", "gke"])
+def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
+    """They are in the table, also those that stand there as remarks, and .gitignore keeps them in."""
+    (settings,) = blocks(f"docs/{name}.md", "yaml")
+    config = yaml.safe_load(settings.replace("  # kubernetes", "  kubernetes"))["config"]
+    table = re.findall(r"`(symphony:\w+)", text("docs/kubernetes.md").partition("## Settings")[2])
+    assert {key for key in config if key.startswith("symphony:")} <= set(table)
+    file = settings.splitlines()[0].removeprefix("# ")
+    ignored = [line for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("stacks/")]
+    assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    supervisor = (ROOT / "providers" / "symphony_tmux" / "processes" / "supervise.pl").read_text()
+    failures, long = re.findall(r"= \((\d+), (\d+), \d+\);", supervisor)[0]
+    processes, kubernetes = text("docs/processes.md"), text("docs/kubernetes.md")
+    assert f"{int(failures) + 1} failures in a row" in processes
+    assert f"a run of {int(long) // 60} minutes" in processes
+    assert f"{controllers.RETRIES} restarts" in processes
+    assert f"{start.LOG_CAP >> 20} MiB" in processes
+    assert prune.KEPT == 10
+    assert "the last ten entries" in processes
+    assert f"by default {PATIENCE:.0f} and at most {LIMIT:.0f}" in kubernetes
+
+
+def test_every_folder_of_the_table_is_there() -> None:
+    table = text("docs/layout.md").partition("| folder | holds |")[2].partition("\n\n")[0]
+    folders = re.findall(r"`([\w/]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    assert len(folders) > 10
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
+    rooms = {each.parent.name for each in (ROOT / "symphony").glob("*/__init__.py")}
+    assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == rooms
+
+
+def test_everything_named_is_there() -> None:
+    """Files, links with their headings, commands and targets of make; rl is not in the repository."""
+    named = re.findall(r"`((?:stacks|examples|symphony|tests|toolchain|docs)/[\w./-]+\.\w+)`", ALL)
+    assert [file for file in named if "NAME" not in file and not (ROOT / file).exists()] == []
+    for file in FILES:
+        for target in re.findall(r"\]\(([^)]+)\)", file.read_text(encoding="utf-8")):
+            if "://" in target:
+                continue
+            path, _, heading = target.partition("#")
+            there = file.parent / path if path else file
+            assert there.exists(), f"{file.name}: {target}"
+            assert not heading or heading in anchors(there), f"{file.name}: {target}"
+    assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", ALL))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"\bmake ([a-z-]+)`", ALL)) <= targets
