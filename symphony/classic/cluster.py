@@ -95,6 +95,7 @@ class Cluster:
         """Start it; with dry_run only return the plan, for the caller to print: nothing here prints.
 
         UserError: one of that name exists (force=True changes it to this one), or it cannot run (PlanError).
+        SymphonyError: it is up and some of its processes neither run nor came to a good end.
         """
         if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _mistake(f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns")
@@ -108,6 +109,8 @@ class Cluster:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             exp.dump_yaml(folder / "experiment.yaml")
+        if ended.troubled:
+            raise _troubled(ended)
         return ended
 
     def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
@@ -308,6 +311,19 @@ class KubeCluster(Cluster):
             "kubernetes:context": _word("context", context),
             "symphony:image": _word("image", image),
         }
+
+
+def _troubled(ended: Ended) -> SymphonyError:
+    """What ends a script with 1 that does not catch it, as `symphony up` ends."""
+    from symphony.operations.process import state
+
+    first, *_ = ended.troubled
+    error = SymphonyError(
+        f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} do not run",
+        remedy=f"`symphony why {ended.stack} {first.path}` says more",
+    )
+    error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)
+    return error
 
 
 def _require_name(kind: str, given: object) -> None:

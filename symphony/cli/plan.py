@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from symphony.cli import options, plan_table, screen
 from symphony.operations.plan import plan
+from symphony.operations.program_output import ProgramOutput
 
 
 def command(stack: options.Program = None, as_json: options.AsJson = False) -> None:
@@ -13,7 +16,10 @@ def command(stack: options.Program = None, as_json: options.AsJson = False) -> N
         symphony plan rl
         symphony plan rl --json
     """
-    planned = plan(stack)
+    # With --json, standard output is for the facts alone.
+    to = sys.stderr if as_json else sys.stdout
+    output = ProgramOutput().told(lambda line: print(screen.of_program(line), file=to, flush=True))
+    planned = plan(stack, output)
     if as_json:
         screen.show_json(planned.to_json())
     else:

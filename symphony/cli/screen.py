@@ -35,6 +35,11 @@ def clean_but_colours(text: str) -> str:
     return "".join(part if number % 2 else clean(part) for number, part in enumerate(parts)) + "\x1b[0m"
 
 
+def of_program(line: str) -> str:
+    """A line that the program itself printed, marked as such."""
+    return clean(f"program | {without_colours(line)}")
+
+
 def without_colours(text: str) -> str:
     return _COLOUR.sub("", text)
 

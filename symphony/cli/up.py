@@ -15,6 +15,7 @@ from symphony.engine.errors import Interrupted
 from symphony.operations import stack_target
 from symphony.operations.plan import Planned, plan
 from symphony.operations.process import in_order, state
+from symphony.operations.program_output import ProgramOutput
 from symphony.operations.up import Ended, Progress, Remark, Watched, up
 
 
@@ -37,16 +38,17 @@ def command(
     if not yes and not _means_another(target):
         print("Nothing was changed.")
         return 1
-    if not yes and not _agreed(stack):
+    output = ProgramOutput()
+    if not yes and not _agreed(stack, output.told(lambda line: screen.tell(screen.of_program(line)))):
         return 1
-    return _run(target, yes)
+    return _run(target, yes, output)
 
 
-def _run(target: stack_target.Target, yes: bool) -> int:
+def _run(target: stack_target.Target, yes: bool, output: ProgramOutput) -> int:
     watched: Watched | None = None
     with Board() as board:
         try:
-            for event in up(target):
+            for event in up(target, output=output.told(lambda line: board.say(screen.of_program(line)))):
                 match event:
                     case Planned(changes=changes):
                         board.expect([change.path for change in changes if change.kind != "keep"])
@@ -90,9 +92,9 @@ def _left_alone(stack: str, statuses: Sequence[ProcessStatus]) -> Interrupted:
     return Interrupted(what, remedy=f"`symphony process {stack}` shows them")
 
 
-def _agreed(stack: str | None) -> bool:
+def _agreed(stack: str | None, output: ProgramOutput) -> bool:
     """Whether a person said yes to the plan, or it changes nothing."""
-    planned = plan(stack)
+    planned = plan(stack, output)
     plan_table.show(planned)
     if planned.changes_nothing:
         return True

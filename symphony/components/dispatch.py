@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pulumi
 
+from symphony.components.run import require_root
 from symphony.errors import SymphonyError
 from symphony.plan.names import nearest
 
@@ -20,6 +21,7 @@ _NOT_THE_USERS = tuple(
 
 def run_program(folder: str | Path = "stacks") -> None:
     """Run stacks/<program>.py; config symphony:program names another one. RunError: there is no such file."""
+    require_root()
     home = Path(folder)
     stack = pulumi.get_stack()
     name = pulumi.Config("symphony").get("program") or stack.partition(".")[0]

@@ -185,7 +185,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     def launch(self) -> None:
         """Plan the experiment and hand it to the running Pulumi program.
 
-        pulumi.RunError: it cannot run, with every reason, or no Pulumi program is running.
+        pulumi.RunError: it cannot run, with every reason. SystemExit: no Pulumi program is running.
         """
         run.launch(self)
 

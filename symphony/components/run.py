@@ -75,12 +75,7 @@ def declared(experiment: Declared) -> None:
 
 def launch(experiment: Declared) -> None:
     """Plan an experiment and register its components; its resources follow when the program has ended."""
-    root = _root()
-    if root is None:
-        raise pulumi.RunError(
-            f"{experiment.name} can only be launched inside a Pulumi program."
-            f' Run it with "symphony up" or "pulumi up", or launch it with Cluster.new("tmux").launch(...).'
-        )
+    root = require_root()
     # An experiment of a plain script was declared before the program began.
     run: Run = getattr(root, _ATTRIBUTE, None) or _begin(root)
     if not any(each is experiment for each in run.experiments):
@@ -128,6 +123,16 @@ def _refuse_second(run: Run) -> None:
     error = PlanError(run.context.launched_as, [problem])
     handover.write_problems(error)
     raise pulumi.RunError(str(error))
+
+
+def require_root() -> Any:
+    """The stack of the running Pulumi program; what is run as `python __main__.py` ends with one line."""
+    if (root := _root()) is None:
+        raise SystemExit(
+            "symphony: no Pulumi program is running. Run this one with `symphony up`;"
+            ' a plain script calls Cluster.new("tmux").launch(experiment).'
+        )
+    return root
 
 
 def _root() -> Any:

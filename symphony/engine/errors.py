@@ -152,17 +152,13 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
     match = re.search(r"non-zero exit code: (-?\d+)", message)
     if match is None:
         return SymphonyError(_first_line(message), where=outcome.stack)
-    # The engine's own host tells standard error apart, program_host.py does not.
-    said = _lines(outcome, "info#err") or _lines(outcome, "info")
+    spoken = [d.message for d in outcome.diagnostics if d.severity.startswith("info")]
+    said = "\n".join(spoken).splitlines()
     if missing := next(filter(None, map(_NOT_SET_UP.fullmatch, said)), None):
         return _not_set_up(missing[1], outcome)
     more = "" if said else " and said no more"
     how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
-    return ProgramError(f"the program of {outcome.stack} {how}", details=tuple(f"  {x}" for x in said[-20:]))
-
-
-def _lines(outcome: Outcome, severity: str) -> list[str]:
-    return [line for d in outcome.diagnostics if d.severity == severity for line in d.message.splitlines()]
+    return ProgramError(f"the program of {outcome.stack} {how}")
 
 
 def _not_set_up(package: str, outcome: Outcome) -> SymphonyError:

@@ -7,7 +7,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-_HEAD = "Traceback (most recent call last):"
+HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NAMED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTALL)
 _OURS = re.compile(r"^symphony(?:_\w+)?\.")
@@ -43,7 +43,7 @@ class Traceback:
 
 def find(message: str) -> Traceback | None:
     """The last traceback in a message, if there is one."""
-    _, found, text = message.rpartition(_HEAD)
+    _, found, text = message.rpartition(HEAD)
     if not found:
         return None
     blocks: list[list[str]] = []

@@ -12,6 +12,7 @@ from symphony.engine.run.run import Run
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Handed, Inbox, inbox
+from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
 
 
@@ -51,25 +52,28 @@ class Planned:
         }
 
 
-def plan(said: str | None) -> Planned:
+def plan(said: str | None, output: ProgramOutput | None = None) -> Planned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return plan_of(stack_target.of(said))
+    return plan_of(stack_target.of(said), output)
 
 
-def plan_of(target: stack_target.Target) -> Planned:
+def plan_of(target: stack_target.Target, output: ProgramOutput | None = None) -> Planned:
     """The same for a stack that is already found."""
-    return planned_from(target, _project_run)
+    return planned_from(target, _project_run, output)
 
 
 def planned_from(
-    target: stack_target.Target, make_run: Callable[[stack_target.Target, Inbox], Run]
+    target: stack_target.Target,
+    make_run: Callable[[stack_target.Target, Inbox], Run],
+    output: ProgramOutput | None = None,
 ) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
     before = stack_target.before(target)
     with stack_target.existing(target), inbox() as box:
         with make_run(target, box) as run:
-            for _ in run:
-                pass
+            for event in run:
+                if output is not None:
+                    output.take(event)
         handed = box.take()
         errors.check(run.outcome)
         if handed is None:

@@ -20,6 +20,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.handed import Inbox, inbox
 from symphony.operations.plan import Planned, compared, no_experiment
+from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import Target
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -100,8 +101,12 @@ def _project_run(target: Target, box: Inbox) -> Run:
     )
 
 
-def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
+def up(
+    target: Target, make_run: MakeRun = _project_run, output: ProgramOutput | None = None
+) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
+
+    output: told what the program prints.
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
@@ -112,6 +117,8 @@ def up(target: Target, make_run: MakeRun = _project_run) -> Iterator[UpEvent]:
     with stack_target.existing(target, changes=True), inbox() as box:
         with make_run(target, box) as run:
             for event in run:
+                if output is not None:
+                    output.take(event)
                 if planned is None and (handed := box.take_new()) is not None:
                     planned = compared(target.name.stack, target.workspace, before, handed)
                     yield planned
