@@ -14,8 +14,8 @@ from symphony.backends.observe import LIMIT, PATIENCE
 from symphony.cli.commands import find
 from symphony.engine.state import prune
 from symphony_tmux.processes import start
-from tests.sandbox import ROOT, Sandbox, sandbox_in
 from tests.documents import FILES, anchors, blocks, text
+from tests.sandbox import ROOT, Sandbox, sandbox_in
 
 ALL = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 

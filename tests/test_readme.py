@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from symphony.cli.commands import COMMANDS, find
-from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 from tests.documents import blocks, on_a_terminal, screens, shape, text
+from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
 HELLO, INIT, SETTINGS, TALK = blocks("README.md", "python")

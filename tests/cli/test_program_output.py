@@ -8,7 +8,7 @@ import pytest
 
 from symphony.engine.run.events import Diagnostic
 from symphony.operations.program_output import ProgramOutput
-from tests.desk import SYMPHONY, Desk
+from tests.sandbox import SYMPHONY, Sandbox
 from tests.terminal import terminal
 
 SPEAKS = """
@@ -24,34 +24,34 @@ with Experiment() as e:
 STACK = "urn:pulumi:rl::lab::pulumi:pulumi:Stack::lab-rl"
 
 
-def test_plan_and_up_show_it(desk: Desk) -> None:
-    desk.write(SPEAKS)
-    planned = desk.symphony("plan", "rl").out
+def test_plan_and_up_show_it(sandbox: Sandbox) -> None:
+    sandbox.write(SPEAKS)
+    planned = sandbox.symphony("plan", "rl").out
     for line in (
         "program | reading the data set",
         "UserWarning: this is old",
         "program | WARNING:root:3 workers",
     ):
         assert line in planned
-    facts = desk.symphony("plan", "rl", "--json")
+    facts = sandbox.symphony("plan", "rl", "--json")
     assert facts.json["stack"] == "rl"
     assert "program | reading" in facts.err
-    with terminal(desk, [str(SYMPHONY), "up", "rl"]) as person:
+    with terminal(sandbox, [str(SYMPHONY), "up", "rl"]) as person:
         person.shows("[y/N]")
         person.type("y", "Enter")
         assert person.ends() == 0
         # The program ran twice, for the plan and for the work.
         assert person.history().count("reading the data") == 1
-    assert "program | reading" in desk.symphony("up", "rl", "-y").out
+    assert "program | reading" in sandbox.symphony("up", "rl", "-y").out
 
 
-def test_a_program_that_fails_has_said_so_before(desk: Desk) -> None:
-    desk.write(SPEAKS)
-    ran = desk.symphony("up", "rl", "-y", code=2, env={"FAIL": "yes"})
+def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
+    sandbox.write(SPEAKS)
+    ran = sandbox.symphony("up", "rl", "-y", code=2, env={"FAIL": "yes"})
     assert "program | reading the data" in ran.out
     assert "KeyError: 'worker'" in ran.err
-    desk.write("print('no data'); raise SystemExit(3)")
-    ran = desk.symphony("plan", "rl", code=2)
+    sandbox.write("print('no data'); raise SystemExit(3)")
+    ran = sandbox.symphony("plan", "rl", code=2)
     assert "program | no data" in ran.out
     assert ran.err == "symphony: the program of rl ended with exit code 3.\n"
 
@@ -81,15 +81,15 @@ def test_only_what_the_program_says_is_its_output() -> None:
     "program",
     ["with Experiment() as e: e.new_process('a', command='true')", "import symphony; symphony.run_program()"],
 )
-def test_run_by_hand_it_is_one_line(desk: Desk, program: str) -> None:
-    desk.write(program)
-    ran = desk.run([sys.executable, "__main__.py"], code=1)
+def test_run_by_hand_it_is_one_line(sandbox: Sandbox, program: str) -> None:
+    sandbox.write(program)
+    ran = sandbox.run([sys.executable, "__main__.py"], code=1)
     assert ran.out == ""
     assert ran.err.count("\n") == 1
     assert "`symphony up`" in ran.err
 
 
-def test_a_script_whose_processes_fail_ends_with_1(desk: Desk) -> None:
+def test_a_script_whose_processes_fail_ends_with_1(sandbox: Sandbox) -> None:
     script = """
 from symphony import Cluster, SymphonyError
 cluster = Cluster.new("tmux")
@@ -102,6 +102,6 @@ except SymphonyError as error:
     print(error)
     raise SystemExit(error.exit_code)
 """
-    said = desk.python(script, code=1).out
+    said = sandbox.python(script, code=1).out
     assert said.startswith("1 of 2 processes of sweep do not run. `symphony why sweep bad` says more.")
     assert "  bad   failed: exit 1" in said
