@@ -12,6 +12,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import up as command
 from symphony.cli.progress import Board
 from symphony.engine.errors import Interrupted
+from symphony.operations.program_output import ProgramOutput
 from symphony.operations.up import Ended, Watched
 
 STACK: Any = SimpleNamespace(name=SimpleNamespace(stack="rl"))
@@ -39,8 +40,8 @@ def test_what_all_wait_for_is_one_line_and_names_no_logs(
 ) -> None:
     why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"
     ended = Ended("rl", tuple(waiting(f"a-{number}", why) for number in (4, 0, 3, 1, 2)), 3.0)
-    monkeypatch.setattr(command, "up", lambda _: iter([ended]))
-    assert command._run(STACK, True) == 1  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(command, "up", lambda _, **__: iter([ended]))
+    assert command._run(STACK, True, ProgramOutput()) == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
         f"  a-0, a-1, a-2 and 2 more   waiting: {why}   symphony why rl a-0",
         "rl: 0 of 5 run, after 3.0 s.",
@@ -48,13 +49,13 @@ def test_what_all_wait_for_is_one_line_and_names_no_logs(
 
 
 def test_ctrl_c_while_waiting_says_that_all_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def events(_: object) -> Iterator[Watched]:
+    def events(_: object, **__: object) -> Iterator[Watched]:
         yield Watched((waiting("a", "x: y"), ProcessStatus("b", "running", ready=True)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "up", events)
     with pytest.raises(Interrupted) as error:
-        command._run(STACK, True)  # pyright: ignore[reportPrivateUsage]
+        command._run(STACK, True, ProgramOutput())  # pyright: ignore[reportPrivateUsage]
     assert error.value.line == (
         "rl: all 2 are started and go on; 1 does not run yet. `symphony process rl` shows them."
     )
