@@ -22,7 +22,9 @@ _COLOURS = {
     "stopped": "red",
     "failed": "bold red",
     "working": "dim",
+    "stopping": "dim",
 }
+_UNDER_WAY = ("working", "stopping")
 # More rows than this are told as a bar and the last few.
 _ROWS = 16
 # So many processes in one state are named one by one.
@@ -84,11 +86,14 @@ class Board:
 
     def tell(self, progress: Progress) -> None:
         """One process goes on."""
+        before = self._rows.get(progress.path)
         self._rows[progress.path] = progress
-        if self._live is None and progress.state != "working":
+        is_new = before is None or before.note != progress.note
+        if self._live is None and (progress.state not in _UNDER_WAY or (progress.note and is_new)):
             name = screen.clean(progress.path)
             room = " " * max(0, self._width - screen.width(name))
-            screen.tell(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s")
+            note = f"   {progress.note}" if progress.note else ""
+            screen.tell(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s{note}")
 
     def watch(self, statuses: Sequence[ProcessStatus]) -> None:
         """The work is done; how the processes come up takes the place of the rows."""
@@ -135,7 +140,7 @@ class Board:
     @property
     def done(self) -> int:
         """How many processes have come to where they go."""
-        return sum(1 for row in self._rows.values() if row.state != "working")
+        return sum(1 for row in self._rows.values() if row.state not in _UNDER_WAY)
 
     def _drawn(self) -> Group:
         from rich.console import Group
@@ -147,14 +152,15 @@ class Board:
         parts: list[Any] = []
         if len(rows) > _ROWS:
             parts.append(self._bar())
-            rows = [row for row in rows if row.state == "failed"][-_ROWS:] or rows[-4:]
+            told = [row for row in rows if row.state == "failed" or row.note]
+            rows = told[-_ROWS:] or rows[-4:]
         width = max((screen.width(row.path) for row in rows), default=0)
         for row in rows:
-            seconds = f"{row.seconds:6.1f} s" if row.state != "working" else ""
+            seconds = f"{row.seconds:6.1f} s" if row.seconds or row.state not in _UNDER_WAY else ""
             name = screen.clean(row.path)
             line = Text(f"  {name}{' ' * (width - screen.width(name))}  ")
             line.append(f"{row.state:9}", _COLOURS[row.state])
-            parts.append(line.append(f"  {seconds}"))
+            parts.append(line.append(f"  {seconds}{f'   {row.note}' if row.note else ''}"))
         return Group(*parts)
 
     def _come_up(self) -> list[Any]:

@@ -16,6 +16,7 @@ from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks, switch
+from symphony.operations.stopping import Stopping
 from symphony.operations.up import Progress, path_of
 from symphony.plan.names import is_label, launched_name, shown
 from symphony.plan.problems import count
@@ -48,16 +49,23 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
     _make_room(stack)
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
-        hastened = False
+        stopping: Stopping | None = None
+        has_begun = False
         for event in run:
-            if isinstance(event, Started) and not event.preview and not hastened:
+            if isinstance(event, Started) and not event.preview and not has_begun:
                 # Not before the engine has the lock of the stack and has begun.
-                hastened = True
+                has_begun = True
                 _hasten(stack)
-            if isinstance(event, (Finished, Failed)) and (path := path_of(event.step)):
-                state = "stopped" if isinstance(event, Finished) else "failed"
-                yield Progress(path, state, event.seconds)
+                stopping = _stopping(stack, paths)
+            # The engine forgets what ends with its session before that has ended.
+            told = Failed if stopping is not None else (Started, Finished, Failed)
+            if isinstance(event, told) and (path := path_of(event.step)):
+                yield _told(event, path)
+            if stopping is not None:
+                yield from stopping.look()
     _check(run.outcome, stack, paths)
+    if stopping is not None:
+        yield from stopping.end()
     strays = _reap(stack, place)
     switch.forget(stack.name)
     yield Deleted(
@@ -87,6 +95,21 @@ def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Del
     began = time.monotonic()
     ended = _reap(stack, place)
     return Deleted(stack.shown, ended, 0, time.monotonic() - began)
+
+
+def _told(event: Started | Finished | Failed, path: str) -> Progress:
+    if isinstance(event, Started):
+        return Progress(path, "stopping")
+    return Progress(path, "stopped" if isinstance(event, Finished) else "failed", event.seconds)
+
+
+def _stopping(stack: stacks.Stack, paths: Sequence[str]) -> Stopping | None:
+    """The look at what still runs, where that is on this machine."""
+    if stack.backend is None or stack.recorded is None or not registry.get(stack.backend).local:
+        return None
+    facts = stack.recorded.processes
+    graces = {path: float(facts.get(path, {}).get("grace") or 0) for path in paths}
+    return Stopping(graces, lambda: _living(stack))
 
 
 def _make_room(stack: stacks.Stack) -> None:

@@ -38,12 +38,14 @@ _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 class Progress:
     """One process, or a group that shares a pod, changes.
 
-    state: `working`, then `started`, `restarted`, `stopped` or `failed`.
+    state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`.
+    note:  what keeps it, or did.
     """
 
     path: str
-    state: Literal["working", "started", "restarted", "stopped", "failed"]
+    state: Literal["working", "stopping", "started", "restarted", "stopped", "failed"]
     seconds: float = 0.0
+    note: str = ""
 
 
 @dataclass(frozen=True)

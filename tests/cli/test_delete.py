@@ -74,6 +74,18 @@ def test_an_interrupted_batch_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -
     assert begun == ["a"]
 
 
+def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
+    """The engine has forgotten the windows long before."""
+    sandbox.write(STUBBORN + '    e.new_process("good", command=["sleep", "3600"])')
+    sandbox.config("rl", grace="3")
+    sandbox.symphony("up", "rl", "-y")
+    lines = [line.split(maxsplit=4) for line in sandbox.symphony("delete", "rl", "-y").out.splitlines()]
+    told = [(line[0], line[1], *line[4:]) for line in lines if line[0] in ("a", "b", "good")]
+    assert told[0] == ("good", "stopped")
+    assert set(told[1:3]) == {(n, "stopping", "still runs after SIGTERM; SIGKILL after 3 s") for n in "ab"}
+    assert set(told[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
+
+
 def interrupted(process: subprocess.Popen[str]) -> str:
     """What it says when Ctrl-C, as on a terminal, ends it within five seconds."""
     began = time.monotonic()
@@ -98,6 +110,8 @@ def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
     assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in said
     assert "`symphony delete rl` finishes it" in said
     assert sandbox.engines() == []
+    assert set(sandbox.processes("rl")) == {"a", "b"}
+    assert [(row["ready"], row["total"]) for row in sandbox.symphony("ls", "--json").json] == [(2, 2)]
     assert "2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
     assert sandbox.trees() == {}
     assert sandbox.symphony("ls", "--json").json == []

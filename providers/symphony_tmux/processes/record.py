@@ -46,6 +46,17 @@ def of_owner(owner: str) -> Iterator[dict[str, Any]]:
             yield found
 
 
+def facts(owner: str) -> dict[str, dict[str, Any]]:
+    """path -> the record of each process of one owner, with where its log is."""
+    return {
+        str(one["path"]): {
+            **one,
+            "log": str(names.process_folder(one["server"], one["session"], one["path"]) / "log"),
+        }
+        for one in of_owner(owner)
+    }
+
+
 def _load(file: Path) -> dict[str, Any] | None:
     try:
         found: object = json.loads(file.read_bytes())

@@ -51,7 +51,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
     """How the processes of some experiments are, with one listing a server."""
     listings: dict[str, Listing | SymphonyError] = {}
-    return [[_status(path, facts, listings) for path, facts in each.processes.items()] for each in recorded]
+    return [
+        [_status(path, facts, listings) for path, facts in each.processes.items()]
+        or _left(each.owner, listings)
+        for each in recorded
+    ]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
@@ -215,6 +219,15 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
             sessions.delete(facts, Snapshot())
         reaped |= strays
     return len(reaped)
+
+
+def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[ProcessStatus]:
+    """What an interrupted deletion left: the engine forgets the windows before their session has ended."""
+    # Few experiments have no processes.
+    from symphony_tmux.processes import record
+
+    found = [_status(path, facts, listings) for path, facts in record.facts(owner).items()]
+    return [status for status in found if status.state == "running"]
 
 
 def _status(

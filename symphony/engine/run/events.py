@@ -105,10 +105,15 @@ class Note:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Nothing came for a moment: whoever shows the work may look how far it is."""
+
+
 # What the engine warns of is how environment.py has it start our host of dynamic providers.
 _EXPECTED = "using pulumi-resource-pulumi-python from $PATH"
 
-Event = Started | Finished | Failed | Diagnostic | Summary | Note
+Event = Started | Finished | Failed | Diagnostic | Summary | Note | Tick
 
 
 class Reader:

@@ -26,7 +26,7 @@ from typing import Any, Self, cast
 
 from symphony.engine import binary, environment
 from symphony.engine.run import isolation, relay, watchdog
-from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary
+from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary, Tick
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
 from symphony.engine.tuning import checkpoints
@@ -148,7 +148,7 @@ class Run:
         process = self._process
         assert process is not None, "use `with Run(...) as run`"
         for line in self._lines(process):
-            event = self._reader.read(line, time.monotonic())
+            event = self._reader.read(line, time.monotonic()) if line else Tick()
             if isinstance(event, Diagnostic) and not event.ephemeral:
                 self._diagnostics.append(event)
             elif isinstance(event, Summary):
@@ -253,7 +253,10 @@ class Run:
         return [*arguments, *self._options]
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """The lines of standard output; keeps the end of standard error and watches the clock meanwhile."""
+        """The lines of standard output, an empty one where none comes for a moment.
+
+        Keeps the end of standard error and watches the clock meanwhile.
+        """
         assert process.stdout is not None
         assert process.stderr is not None
         rest = b""
@@ -264,6 +267,8 @@ class Run:
                 ready = selector.select(0.1)
                 if not ready and _has_ended(process):
                     break  # A child that outlives the engine may still hold the pipes.
+                if not ready:
+                    yield b""
                 for key, _ in ready:
                     chunk = os.read(key.fd, 1 << 16)
                     if not chunk:
