@@ -42,13 +42,14 @@ _NOT_YET: dict[str, str] = dict.fromkeys(
 )
 __all__ = ["Experiment", "Process", "ProcessGroup", "SymphonyError", "UserError", "run_program"]
 
+# A type checker would take any misspelt name for one that this finds.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name) or _NOT_YET.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name) or _NOT_YET.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(home), name)
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symphony.classic.cluster import KubeCluster as KubeCluster
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name != "GKEDispatcher":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from symphony import classic
+    def __getattr__(name: str) -> Any:
+        if name != "GKEDispatcher":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from symphony import classic
 
-    return getattr(classic, name)
+        return getattr(classic, name)

@@ -23,10 +23,11 @@ _HOMES = {
 }
 _NOT_YET = ("DockerBuilder", "GKEDispatcher", "clean_images")
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name in _NOT_YET:
-        raise ImportError(f"this version of symphony has no {name} yet: leave out what uses it")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name in _NOT_YET:
+            raise ImportError(f"this version of symphony has no {name} yet: leave out what uses it")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)

@@ -7,11 +7,12 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from symphony.backends import registry
 from symphony.backends.access import Streams
 from symphony.backends.observe import LogLine, ProcessStatus
+from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
 from symphony.cli.screen import without_colours
 from symphony.components import handover
@@ -31,7 +32,8 @@ from symphony.operations.process import processes
 from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
-from symphony.spec.location import caller
+from symphony.spec.experiment import ExperimentOptions
+from symphony.spec.shared import Text, Texts
 
 if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
@@ -45,32 +47,58 @@ class Cluster:
     experiment.new_process("learner", command="python", args=["learner.py"])
     cluster.launch(experiment)
 
-    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too.
+    preamble_cmds, start_dir: what Experiment takes, for the experiments that do not say it.
+
+    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too. Names
+    of experiments, groups and processes may be given by a part of them. UserError: none or several match.
     """
 
     backend = registry.DEFAULT
-    own_options: ClassVar[tuple[str, ...]] = ()
+    options_type: ClassVar[type[Any]] = options.ClusterOptions
 
-    def __init__(self, *, preamble_cmds: Any = None, start_dir: Any = None, **unknown: Any) -> None:
-        for option in unknown:
-            raise _mistake(
-                f'a {self.backend} cluster has no option "{option}"',
-                f"The options are: {', '.join(('preamble_cmds', 'start_dir', *self.own_options))}",
-            )
-        self._defaults: dict[str, Any] = {"preamble_cmds": preamble_cmds, "start_dir": start_dir}
+    def __init__(self, **given: Unpack[options.ClusterOptions]) -> None:
+        known = self.options_type.__annotations__
+        for option in given:
+            if option not in options.ClusterOptions.__annotations__:
+                raise options.mistake(
+                    f'a {self.backend} cluster has no option "{option}"',
+                    f"The options are: {', '.join(known)}",
+                )
+        self._defaults: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         self._settings: dict[str, str | None] = {}
 
+    @overload
     @staticmethod
-    def new(backend: str = registry.DEFAULT, **options: Any) -> Cluster:
-        """A cluster of a backend: a TmuxCluster, a KubeCluster.
+    def new(backend: options.Tmux = "tmux", **given: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
+    @overload
+    @staticmethod
+    def new(backend: options.Kubernetes, **given: Unpack[options.KubeOptions]) -> KubeCluster: ...
+    @overload
+    @staticmethod
+    def new(backend: options.Backend, **given: Unpack[options.ClusterOptions]) -> Cluster: ...
+    @staticmethod
+    def new(backend: str = registry.DEFAULT, **given: Any) -> Cluster:
+        """A cluster of a backend, with the options of its class: Cluster.new("tmux", start_dir="~/rl").
 
+        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster.
         UserError: no such backend, or it has no such option, with those there are.
         """
         row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
-        cluster = row.cluster_class(**options)
+        cluster = row.cluster_class(**given)
         cluster.backend = row.name
         return cluster
 
+    @overload
+    def new_experiment(self, name: str, **given: Unpack[ExperimentOptions]) -> Experiment: ...
+    @overload
+    def new_experiment(
+        self,
+        name: str,
+        port_range: Sequence[int] | None,
+        secrets: Texts | None = None,
+        preamble_cmds: Texts | None = None,
+        start_dir: Text | None = None,
+    ) -> Experiment: ...
     def new_experiment(
         self,
         name: str,
@@ -78,19 +106,19 @@ class Cluster:
         secrets: Any = None,
         preamble_cmds: Any = None,
         start_dir: Any = None,
-        **settings: Any,
+        **given: Any,
     ) -> Experiment:
         """Declare an experiment; it takes what Experiment takes. What it is not told, this cluster says."""
-        said = {
-            "port_range": port_range,
-            "secrets": secrets,
-            "preamble_cmds": preamble_cmds,
-            "start_dir": start_dir,
-        }
-        given = {key: value for key, value in said.items() if value is not None}
-        defaults = {key: value for key, value in self._defaults.items() if value is not None}
-        return Experiment(SymphonyConfig().prefixed(name), **{**defaults, **given, **settings})
+        given.update(port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir)
+        made = {key: value for key, value in given.items() if value is not None}
+        return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
 
+    @overload
+    def launch(self, exp: Experiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
+    @overload
+    def launch(self, exp: Experiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
+    @overload
+    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
     def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned:
         """Start it; with dry_run only return the plan, for the caller to print: nothing here prints.
 
@@ -98,7 +126,9 @@ class Cluster:
         SymphonyError: it is up and some of its processes neither run nor came to a good end.
         """
         if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _mistake(f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns")
+            raise options.mistake(
+                f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns"
+            )
         target = self._target(exp.name)
         folder = self._refuse_second(target, force)
         if dry_run:
@@ -114,18 +144,18 @@ class Cluster:
         return ended
 
     def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
-        """Start several, one after the other."""
+        """Start several, one after the other. UserError: as launch(); those before it stay up."""
         return [self.launch(experiment, force=force) for experiment in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
-        """Stop an experiment and everything it started. UserError: there is none of that name."""
+        """Stop an experiment and everything it started; with dry_run only look for it."""
         stack = self._stack(name)
         if not dry_run:
             for _ in deletion.delete(stack):
                 pass
 
     def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
-        """Stop several experiments."""
+        """Stop several experiments, one after the other."""
         for name in names:
             self.delete(name, dry_run=dry_run)
 
@@ -134,23 +164,25 @@ class Cluster:
         return [each.name for each in listing.ls()]
 
     def describe_experiment(self, name: str) -> dict[str | None, dict[str, dict[str, Any]]]:
-        """{group or None: {process: {column: value}}}."""
+        """{group or None: {process: {column: value}}}; columns: Group, Name, Ready, Restarts, State."""
         described: dict[str | None, dict[str, dict[str, Any]]] = {}
         for status in processes(self._stack(name)):
             described.setdefault(status.group or None, {})[status.name] = _columns(status)
         return described
 
     def describe_process_group(self, name: str, process_group: str) -> dict[str, dict[str, Any]]:
-        """{process: {column: value}} of one group. UserError: no such group."""
-        _require_name("a process group", process_group)
+        """{process: {column: value}} of one group."""
+        options.require_name("a process group", process_group)
         groups = self.describe_experiment(name)
         known = [group for group in groups if group]
         return groups[matching.match(process_group, known, "process group")]
 
     def describe_process(self, name: str, process: str, process_group: str | None = None) -> dict[str, Any]:
-        """{column: value} of one process. UserError: no such process."""
+        """{column: value} of one process: describe_process("rl", "agent-0", "agents")["State"]."""
         statuses = {status.path: status for status in processes(self._stack(name))}
-        return _columns(statuses[matching.match(_path(process, process_group), statuses, "process")])
+        return _columns(
+            statuses[matching.match(options.path_of(process, process_group), statuses, "process")]
+        )
 
     def get_log(
         self,
@@ -163,14 +195,16 @@ class Cluster:
     ) -> Iterator[str]:
         """The lines a process prints; with follow, those to come as well.
 
-        since: the last so many seconds, or "5m", "1h30m"; 0 means all. tail: only so many of the last lines.
+        since: those of the last so many seconds, or "5m", "1h30m"; 0 for all. tail: that many of the last.
+
+        for line in cluster.get_log("rl", "learner", follow=True): ...
         """
         lines: Iterator[LogLine] = output.logs(
             self._stack(exp),
-            [_path(process, process_group)],
+            [options.path_of(process, process_group)],
             follow=follow,
-            since=_duration(since),
-            tail=_count(tail),
+            since=options.duration(since),
+            tail=options.count(tail),
         )
         return (without_colours(line.text) for line in lines)
 
@@ -179,17 +213,19 @@ class Cluster:
     ) -> int:
         """Run a command in a process, on the terminal or the pipes of this program; its exit code.
 
-        A command that is one string is split at its blanks as a shell would; no shell runs it.
+        A command that is one text is split at its blanks as a shell would; no shell runs it.
+
+        cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
-        return execute(self._stack(exp), _path(process, process_group), words, _streams())
+        return execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
 
     def login(self, exp: str, process: str, process_group: str | None = None) -> int:
-        """Let the person at the terminal work in a process until they leave."""
-        return ssh.login(self._stack(exp), _path(process, process_group), _streams())
+        """Let the person at the terminal work in a process until they leave; the exit code."""
+        return ssh.login(self._stack(exp), options.path_of(process, process_group), _streams())
 
     def transfer_file(self, exp: str, source: str | Path, target: str | Path) -> None:
-        """Copy a file or folder; one of the two is `process:path`. UserError: no such file or process."""
+        """Copy a file or folder: transfer_file("rl", "learner:model.pt", "."). UserError: no such file."""
         scp.copy(self._stack(exp), scp.sides(str(source), str(target)))
 
     def external_url(self, exp: str, service: str) -> str:
@@ -220,7 +256,7 @@ class Cluster:
         return matching.match(process, recorded.processes if recorded else (), "process")
 
     def _stack(self, name: str) -> stacks.Stack:
-        _require_name("an experiment", name)
+        options.require_name("an experiment", name)
         prefixed = SymphonyConfig().prefixed(name)
         known = {stack.stack for stack in store.names()}
         return stacks.one(prefixed if prefixed in known else name)
@@ -272,17 +308,22 @@ class Cluster:
 
 
 class TmuxCluster(Cluster):
-    """A Cluster of tmux; server_name tells several tmux servers of yours apart."""
+    """A Cluster of tmux on this machine; server_name tells several tmux servers of yours apart."""
 
     backend = "tmux"
-    own_options = ("server_name",)
+    options_type = options.TmuxOptions
 
-    def __init__(self, server_name: str | None = None, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, server_name: str | None = None, **given: Unpack[options.ClusterOptions]) -> None:
+        super().__init__(**given)
         self._settings = {"symphony:server": server_name}
 
     def session(self, name: str) -> Session:
-        """The libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process."""
+        """The libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process.
+
+        cluster.session("rl").window("agent-0").active_pane.send_keys("help")
+
+        UserError: the experiment does not run in tmux on this machine.
+        """
         from symphony.operations import tmux_session
 
         return tmux_session.session(self._stack(name))
@@ -296,20 +337,20 @@ class KubeCluster(Cluster):
     """
 
     backend = "kubernetes"
-    own_options = ("kubeconfig", "context", "image")
+    options_type = options.KubeOptions
 
     def __init__(
         self,
         kubeconfig: str | Path | None = None,
         context: str | None = None,
         image: str | None = None,
-        **options: Any,
+        **given: Unpack[options.ClusterOptions],
     ) -> None:
-        super().__init__(**options)
+        super().__init__(**given)
         self._settings = {
-            "kubernetes:kubeconfig": _absolute(kubeconfig),
-            "kubernetes:context": _word("context", context),
-            "symphony:image": _word("image", image),
+            "kubernetes:kubeconfig": options.kubeconfig_path(kubeconfig),
+            "kubernetes:context": options.word("context", context),
+            "symphony:image": options.word("image", image),
         }
 
 
@@ -326,54 +367,9 @@ def _troubled(ended: Ended) -> SymphonyError:
     return error
 
 
-def _require_name(kind: str, given: object) -> None:
-    if not isinstance(given, str):
-        raise _mistake(f"{given!r:.60} is not the name of {kind}", "Give its name")
-
-
 def _streams() -> Streams:
     sys.stdout.flush()
     return Streams(terminal=os.isatty(0) and os.isatty(1))
-
-
-def _absolute(kubeconfig: object) -> str | None:
-    """The path as every folder understands it. A kubeconfig itself would be read by all in the settings."""
-    said = _word("kubeconfig", str(kubeconfig) if isinstance(kubeconfig, Path) else kubeconfig)
-    if said is None:
-        return None
-    if "\n" in said or said.lstrip().startswith("{"):
-        raise _mistake("kubeconfig= is a kubeconfig itself", "Write it to a file and give its path")
-    return str(Path(said).expanduser().absolute())
-
-
-def _word(option: str, said: object) -> str | None:
-    if said is None or (isinstance(said, str) and said.strip()):
-        return said
-    raise _mistake(f"{option}={said!r}: must be a non-empty string", "Give a name, or leave it out")
-
-
-def _mistake(what: str, remedy: str) -> UserError:
-    return UserError(what, where=str(caller()), remedy=remedy)
-
-
-def _duration(said: object) -> str | None:
-    """How the logs are told since when; kubectl and the original say 0 for all of them."""
-    if said is None or (isinstance(said, (int, float)) and not isinstance(said, bool)):
-        return f"{said:.3f}" if said else None
-    if isinstance(said, str):
-        return None if said == "0" else said
-    raise _mistake(f"since={said!r} is no length of time", "Say seconds, or 90s, 5m, 1h30m, 2d")
-
-
-def _count(said: object) -> int | None:
-    if said is None or (isinstance(said, int) and not isinstance(said, bool) and said >= 0):
-        return said
-    raise _mistake(f"tail={said!r} is no number of lines", "Say 0 or more, or leave it out for all lines")
-
-
-def _path(process: str, group: str | None) -> str:
-    _require_name("a process", process)
-    return f"{group}/{process}" if group else process
 
 
 def _columns(status: ProcessStatus) -> dict[str, Any]:

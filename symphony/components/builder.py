@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from symphony.components.errors import misuse
+from symphony.plan.names import shown
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import caller, part_of
@@ -20,10 +21,14 @@ from symphony.spec.mounts import (
     SharedMemoryMount,
 )
 from symphony.spec.plain import DEEPEST
-from symphony.spec.pod import Effect, Operator, Toleration
+from symphony.spec.pod import Effect, Operator, RestartPolicy, Toleration
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import keywords_of
+from symphony.spec.shared import PullPolicy, Value, Variables
 from symphony.spec.types import read_text, read_variables
+
+if TYPE_CHECKING:
+    from symphony.plan.plan import Plan
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
@@ -100,6 +105,12 @@ class Builder(Generic[AnySpec]):
         """What was declared, as a frozen value."""
         return self._spec
 
+    def _launched(self, plan: Plan | None) -> Plan:
+        if plan is None:
+            what = f"{type(self).__name__} {shown(self._spec.name)} is not launched yet"
+            raise misuse(what, "Read this after the with block, or after launch()")
+        return plan
+
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""
         where = caller()
@@ -108,9 +119,10 @@ class Builder(Generic[AnySpec]):
 
 
 class MemberBuilder(Builder[MemberSpec]):
-    """The calls that a process and a process group share; pod-level ones go to the group where there is one.
+    """The calls that a process and a process group share; those of a pod go to the group where there is one.
 
-    pod_yml is a dict; what is put there is merged last into the pod's manifest.
+    Of a setting that is made twice the later value wins. Nothing is checked here: what is wrong is reported
+    with its line at launch. pod_yml is a dict that is merged last into the pod's manifest.
     """
 
     pod_yml: dict[str, Any]
@@ -121,22 +133,22 @@ class MemberBuilder(Builder[MemberSpec]):
         pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
         return dataclasses.replace(self._spec, pod=pod)
 
-    def set_env(self, name: str, value: Any) -> None:
-        """Set one environment variable."""
+    def set_env(self, name: str, value: Value) -> None:
+        """Set one environment variable; a number or path becomes text."""
         self.set_envs(one(name, value))
 
-    def set_envs(self, env: Mapping[str, Any]) -> None:
-        """Set environment variables; a later value wins."""
+    def set_envs(self, env: Variables) -> None:
+        """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"})."""
         self._set_more("env", self._spec.env, read_variables(env))
 
-    def image_pull_policy(self, policy: str) -> None:
-        """When Kubernetes pulls the image: Always, IfNotPresent or Never."""
+    def image_pull_policy(self, policy: PullPolicy) -> None:
+        """When Kubernetes pulls the image: "Always", "IfNotPresent" or "Never"."""
         self._set("image_pull_policy", image_pull_policy=policy)
 
     # pod level
 
-    def node_selector(self, key: str, value: str) -> None:
-        """Run only on nodes with this label."""
+    def node_selector(self, key: str, value: Value) -> None:
+        """Run only on nodes with this label: node_selector("gpu-type", "a100")."""
         self._pod_more("node_selector", self._spec.pod.node_selector, one(key, read_text(value)))
 
     def add_toleration(
@@ -146,21 +158,27 @@ class MemberBuilder(Builder[MemberSpec]):
         value: str | None = None,
         effect: Effect | None = None,
     ) -> None:
-        """May run on nodes with this taint."""
+        """May run on nodes with this taint; what is left out matches any.
+
+        operator: "Equal" (by default) compares key and value, "Exists" only the key.
+        effect:   "NoSchedule", "PreferNoSchedule" or "NoExecute".
+
+        add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
+        """
         before = self._spec.pod.tolerations
         added = Toleration(key, operator, value, effect)
         self._pod("tolerations", [len(before)], tolerations=(*before, added))
 
-    def restart_policy(self, policy: str) -> None:
-        """What Kubernetes does when a container ends: Always, OnFailure or Never."""
+    def restart_policy(self, policy: RestartPolicy) -> None:
+        """Whether what has ended is started again: "Always", "OnFailure" (a code other than 0) or "Never"."""
         self._pod("restart_policy", (), restart_policy=policy)
 
-    def add_label(self, key: str, value: str) -> None:
-        """Label the pod."""
+    def add_label(self, key: str, value: Value) -> None:
+        """Label the pod: add_label("team", "rl")."""
         self.add_labels(one(key, value))
 
-    def add_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> None:
-        """Label the pod, by a mapping or by keywords."""
+    def add_labels(self, labels: Variables | None = None, **more: Value) -> None:
+        """Label the pod, by a mapping or by keywords: add_labels({"team": "rl"}, stage="test")."""
         self._pod_more("labels", self._spec.pod.labels, merged(read_variables(labels), read_variables(more)))
 
     def _set_more(self, setting: str, before: Any, more: Any) -> None:
@@ -178,7 +196,10 @@ class MemberBuilder(Builder[MemberSpec]):
     # mounts
 
     def mount_nfs(self, server: str, path: str, mount_path: str, name: str | None = None) -> None:
-        """Mount a folder of an NFS server."""
+        """Mount a folder of an NFS server: mount_nfs("10.0.0.2", "/data", "/mnt/data").
+
+        path: the folder there. mount_path: where it appears. name: that of the volume, chosen by default.
+        """
         self._mount(NfsMount(server=server, path=path, mount_path=mount_path, name=name, where=caller()))
 
     def mount_secret(
@@ -188,7 +209,10 @@ class MemberBuilder(Builder[MemberSpec]):
         defaultMode: int | None = None,
         name: str | None = None,
     ) -> None:
-        """Mount a Kubernetes Secret; defaultMode is a file mode such as 0o400."""
+        """Mount a Secret of the namespace as files; defaultMode is their mode, 0o644 by default.
+
+        mount_secret("wandb", "/etc/wandb", defaultMode=0o400)
+        """
         self._mount(
             SecretMount(
                 secret_name=secret_name,
@@ -202,7 +226,10 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_git_repo(
         self, repository: str, revision: str, mount_path: str, name: str | None = None
     ) -> None:
-        """Mount a git repository at a revision."""
+        """Mount a git repository, cloned before the process starts; revision is a branch, tag or commit.
+
+        mount_git_repo("https://github.com/me/rl.git", "main", "/code")
+        """
         self._mount(
             GitRepoMount(
                 repository=repository, revision=revision, mount_path=mount_path, name=name, where=caller()
@@ -212,7 +239,10 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_host_path(
         self, path: str, mount_path: str, hostpath_type: str = "", name: str | None = None
     ) -> None:
-        """Mount a file or folder of the node."""
+        """Mount a file or folder of the machine; it needs `symphony:podSecurity: privileged`.
+
+        hostpath_type: what Kubernetes checks or makes there, such as "Directory"; nothing by default.
+        """
         self._mount(
             HostPathMount(
                 path=path, mount_path=mount_path, hostpath_type=hostpath_type, name=name, where=caller()
@@ -220,11 +250,11 @@ class MemberBuilder(Builder[MemberSpec]):
         )
 
     def mount_empty_dir(self, name: str, use_memory: bool, mount_path: str) -> None:
-        """Mount an empty folder, in memory or on disk."""
+        """Mount an empty folder that goes with the pod; use_memory keeps it in memory instead of on disk."""
         self._mount(EmptyDirMount(name=name, use_memory=use_memory, mount_path=mount_path, where=caller()))
 
     def mount_shared_memory(self, name: str = "devshm") -> None:
-        """Mount a memory-backed /dev/shm."""
+        """Mount a /dev/shm in memory, larger than the 64 MiB that it has by default: data loaders need it."""
         self._mount(SharedMemoryMount(name=name, mount_path="/dev/shm", where=caller()))
 
     def _mount(self, mount: Mount) -> None:

@@ -34,19 +34,18 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         experiment.new_process("learner", command="python", args=["learner.py"])
 
     Leaving the block, or launch(), plans the experiment: a mistake ends the program there and nothing is
-    started. The processes start when the program has come to its end without an error. After launch()
-    plan       everything that will run, as a value,
-    addresses  service -> "host:port",
-    session    the tmux session or Kubernetes namespace.
+    started. The processes start when the program has come to its end without an error.
 
-    inherit names variables of the caller's environment that the processes get beside the usual ones (tmux).
-    secrets are files that appear in the folder $SYMPH_SECRETS_DIR of every process; configs are files that
-    need not be kept secret, in $SYMPH_CONFIGS_DIR. What changes in them restarts no process.
-    port_range (first, last) bounds the ports that are chosen for services (tmux).
+    name:       that of the stack by default.
+    secrets:    files that appear in the folder $SYMPH_SECRETS_DIR of every process.
+    configs:    files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
+    port_range: (first, last) of the ports that are chosen for services (tmux).
+    inherit:    variables of the caller's environment that the processes get beside the usual ones (tmux).
+    opts:       the pulumi.ResourceOptions of its component.
+
+    Of preamble_cmds, start_dir, env and image, see Process: what is said here holds for every process. What
+    changes in a secret or config file restarts nothing.
     """
-
-    addresses: dict[str, str]
-    session: str
 
     def __init__(
         self,
@@ -58,6 +57,8 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         self._options = opts
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []
+        # Not said of the class: Pulumi evaluates what is, and would load the plan's module for it.
+        self._plan: Plan | None = None
         self._spec = declare(ExperimentSpec, run.program_name() if name is None else name, options)
         run.declared(self)
 
@@ -74,6 +75,21 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
             processes=tuple(each.spec for each in self._processes),
             groups=tuple(each.spec for each in self._groups),
         )
+
+    @property
+    def plan(self) -> Plan:
+        """Everything that will run, as a value. UserError: it is not launched yet."""
+        return self._launched(self._plan)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """service -> "host:port". UserError: it is not launched yet."""
+        return {service.name: service.address for service in self.plan.services}
+
+    @property
+    def session(self) -> str:
+        """The tmux session or Kubernetes namespace. UserError: it is not launched yet."""
+        return self.plan.launched_as
 
     # declaring
 
@@ -194,10 +210,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         pulumi.ComponentResource.__init__(
             self, "symphony:index:Experiment", self._spec.name, None, self._options
         )
-        # Said here: Pulumi evaluates what is said of a class, and would load the plan's module for it.
-        self.plan: Plan = plan
-        self.session = plan.launched_as
-        self.addresses = {service.name: service.address for service in plan.services}
+        self._plan = plan
         for process in self._processes:
             process.register(process.spec.name, plan, self)
         for group in self._groups:

@@ -9,8 +9,8 @@ import pulumi
 
 from symphony.components.builder import MemberBuilder, copied, declare
 from symphony.spec.location import caller
-from symphony.spec.process import ProcessOptions, ProcessSpec, Resources
-from symphony.spec.services import read_services
+from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
+from symphony.spec.services import Services, read_services
 from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
@@ -18,16 +18,21 @@ if TYPE_CHECKING:
 
 
 class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
-    """One program: a window in tmux, a container on Kubernetes.
+    """One program: a window in tmux, a container on Kubernetes. It starts when its experiment is launched.
 
-    Inert until its experiment is launched; afterwards
-    services  the services it serves -> "host:port",
-    session   the tmux session or Kubernetes namespace it runs in.
-    container_yml is a dict; what is put there is merged last into the container's manifest.
+    worker = experiment.new_process("worker", command="python", args=["worker.py", "--lr", 0.1])
+    worker.connects("replay")
+    worker.resource_request(cpu=2, memory="8Gi")
+
+    name:          small letters, digits and "-"; no two alike in an experiment or group.
+    command, args: the program and its arguments, run without a shell; one text is split at its blanks.
+    cmds:          lines for a shell, in place of both.
+    preamble_cmds: lines for a shell before it, such as "source venv/bin/activate".
+    start_dir:     the folder that it starts in: by default that of the program, on Kubernetes the image's.
+    env:           {variable: value}; a number or path becomes text.
+    image:         the container image (Kubernetes); container_image is the same.
+    container_yml: a dict that is merged last into the container's manifest (Kubernetes).
     """
-
-    services: dict[str, str]
-    session: str
 
     def __init__(
         self,
@@ -37,6 +42,8 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     ) -> None:
         self.pod_yml = {}
         self.container_yml: dict[str, Any] = {}
+        self._path = name
+        self._plan: Plan | None = None
         self._spec = declare(ProcessSpec, name, {"cmds": cmds, **options})
 
     @classmethod
@@ -58,30 +65,56 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         """What was declared, as a frozen value."""
         return dataclasses.replace(super().spec, container_yml=copied(self.container_yml))
 
-    def binds(self, *services: Any) -> None:
-        """Serve these services to the other processes: names, lists of names, or {name: port}."""
+    @property
+    def services(self) -> dict[str, str]:
+        """The services that it serves -> "host:port". UserError: it is not launched yet."""
+        return self._launched(self._plan).addresses(self._path)
+
+    @property
+    def session(self) -> str:
+        """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
+        return self._launched(self._plan).launched_as
+
+    def binds(self, *services: Services) -> None:
+        """Serve these services to the other processes: names, lists of names, or {name: port}.
+
+        A service without a port gets one: binds("replay", {"tensorboard": 6006}).
+        """
         self._set("binds", binds=(*self._spec.binds, *read_services(services, caller())))
 
-    def connects(self, *services: Any) -> None:
-        """Use these services, which other processes serve."""
+    def connects(self, *services: Services) -> None:
+        """Use these services, which other processes bind: connects("replay", "params")."""
         self._set("connects", connects=(*self._spec.connects, *read_services(services, caller())))
 
-    def exposes(self, *services: Any) -> None:
-        """Serve these services to the backend outside: names, lists of names, or {name: port}."""
+    def exposes(self, *services: Services) -> None:
+        """Serve these services to outside; `symphony visit` opens them: exposes({"tensorboard": 6006})."""
         self._set("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
 
     bind = binds
     connect = connects
     expose = exposes
 
-    def resource_request(self, cpu: Any = None, memory: Any = None, *, mem: Any = None) -> None:
-        """What the container needs at least; a later value wins."""
+    def resource_request(
+        self, cpu: Quantity | None = None, memory: Quantity | None = None, *, mem: Quantity | None = None
+    ) -> None:
+        """What the container needs at least: resource_request(cpu="500m", memory="8Gi").
+
+        cpu: cores, such as 2, 0.5 or "500m". memory, or mem: bytes, such as 8e9 or "8Gi".
+        """
         self._claim("resource_request", cpu=cpu, memory=mem if memory is None else memory)
 
     def resource_limit(
-        self, cpu: Any = None, memory: Any = None, gpu: Any = None, *, mem: Any = None
+        self,
+        cpu: Quantity | None = None,
+        memory: Quantity | None = None,
+        gpu: int | None = None,
+        *,
+        mem: Quantity | None = None,
     ) -> None:
-        """What the container may use at most; a later value wins."""
+        """What the container may use at most: resource_limit(cpu=4, memory="16Gi", gpu=1).
+
+        cpu: cores, such as 2, 0.5 or "500m". memory, or mem: bytes, such as 8e9 or "8Gi". gpu: how many.
+        """
         self._claim("resource_limit", cpu=cpu, memory=mem if memory is None else memory, gpu=gpu)
 
     def _claim(self, setting: str, **amounts: Any) -> None:
@@ -93,7 +126,6 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
         options = pulumi.ResourceOptions(parent=parent)
         pulumi.ComponentResource.__init__(self, "symphony:index:Process", path, None, options)
-        self.services = plan.addresses(path)
-        self.session = plan.launched_as
+        self._path, self._plan = path, plan
         declared = plan.process(path).where
         self.register_outputs({"services": self.services, "session": self.session, "declared": declared})

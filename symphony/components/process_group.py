@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 
 class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
-    """Processes of one pod on Kubernetes, windows `group:process` in tmux.
+    """Processes that share a machine and a fate: one pod on Kubernetes, windows `group:process` in tmux.
 
-    Inert until its experiment is launched; afterwards `session` is the tmux session or Kubernetes namespace.
+    group = experiment.new_process_group("agents", env={"SEED": 1})
+    group.new_process("agent-0", command=["python", "agent.py"])
+
+    name: small letters, digits and "-". Of preamble_cmds, start_dir, env and image, see Process: what is said
+    here holds for each of its processes, which may say another.
     """
-
-    session: str
 
     def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:
         self.pod_yml = {}
         self._processes: list[Process] = []
+        self._plan: Plan | None = None
         self._spec = declare(ProcessGroupSpec, name, options)
 
     @classmethod
@@ -51,6 +54,11 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     def spec(self) -> ProcessGroupSpec:
         """What was declared of the group and its processes, as a frozen value."""
         return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
+
+    @property
+    def session(self) -> str:
+        """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
+        return self._launched(self._plan).launched_as
 
     def new_process(self, name: str, cmds: Texts | None = None, **options: Unpack[ProcessOptions]) -> Process:
         """Declare a process of this group; it takes what Process takes."""
@@ -79,7 +87,7 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
         options = pulumi.ResourceOptions(parent=parent)
         pulumi.ComponentResource.__init__(self, "symphony:index:ProcessGroup", self._spec.name, None, options)
-        self.session = plan.launched_as
+        self._plan = plan
         for process in self._processes:
             process.register(f"{self._spec.name}/{process.spec.name}", plan, self)
         paths = [f"{self._spec.name}/{each.spec.name}" for each in self._processes]

@@ -10,6 +10,9 @@ from symphony.spec import setting, types
 from symphony.spec.services import ServiceUse
 from symphony.spec.shared import Declared, MemberSettings, SharedOptions, Texts
 
+# Of cpu in cores, of memory in bytes; as text with the suffixes of Kubernetes.
+Quantity = str | float
+
 
 class ProcessOptions(SharedOptions, total=False):
     """Keywords of a process."""
@@ -22,8 +25,8 @@ class ProcessOptions(SharedOptions, total=False):
 class Resources:
     """What a container claims; quantities as Kubernetes writes them, gpu as a count."""
 
-    cpu: str | float | None = setting.setting(types.QUANTITY)
-    memory: str | float | None = setting.setting(types.QUANTITY)
+    cpu: Quantity | None = setting.setting(types.QUANTITY)
+    memory: Quantity | None = setting.setting(types.QUANTITY)
     gpu: int | None = setting.setting(types.WHOLE_NUMBER)
 
 

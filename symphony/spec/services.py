@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from symphony.spec import setting, types
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.plain import DEEPEST
+
+# A name, names, or names with their ports.
+Services = str | Sequence[str] | Mapping[str, int | None]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from symphony.spec.pod import PodSettings
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 Text = str | os.PathLike[str]
 Texts = Text | Sequence[Text | float]
-Variables = Mapping[str, Text | float]
+Value = Text | float
+Variables = Mapping[str, Value]
 
 
 class SharedOptions(TypedDict, total=False):

@@ -1,0 +1,164 @@
+"""What two type checkers find in a program of a user: each mistake in it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from symphony.backends import registry
+from symphony.classic import options
+from symphony.components.experiment import Experiment
+from symphony.errors import UserError
+from tests.sandbox import ROOT
+
+# Each line that ends in `# wrong` is one mistake.
+PROGRAM = '''
+"""Every call of the API, rightly and wrongly."""
+
+from pathlib import Path
+
+import libtmux
+
+from symphony import Cluster, Experiment, KubeCluster, Process, ProcessGroup, TmuxCluster, UserError
+from symphony import Experimnt  # wrong
+from symphony.kube import KubeClustr  # wrong
+
+with Experiment("rl", secrets=["~/.key"], configs=Path("a"), port_range=(7000, 7999), env={"A": 1}) as rl:
+    learner = rl.new_process("learner", command="python", args=["learner.py", 0.1, Path("x")])
+    shell = rl.new_process("shell", ["echo a", "echo b"], start_dir=Path("there"), preamble_cmds="true")
+    rl.new_process("a", comand=["python"])  # wrong
+    rl.new_process("a", args=[None])  # wrong
+    rl.new_process("a", command=5)  # wrong
+    rl.new_process(name=5)  # wrong
+    rl.add_process(Process("b", image="rl:1", env={"A": Path("x"), "B": "c"}))
+    rl.add_process(ProcessGroup("c"))  # wrong
+    group = rl.new_process_group("agents", env={"SEED": 1}, image="rl:2")
+    rl.new_process_group("agents", command="python")  # wrong
+    member = group.new_process("agent-0", cmds="echo a")
+    group.new_process("agent-1", imge="rl:2")  # wrong
+
+    learner.binds("a", ["b", "c"], {"d": 6006, "e": None})
+    learner.binds(6006)  # wrong
+    learner.binds({"d": "6006"})  # wrong
+    learner.connects("f", ("g",))
+    learner.exposes({"tensorboard": 6006})
+    learner.exposes([6006])  # wrong
+    learner.resource_request(cpu=2, memory="8Gi")
+    learner.resource_request(cpu="500m", mem=8e9)
+    learner.resource_request(gpu=1)  # wrong
+    learner.resource_limit(2.5, "16Gi", 1)
+    learner.resource_limit(gpu="1")  # wrong
+    learner.resource_limit(cpu=[2])  # wrong
+    learner.image_pull_policy("IfNotPresent")
+    learner.image_pull_policy("Somtimes")  # wrong
+    learner.restart_policy("OnFailure")
+    group.restart_policy("onfailure")  # wrong
+    learner.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
+    learner.add_toleration(operator="exists")  # wrong
+    learner.add_toleration("gpu", effect="NoRun")  # wrong
+    learner.set_env("LR", 0.1)
+    learner.set_envs({"LR": 0.1, "DEVICE": "cpu", "HERE": Path("x")})
+    learner.set_envs(["LR"])  # wrong
+    learner.node_selector("gpu-type", "a100")
+    group.add_labels({"team": "rl"}, stage="test")
+    group.mount_nfs("10.0.0.2", "/data", mount_path="/mnt/data")
+    group.mount_nfs("10.0.0.2", "/data", mountpath="/mnt/data")  # wrong
+    learner.mount_secret("wandb", "/etc/wandb", defaultMode=0o400)
+    learner.pod_yml["hostIPC"] = True
+
+address: str = rl.addresses["replay"] + learner.services["a"] + rl.session + group.session
+count: int = len(rl.plan.processes)
+rl.addreses  # wrong
+
+tmux = Cluster.new("tmux", server_name="mine", preamble_cmds=["true"], start_dir="~/rl")
+default: TmuxCluster = Cluster.new()
+kube: KubeCluster = Cluster.new("k8s", kubeconfig=Path("config"), context="c", image="rl:1")
+Cluster.new("tmx")  # wrong
+Cluster.new("tmux", sever_name="mine")  # wrong
+Cluster.new("kubernetes", server_name="mine")  # wrong
+Cluster.new("kube", image=7)  # wrong
+experiment = tmux.new_experiment("rl", env={"A": 1}, secrets="~/.key")
+tmux.new_experiment("rl", range(7000, 7100), ["~/.key"])
+tmux.new_experiment("rl", port_rang=(1, 2))  # wrong
+print(tmux.launch(experiment).seconds, tmux.launch(experiment, dry_run=True).changes)
+tmux.launch(experiment, dry_run=True).seconds  # wrong
+tmux.launch("rl")  # wrong
+pane: libtmux.Window = tmux.session("rl").window("agents/agent-0")
+kube.session("rl")  # wrong
+lines: list[str] = list(tmux.get_log("rl", "learner", since="5m", tail=20))
+tmux.get_log("rl", "learner", tail="20")  # wrong
+state: str = tmux.describe_process("rl", "agent-0", "agents")["State"]
+code: int = tmux.exec_command("rl", "learner", ["nvidia-smi"])
+try:
+    tmux.delete("rl")
+except UserError as error:
+    print(error.what, error.where, error.remedy)
+'''
+
+
+def basedpyright(file: Path) -> set[int]:
+    settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "include": [file.name]}
+    settings |= {"venvPath": str(ROOT), "venv": ".venv", "reportUnusedExpression": False}
+    (file.parent / "pyrightconfig.json").write_text(json.dumps(settings))
+    said = json.loads(check("basedpyright", "--outputjson", "--project", str(file.parent)))
+    return {each["range"]["start"]["line"] + 1 for each in said["generalDiagnostics"]}
+
+
+def mypy(file: Path) -> set[int]:
+    words = [
+        "--config-file=",
+        f"--cache-dir={file.parent}",
+        "--strict",
+        f"--python-executable={sys.executable}",
+    ]
+    said = check("mypy", *words, "--hide-error-context", str(file))
+    return {int(number) for number in re.findall(r"^\S*program\.py:(\d+): error", said, flags=re.M)}
+
+
+def check(checker: str, *words: str) -> str:
+    command = [str(Path(sys.executable).with_name(checker)), *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("checker", [basedpyright, mypy])
+def test_a_checker_finds_each_mistake_and_nothing_else(
+    tmp_path: Path, checker: Callable[[Path], set[int]]
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    lines = dict(enumerate(PROGRAM.splitlines(), 1))
+    wrong = {number for number, line in lines.items() if line.endswith("# wrong")}
+    found = checker(file)
+    assert {lines[number] for number in wrong - found} == set(), "not found"
+    assert {lines[number] for number in found - wrong} == set(), "found where nothing is wrong"
+
+
+def test_the_backends_of_cluster_new_are_those_there_are() -> None:
+    for row in (registry.get("tmux"), registry.get("kubernetes")):
+        typed = options.Tmux if row.name == "tmux" else options.Kubernetes
+        assert set(get_args(typed)) == {row.name, *row.aliases}
+
+
+@pytest.mark.parametrize("what", ["plan", "session", "addresses"])
+def test_what_is_not_launched_yet_says_so(what: str) -> None:
+    experiment = Experiment("rl")
+    group = experiment.new_process_group("agents")
+    asked = [(experiment, what, "rl")]
+    if what == "session":
+        asked += [(group, what, "agents"), (group.new_process("a"), what, "a")]
+        asked += [(experiment.new_process("b"), "services", "b")]
+    for thing, attribute, name in asked:
+        with pytest.raises(UserError) as raised:
+            getattr(thing, attribute)
+        assert raised.value.what == f'{type(thing).__name__} "{name}" is not launched yet'
+        assert "test_typed_api.py:" in raised.value.where
