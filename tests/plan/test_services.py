@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symphony import Experiment
 from symphony.plan.checked_spec import checked
 from symphony.plan.services import wanted_ports
@@ -18,12 +20,14 @@ def test_fixed_ports_and_ports_to_be_chosen():
 
 def test_what_is_illegal_is_left_out():
     experiment = Experiment("rl")
-    experiment.new_process("a").binds(5, {"high": 70000, "text": "7000"})
+    wrong: Any = (5, {"high": 70000, "text": "7000"})
+    experiment.new_process("a").binds(*wrong)
     assert wanted_ports(checked(experiment.spec)) == {"text": None}
 
 
 def test_the_range_to_choose_from():
+    wrong: Any = 5
     for said, found in [((7000, 7009), (7000, 7009)), (None, None), ((9, 3), None), ("7000", None)]:
         experiment = Experiment("rl", port_range=said)
-        experiment.new_process("a").binds(5)
+        experiment.new_process("a").binds(wrong)
         assert checked(experiment.spec).port_range == found

@@ -219,8 +219,10 @@ def test_numbers_and_paths_of_every_library_are_taken(tmux):
         args=args,
         env={"N": 1, "ON": True, "LR": 3e-4, "DIR": Path("/data")},
     )
-    process.binds({"s": np.int64(7000)})
-    process.resource_limit(cpu=np.float64(0.5), gpu=np.int32(1))
+    port: Any = np.int64(7000)
+    gpu: Any = np.int32(1)
+    process.binds({"s": port})
+    process.resource_limit(cpu=np.float64(0.5), gpu=gpu)
     planned = build_plan(checked(experiment.spec), tmux).processes[0]
     assert planned.command == ("/bin/x",)
     assert planned.args == ("1", "0.5", "0.001", "3", "0.5", "data")
