@@ -14,8 +14,6 @@ from symphony.errors import SymphonyError
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
 TEMPORARY = Path("/tmp")
-# Names the private file in which a program hands its plan to the command that runs it.
-PLAN_FILE_VARIABLE = "SYMPHONY_PLAN_FILE"
 # Experiments run in this tmux server unless the setting `server` names another one.
 DEFAULT_SERVER = "default"
 

@@ -22,6 +22,7 @@ class Context:
     """What the running program is part of: the stack, and its settings.
 
     owner tells this stack from every other of the user, in whichever state store.
+    recorded are the uids of what its state records; None where that is not known, under plain `pulumi`.
     """
 
     project: str
@@ -32,6 +33,7 @@ class Context:
     dry_run: bool
     folder: Path
     setting: Callable[[str], str | None]
+    recorded: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
 from symphony.cli.screen import without_colours
-from symphony.components import handover
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
 from symphony.engine.run import inline
@@ -26,12 +25,13 @@ from symphony.operations import logs as output
 from symphony.operations import ls as listing
 from symphony.operations import matching, scp, ssh, stacks, switch
 from symphony.operations.exec import execute
-from symphony.operations.handed import Inbox
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes
 from symphony.operations.stack_target import Target
 from symphony.operations.up import Ended, up
 from symphony.operations.visit import external_address
+from symphony.plan import plan_file
+from symphony.plan.plan_file import PlanFile
 from symphony.spec.experiment import ExperimentOptions
 from symphony.spec.shared import Text, Texts
 
@@ -281,9 +281,9 @@ class Cluster:
             )
         return folder
 
-    def _run(self, verb: Any, target: Target, box: Inbox, experiment: Experiment) -> inline.InlineRun:
+    def _run(self, verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
         def program() -> None:
-            handover.answer_in(box.file)
+            plan_file.answer_in(box.file)
             experiment.launch()
 
         return inline.InlineRun(

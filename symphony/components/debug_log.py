@@ -9,7 +9,7 @@ from typing import Any
 
 from pulumi import log
 
-from symphony.components import handover
+from symphony.plan import plan_file
 
 _debug = log.debug
 
@@ -20,5 +20,5 @@ def drop_debug_messages() -> None:
 
 
 def _unless_asked(*words: Any, **more: Any) -> None:
-    if not handover.is_asked():
+    if not plan_file.is_asked():
         _debug(*words, **more)

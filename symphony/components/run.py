@@ -12,8 +12,9 @@ import pulumi
 from symphony import paths
 from symphony.backends import registry
 from symphony.backends.expand import Components, Context, Expander
-from symphony.components import debug_log, handover, output_wait
+from symphony.components import debug_log, output_wait
 from symphony.errors import SymphonyError, UserError
+from symphony.plan import plan_file
 from symphony.plan.names import launched_name
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
@@ -98,7 +99,7 @@ def _planned(run: Run, experiment: Declared, spec: ExperimentSpec) -> Launched:
         clean = checked(spec)
         return Launched(experiment, spec, clean, build_plan(clean, run.expander.target(clean, run.context)))
     except PlanError as error:
-        handover.write_problems(error)
+        plan_file.write_problems(error)
         raise pulumi.RunError(str(error)) from None
     except SymphonyError as error:
         raise _failed(error) from None
@@ -107,7 +108,7 @@ def _planned(run: Run, experiment: Declared, spec: ExperimentSpec) -> Launched:
 def _failed(error: SymphonyError) -> pulumi.RunError:
     """The error for the engine to show; what is not the user's mistake the symphony command is told, too."""
     if not isinstance(error, UserError):
-        handover.write_failure(error)
+        plan_file.write_failure(error)
     return pulumi.RunError(str(error))
 
 
@@ -121,7 +122,7 @@ def _refuse_second(run: Run) -> None:
         (first.spec.where, second.spec.where),
     )
     error = PlanError(run.context.launched_as, [problem])
-    handover.write_problems(error)
+    plan_file.write_problems(error)
     raise pulumi.RunError(str(error))
 
 
@@ -180,11 +181,11 @@ def _expand(run: Run) -> None:
             prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
             rendered = run.expander.expand(prepared, run.context, experiment.components())
         except PlanError as error:
-            handover.write_problems(error)
+            plan_file.write_problems(error)
             raise pulumi.RunError(str(error)) from None
         except SymphonyError as error:
             raise _failed(error) from None
-        handover.write_plan(launched.plan, rendered)
+        plan_file.write_plan(launched.plan, rendered)
 
 
 def _context() -> Context:
@@ -199,4 +200,5 @@ def _context() -> Context:
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
         setting=config.get,
+        recorded=plan_file.recorded(),
     )

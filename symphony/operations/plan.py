@@ -11,9 +11,9 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.run import Run
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations.handed import Handed, Inbox, inbox
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
+from symphony.plan.plan_file import Handed, PlanFile, plan_file
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def plan_of(target: stack_target.Target, output: ProgramOutput | None = None) ->
 
 def planned_from(
     target: stack_target.Target,
-    make_run: Callable[[stack_target.Target, Inbox], Run],
+    make_run: Callable[[stack_target.Target, PlanFile], Run],
     output: ProgramOutput | None = None,
 ) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
-    before = stack_target.before(target)
-    with stack_target.existing(target), inbox() as box:
+    before = Before(stack_target.before(target))
+    with stack_target.existing(target), plan_file(before.uids) as box:
         with make_run(target, box) as run:
             for event in run:
                 if output is not None:
@@ -78,10 +78,10 @@ def planned_from(
         errors.check(run.outcome)
         if handed is None:
             raise no_experiment(target.name.stack)
-    return compared(target.name.stack, target.workspace, before, handed)
+    return before.compared(target.workspace, handed)
 
 
-def _project_run(target: stack_target.Target, box: Inbox) -> Run:
+def _project_run(target: stack_target.Target, box: PlanFile) -> Run:
     return Run(
         "preview",
         target.workspace,
@@ -91,18 +91,26 @@ def _project_run(target: stack_target.Target, box: Inbox) -> Run:
     )
 
 
-def compared(stack: str, place: workspace.Workspace, before: stacks.Stack, handed: Handed) -> Planned:
-    """The program's plan against what the state records and what lives."""
-    observer = registry.get(handed.backend).observer
-    recorded = before.recorded if before.backend == handed.backend else None
-    rows = changes(
-        recorded.processes if recorded else {},
-        handed.inputs,
-        observer.changed_fields,
-        observer.restart_reasons(recorded) if recorded else {},
-    )
-    now = len(recorded.processes) if recorded else 0
-    return Planned(stack, place.project, handed.plan, rows, handed.unused, now)
+class Before:
+    """A stack as it is before a run: what the program's plan is held against."""
+
+    def __init__(self, stack: stacks.Stack) -> None:
+        self.stack = stack
+        self._broken = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
+
+    @property
+    def uids(self) -> set[str]:
+        """What tells what the state records from others of its names, where the backend has such."""
+        every = self.stack.recorded.processes.values() if self.stack.recorded else ()
+        return {str(facts["uid"]) for facts in every if facts.get("uid")}
+
+    def compared(self, place: workspace.Workspace, handed: Handed) -> Planned:
+        """The program's plan against what the state records and what lived."""
+        recorded = self.stack.recorded if self.stack.backend == handed.backend else None
+        processes: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
+        differing = registry.get(handed.backend).observer.changed_fields
+        rows = changes(processes, handed.inputs, differing, self._broken if recorded else {})
+        return Planned(self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
 
 
 def no_experiment(stack: str) -> UserError:

@@ -18,10 +18,10 @@ from symphony.engine.run.run import Run
 from symphony.engine.workspace import stack_config
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations.handed import Inbox, inbox
-from symphony.operations.plan import Planned, compared, no_experiment
+from symphony.operations.plan import Before, Planned, no_experiment
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import Target
+from symphony.plan.plan_file import PlanFile, plan_file
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
 _DONE = {
@@ -90,10 +90,10 @@ class Ended:
 
 
 UpEvent = Planned | Progress | Remark | Watched | Ended
-MakeRun = Callable[[Target, Inbox], Run]
+MakeRun = Callable[[Target, PlanFile], Run]
 
 
-def _project_run(target: Target, box: Inbox) -> Run:
+def _project_run(target: Target, box: PlanFile) -> Run:
     return Run(
         "up",
         target.workspace,
@@ -112,34 +112,34 @@ def up(
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = stack_target.before(target)
+    before = Before(stack_target.before(target))
     patience = _patience(target)
     planned: Planned | None = None
     done: set[str] = set()
-    with stack_target.existing(target, changes=True), inbox() as box:
+    with stack_target.existing(target, changes=True), plan_file(before.uids) as box:
         with make_run(target, box) as run:
             for event in run:
                 if output is not None:
                     output.take(event)
                 if planned is None and (handed := box.take_new()) is not None:
-                    planned = compared(target.name.stack, target.workspace, before, handed)
+                    planned = before.compared(target.workspace, handed)
                     yield planned
                 if (told := _told(event)) is not None:
                     if isinstance(told, Progress) and told.state not in ("working", "failed"):
                         done.add(told.path)
                     yield told
         if planned is None and (handed := box.take()) is not None:
-            planned = compared(target.name.stack, target.workspace, before, handed)
+            planned = before.compared(target.workspace, handed)
             yield planned
         _check(run.outcome, planned, done)
         if planned is None:
             raise no_experiment(target.name.stack)
-    if before.state is not None and before.state.pending:
+    if before.stack.state is not None and before.stack.state.pending:
         # A run that was killed while the engine kept checkpoints: what was under way then is in no state.
         declared = {change.path for change in planned.changes if change.kind != "stop"}
-        registry.get(planned.backend).observer.end_undeclared(before.owner, declared)
+        registry.get(planned.backend).observer.end_undeclared(before.stack.owner, declared)
     observer = registry.get(planned.backend).observer
-    observer.arrange(before.owner, [str(process["path"]) for process in planned.plan["processes"]])
+    observer.arrange(before.stack.owner, [str(process["path"]) for process in planned.plan["processes"]])
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from symphony.plan.merge_env import whole
 from symphony.plan.names import printable
 from symphony.plan.problems import count
 from symphony.spec.pod import PodSettings
@@ -121,6 +120,17 @@ class Plan:
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
         ]
         return "\n".join(lines)
+
+
+def whole(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Plan.to_dict() as users read it, with the variables of all services in each process.
+
+    Written so, with a thousand processes and hundreds of services they would be tens of megabytes.
+    """
+    shared: Mapping[str, str] = plain["service_env"]
+    processes = [{**each, "service_env": {**shared, **each["service_env"]}} for each in plain["processes"]]
+    kept = {name: value for name, value in plain.items() if name != "service_env"}
+    return {**kept, "processes": processes}
 
 
 def _plain(process: PlannedProcess) -> dict[str, Any]:

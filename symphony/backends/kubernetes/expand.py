@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -12,9 +12,7 @@ import pulumi
 from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import local_files, settings
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, replacement
-from symphony.backends.kubernetes.cluster.inventory import Living
 from symphony.backends.kubernetes.manifests import controllers, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import Prepared, Reach, reach_of
@@ -50,8 +48,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> dict
     manifests = prepared.manifests
     provider = _provider(components.experiment, prepared.reach)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
-    live, client = prepared.live, prepared.reach.client
-    _Maker(components, client, live, context.owner, provider, deadline, context.dry_run).make(manifests)
+    _Maker(components, provider, deadline, prepared.replaced).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(process_inputs.processes_of(manifest, group))
@@ -63,13 +60,9 @@ class _Maker:
     """Makes resources of manifests: pods under their processes and groups, all else under the experiment."""
 
     components: Components
-    client: Client
-    live: Living
-    owner: str
     provider: pulumi.ProviderResource
     deadline: int
-    dry_run: bool
-    stale: dict[str, str] = field(default_factory=dict[str, str])
+    replaced: frozenset[str]
 
     def make(self, manifests: Manifests) -> None:
         experiment = self.components.experiment
@@ -98,40 +91,10 @@ class _Maker:
         after: list[pulumi.Resource],
         namespace: pulumi.Resource | None,
     ) -> None:
-        hooks = None
-        if in_the_way := inventory.stale(self.live, self.owner, manifest):
-            self.stale.update(in_the_way)
-            name = manifest["metadata"]["name"]
-            hooks = pulumi.ResourceHookBinding(before_create=[self._make_way(name, in_the_way)])
-            if self.dry_run:
-                manifest = replacement.unknown(manifest)
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
         # compares with what lives: whether it is another one the digest of ours says.
-        ignored = [] if in_the_way else ["spec"]
-        self._object(
-            manifest,
-            parent,
-            after,
-            namespace,
-            replaced_for=[replacement.DIGEST],
-            ignored=ignored,
-            hooks=hooks,
-        )
-
-    def _make_way(self, name: str, in_the_way: Mapping[str, str]) -> pulumi.ResourceHook:
-        """Ends a pod that an interrupted run made and the state does not know, when its name is needed.
-
-        One that the state knows the engine has ended itself by then. The engine calls one such hook after the
-        other, so the first asks all that are in the way to end.
-        """
-
-        def make_way(_: pulumi.ResourceHookArgs) -> None:
-            while self.stale:
-                self.client.delete(*self.stale.popitem())
-            for path, uid in in_the_way.items():
-                inventory.await_gone(self.client, path, uid)
-
-        return pulumi.ResourceHook(f"make-way-{name}", make_way)
+        ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
+        self._object(manifest, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
     def _object(
         self,
@@ -142,7 +105,6 @@ class _Maker:
         *,
         replaced_for: Sequence[str] = (),
         ignored: Sequence[str] = (),
-        hooks: pulumi.ResourceHookBinding | None = None,
     ) -> pulumi.CustomResource:
         seconds = f"{self.deadline}s"
         options = pulumi.ResourceOptions(
@@ -154,12 +116,10 @@ class _Maker:
             replace_on_changes=[replacement.MARK, *replaced_for],
             ignore_changes=[*ignored],
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
-            hooks=hooks,
         )
-        manifest = replacement.marked(self.client, self.live.services, manifest)
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
-        return pulumi.CustomResource(type_, manifest["metadata"]["name"], manifest, options)
+        return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
 
 
 def _grace(manifests: Manifests, usual: int) -> int:

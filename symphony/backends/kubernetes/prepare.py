@@ -10,8 +10,7 @@ from symphony.backends.expand import Context
 from symphony.backends.kubernetes import local_files, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of
-from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster.inventory import Living
+from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.backends.kubernetes.validation.manifests import refusals
@@ -34,17 +33,20 @@ class Reach:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objects to make, and what lives in the namespace beside them."""
+    """The objects to make; of the pods that live in other shape, and are to be replaced, the names."""
 
     plan: Plan
     manifests: Manifests
-    live: Living
+    replaced: frozenset[str]
     reach: Reach
     grace: int
 
 
 def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
-    """The objects of the plan; what is in their way and no state knows is ended, not in a dry run."""
+    """The objects of the plan; not in a dry run, what is in their way is asked to end.
+
+    What the state does not know is waited for, as the engine does for what it knows.
+    """
     chosen = settings.read(context.setting)
     reach = reach_of(context)
     client, owner = reach.client, context.owner
@@ -61,9 +63,20 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     planned = _planned(manifests)
     inventory.refuse_others(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
+    stale = {
+        name: found
+        for name, (_, manifest) in manifests.pods.items()
+        if (found := inventory.stale(live, owner, manifest))
+    }
     if not context.dry_run:
-        inventory.end_strays(client, live, plan.launched_as, owner, planned)
-    return Prepared(plan, manifests, live, reach, chosen.grace)
+        ending = [each for found in stale.values() for each in found.items()]
+        for path, uid in ending:
+            # All at once, where the engine ends few at a time.
+            client.delete(path, uid)
+        in_the_way = {path: uid for path, uid in ending if uid not in (context.recorded or ())}
+        inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
+    marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
+    return Prepared(plan, marked, frozenset(stale), reach, chosen.grace)
 
 
 def reach_of(context: Context) -> Reach:

@@ -248,7 +248,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         pods = client.items(path_of("pods", namespace))
         await_gone(client, place, str(found["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
-    end_strays(client, living(client, namespace), namespace, owner, {})
+    end_strays(client, living(client, namespace), namespace, owner, {}, {})
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
@@ -283,11 +283,17 @@ def deletion_blockers(client: Client, namespace: str) -> str:
 
 
 def end_strays(
-    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+    client: Client,
+    live: Living,
+    namespace: str,
+    owner: str,
+    planned: Mapping[str, Collection[str]],
+    more: Mapping[str, str],
 ) -> None:
     """End what an interrupted run of this stack made and the program does not declare; return once gone.
 
     planned: the names of what it declares, by kind; of a kind that is left out it declares nothing.
+    more: path -> uid of what has to go as well.
     """
     every: dict[str, Mapping[str, Body]] = {
         "keepers": live.keepers,
@@ -301,6 +307,7 @@ def end_strays(
         for name, thing in things.items()
         if name not in planned.get(kind, ()) and labels.belongs_to(thing, owner)
     ]
+    strays += more.items()
     for path, uid in strays:
         client.delete(path, uid)
     for path, uid in strays:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.backends.kubernetes.api.client import Body, Client, path_of
 from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
 # A change of this replaces the object; of a pod also one of what it is made of.
 MARK = f'metadata.annotations["{labels.ATTEMPT}"]'
@@ -17,28 +18,46 @@ DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
 
 
-def unknown(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest of a pod that is to be replaced, for a preview: which start it will be only the run says.
+def marked_all(
+    client: Client, services: Mapping[str, Body], manifests: Manifests, unknown: Collection[str]
+) -> Manifests:
+    """The manifests, each with the mark of the object that lives, or a new one when none does.
 
-    Of what is unknown Pulumi's own plugin asks nobody. Else it would have the server judge it as a change of
-    the pod that still lives, which no spec of a pod can have, and the preview would fail.
+    services: those that live, by name. unknown: the pods of which only the run says which start they will be.
     """
-    metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], labels.ATTEMPT: UNKNOWN}
-    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+    def of(manifest: Manifest | None) -> Manifest | None:
+        return None if manifest is None else _marked(client, services, manifest)
+
+    return replace(
+        manifests,
+        namespace=of(manifests.namespace),
+        variables=_marked(client, services, manifests.variables),
+        secrets=of(manifests.secrets),
+        configs=of(manifests.configs),
+        services={name: _marked(client, services, each) for name, each in manifests.services.items()},
+        pods={
+            name: (group, _noted(pod, UNKNOWN) if name in unknown else pod)
+            for name, (group, pod) in manifests.pods.items()
+        },
+    )
 
 
-def marked(client: Client, services: Mapping[str, Body], manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with the mark of the object that lives, or a new one when none does.
-
-    The engine does not look into the cluster when a program has not changed: a namespace that was deleted
-    would be missing for ever. services: those that live, by name. expand asks this of every object.
+def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
+    """The engine does not look into the cluster when a program has not changed: a namespace that was deleted
+    would be missing for ever.
     """
     metadata = manifest["metadata"]
     kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
-    if kind not in _KINDS:
-        return dict(manifest)
     lives = services.get(name) if kind == "Service" else client.find(path_of(_KINDS[kind], namespace, name))
     mark = labels.annotation(lives, labels.ATTEMPT) if lives is not None else str(int(time.time()))
-    notes = {**metadata["annotations"], **({labels.ATTEMPT: mark} if mark else {})}
+    return _noted(manifest, mark) if mark else manifest
+
+
+def _noted(manifest: Manifest, mark: str) -> Manifest:
+    """Of what is unknown Pulumi's own plugin asks nobody. Else it would have the server judge a preview as a
+    change of the pod that still lives, which no spec of a pod can have, and the preview would fail.
+    """
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.ATTEMPT: mark}
     return {**manifest, "metadata": {**metadata, "annotations": notes}}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from symphony.components import handover
-from symphony.operations import handed
+from symphony.plan import plan_file
 from symphony.plan.build import build_plan
 from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
@@ -23,8 +20,8 @@ from symphony.spec.services import ServiceUse
 
 ASKS = """
 import time
-from symphony.operations.handed import inbox
-with inbox() as box:
+from symphony.plan.plan_file import plan_file
+with plan_file() as box:
     box.file.write_text("secret")
     print(box.file, flush=True)
     time.sleep(60)
@@ -37,11 +34,6 @@ def asking() -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def old(folder: Path) -> None:
-    an_hour_ago = time.time() - 3600
-    os.utime(folder, (an_hour_ago, an_hour_ago))
-
-
 def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_process(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,10 +41,11 @@ def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_pr
     ports = {f"s{n}": 7000 + n for n in range(50)}
     target = Target("tmux", "rl", "command", frozenset(), True, "127.0.0.1", "127.0.0.1", ports)
     plan = build_plan(checked(ExperimentSpec("rl", processes=tuple(processes))), target)
-    with handed.inbox() as box:
+    with plan_file.plan_file({"uid-1"}) as box:
         for name, value in box.environment.items():
             monkeypatch.setenv(name, value)
-        handover.write_plan(plan, {})
+        plan_file.write_plan(plan, {})
+        assert plan_file.recorded() == {"uid-1"}
         assert box.file.read_text().count('"SYMPH_S7_ADDR"') == 1
         taken = box.take()
     assert taken is not None
@@ -62,7 +55,7 @@ def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_pr
 
 
 def test_gone_afterwards(own_home: Path) -> None:
-    with handed.inbox() as box:
+    with plan_file.plan_file() as box:
         box.file.write_text("{}")
     assert list(own_home.glob("plan-*")) == []
 
@@ -71,16 +64,11 @@ def test_what_a_killed_command_left_is_swept_and_a_live_ones_stays(own_home: Pat
     killed, left = asking()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
+    assert left.read_text() == "secret"
     living, used = asking()
-    nameless = own_home / "plan-of-a-kill-at-once"
-    nameless.mkdir()
     try:
-        assert left.read_text() == "secret"
-        for folder in (left.parent, used.parent, nameless):
-            old(folder)
-        with handed.inbox():
-            assert not left.parent.exists()
-            assert not nameless.exists()
+        assert not left.parent.exists()
+        with plan_file.plan_file():
             assert used.read_text() == "secret"
     finally:
         living.kill()

@@ -1,0 +1,151 @@
+"""The plan file: what the program of a run writes, and the symphony command that waits for it reads.
+
+It lies in a private folder that goes with the command, for it holds the values of environment variables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symphony import paths
+from symphony.errors import SymphonyError
+from symphony.plan.plan import Plan, whole
+from symphony.plan.problems import PlanError, Problem
+from symphony.spec.location import Location
+
+VARIABLE = "SYMPHONY_PLAN_FILE"
+_RECORDED = "recorded.json"
+# Of the program that runs in this context: a script may launch several at once.
+_answer: ContextVar[Path | None] = ContextVar("answer", default=None)
+
+
+# the program's side
+
+
+def answer_in(file: Path) -> None:
+    """What the program of this context writes from now on goes there, not where the environment says."""
+    _answer.set(file)
+
+
+def is_asked() -> bool:
+    """Whether a symphony command waits for the plan; plain `pulumi` does not."""
+    return _file() is not None
+
+
+def recorded() -> frozenset[str] | None:
+    """The uids of what the state records, as the command told; None where none did."""
+    if (file := _file()) is None or not (told := file.with_name(_RECORDED)).exists():
+        return None
+    return frozenset(json.loads(told.read_text()))
+
+
+def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
+    """The plan, and the inputs of each process as its backend renders them."""
+    _write({"plan": plan.to_dict(), "inputs": inputs, "unused": [str(each) for each in plan.unused]})
+
+
+def write_problems(error: PlanError) -> None:
+    """Why the experiment cannot run."""
+    problems = [problem.to_json() for problem in error.problems]
+    _write({"experiment": error.experiment, "problems": problems})
+
+
+def write_failure(error: SymphonyError) -> None:
+    """What failed and is not the user's mistake: a RunError alone would not say whose it is."""
+    _write({"failure": {"what": error.what, "where": error.where, "remedy": error.remedy}})
+
+
+def _write(data: dict[str, Any]) -> None:
+    if (file := _file()) is not None:
+        partial = file.with_name(f"{file.name}.partial")
+        partial.touch(mode=0o600)
+        partial.write_text(json.dumps(data))
+        partial.replace(file)
+
+
+def _file() -> Path | None:
+    named = os.environ.get(VARIABLE)
+    return _answer.get() or (Path(named) if named else None)
+
+
+# the command's side
+
+
+@dataclass(frozen=True)
+class Handed:
+    """The plan as plain values, and the inputs of each process as its backend renders them."""
+
+    plan: Mapping[str, Any]
+    inputs: Mapping[str, Mapping[str, Any]]
+    unused: tuple[str, ...]
+
+    @property
+    def backend(self) -> str:
+        return str(self.plan["backend"])
+
+
+class PlanFile:
+    """Where one run of the program puts its plan."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.environment = {VARIABLE: str(file)}
+
+    def take_new(self) -> Handed | None:
+        """What was handed over, as soon as it is there; None before."""
+        return self.take() if self.file.exists() else None
+
+    def take(self) -> Handed | None:
+        """What was handed over; None when nothing was.
+
+        PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
+        """
+        try:
+            data = json.loads(self.file.read_text())
+        except FileNotFoundError:
+            return None
+        if failure := data.get("failure"):
+            raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
+        if "problems" in data:
+            raise PlanError(data["experiment"], [_problem(each) for each in data["problems"]])
+        return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]))
+
+
+@contextmanager
+def plan_file(recorded: Collection[str] = ()) -> Generator[PlanFile]:
+    """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
+
+    recorded: the uids of what the state records, for the program.
+    """
+    home = paths.private_folder(paths.home())
+    prefix = f"plan-{paths.host()}-"
+    for left in home.glob(f"{prefix}*"):
+        if not _is_running(left.name.removeprefix(prefix).partition("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
+        (Path(folder) / _RECORDED).write_text(json.dumps(sorted(recorded)))
+        yield PlanFile(Path(folder) / "plan.json")
+
+
+def _is_running(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    places = tuple(Location(place["file"], place["line"]) for place in data["where"])
+    return Problem(data["what"], data["remedy"], places)
