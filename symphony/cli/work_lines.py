@@ -1,52 +1,43 @@
-"""Shows long work a line each, replaced in place on a terminal, plain lines without; `setup` uses it."""
+"""Shows long work: a live line each on a terminal, plain lines where it begins and ends elsewhere."""
 
 from __future__ import annotations
 
-import sys
+from typing import Any, Self
 
 from symphony.cli import screen
 from symphony.engine.subprocess_progress import Progress
-
-# Without a terminal a line that says nothing new is noise in a log.
-_PLAIN_EVERY = 15.0
+from symphony.operations.times import lasting
 
 
 class WorkLines:
     """Takes Progress reports until the end of its `with`."""
 
     def __init__(self) -> None:
-        self._live = screen.is_terminal()
-        self._what = ""
-        self._said = 0.0
+        self._live: Any = None
+        self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> WorkLines:
+    def __enter__(self) -> Self:
+        if screen.is_terminal():
+            from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Live
+
+            self._live = Live(TextColumn("  {task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+            self._live.start()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._live and self._what:
-            sys.stdout.write("\n")
+        if self._live is not None:
+            self._live.stop()
 
     def report(self, progress: Progress) -> None:
-        is_new = progress.what != self._what
-        if self._live:
-            self._replace(progress, is_new)
-        elif is_new or progress.finished or progress.seconds - self._said >= _PLAIN_EVERY:
-            if not (progress.finished and progress.seconds < 1):
-                print(line_of(progress), flush=True)
-            self._said = progress.seconds
-        self._what = "" if progress.finished else progress.what
-
-    def _replace(self, progress: Progress, is_new: bool) -> None:
-        if is_new and self._what:
-            sys.stdout.write("\n")
-        end = "\n" if progress.finished else ""
-        sys.stdout.write(f"\r\x1b[2K{line_of(progress)}{end}")
-        sys.stdout.flush()
-
-
-def line_of(progress: Progress) -> str:
-    """What, how far, how long so far."""
-    far = f"  {progress.done}/{progress.total}" if progress.total else ""
-    minutes, seconds = divmod(int(progress.seconds), 60)
-    clock = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    return f"  {screen.clean(progress.what)}{far}  {clock}"
+        what, is_new = screen.clean(progress.what), progress.what not in self._tasks
+        if self._live is not None:
+            if is_new:
+                self._tasks[progress.what] = self._live.add_task(what, total=None)
+            total = progress.total or (1 if progress.finished else None)
+            done = total if progress.finished else progress.done
+            self._live.update(self._tasks[progress.what], completed=done, total=total)
+        elif is_new or (progress.finished and progress.seconds >= 1):
+            self._tasks[progress.what] = None
+            far = f"  {progress.done}/{progress.total}" if progress.total else ""
+            print(f"  {what}{far}  {lasting(progress.seconds)}", flush=True)

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from symphony import paths
 from symphony.errors import SymphonyError
+from symphony_tmux import files
 
 VERSION = "3.259.0"
 OLDEST = (3, 200, 0)
@@ -141,8 +142,6 @@ def _remembered(memory: Path) -> dict[str, str]:
 def _remember(memory: Path, known: dict[str, str]) -> None:
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        fresh = memory.with_name(f"{memory.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(known))
-        fresh.replace(memory)
+        files.replace(memory, json.dumps(known).encode())
     except OSError:
         pass  # A cache that cannot be written costs a process a run, nothing else.

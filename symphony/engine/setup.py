@@ -6,20 +6,19 @@ The order: PATH, our cache, Pulumi's own installer, Go modules. What is built ap
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import os
 import shutil
 import tempfile
-import time
 import urllib.request
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO
 
 from symphony import paths
 from symphony.engine import binary, gobuild
 from symphony.engine.binary import Engine
 from symphony.engine.subprocess_progress import DEADLINE, Progress, Report, Unavailable, Work
 from symphony.errors import SymphonyError
+from symphony_tmux import files
 
 INSTALLER = "https://get.pulumi.com/install.sh"
 REACH = 5.0
@@ -30,7 +29,6 @@ def engine(report: Report) -> Engine:
     if (found := binary.find()) is not None:
         binary.check_age(found)
         return found
-    paths.cache().mkdir(parents=True, exist_ok=True)
     with _alone(report):
         if (found := binary.find()) is not None:
             return found
@@ -89,25 +87,16 @@ def _keep(made: Path) -> None:
 @contextlib.contextmanager
 def _alone(report: Report) -> Generator[None]:
     """Hold the lock of the cache; a second set-up waits for the first and says so."""
-    began = time.monotonic()
-    with (paths.cache() / "setup.lock").open("w") as lock:
-        while not _locked(lock):
-            waited = time.monotonic() - began
-            if waited > DEADLINE:
-                raise SymphonyError(
-                    "another set-up does not end", where=lock.name, remedy="End it, then try again"
-                )
-            report(Progress("engine: waiting for another set-up", 0, 0, waited))
-            time.sleep(0.5)
-        yield
-
-
-def _locked(lock: IO[str]) -> bool:
+    lock = paths.cache() / "setup.lock"
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        held = files.acquire(lock, seconds=0, what="set-up")
+    except SymphonyError:
+        report(Progress("engine: waiting for another set-up", 0, 0, 0))
+        held = files.acquire(lock, seconds=DEADLINE, what="set-up")
+    try:
+        yield
+    finally:
+        os.close(held)
 
 
 @contextlib.contextmanager

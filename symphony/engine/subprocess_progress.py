@@ -1,15 +1,13 @@
-"""Runs the long programs of a set-up: counts lines, says how far they are, ends them; setup.py calls it."""
+"""Runs the long programs of a set-up: counts their lines, says how far they are, ends them in time."""
 
 from __future__ import annotations
 
-import os
-import selectors
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from symphony.engine.run import watchdog
 
@@ -35,7 +33,7 @@ class Unavailable(Exception):
 
 
 class Work:
-    """One piece of work with its clock: runs programs, counts their lines, reports twice a second."""
+    """One piece of work with its clock: runs programs and reports each of their lines that counts."""
 
     def __init__(self, what: str, report: Report, total: int = 0) -> None:
         self._what = what
@@ -58,7 +56,7 @@ class Work:
         *,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
-        counts: Callable[[str], bool] | None = None,
+        counts: Callable[[str], bool] = lambda line: False,
         check: bool = True,
     ) -> int:
         """Run a program to its end; with `check`, a failure is an Unavailable with its last line."""
@@ -73,15 +71,20 @@ class Work:
             errors="replace",
             start_new_session=True,
         )
+        deadline = threading.Timer(DEADLINE, watchdog.kill_session, (process.pid,))
+        deadline.daemon = True
+        deadline.start()
         last = ""
         try:
             assert process.stdout is not None
-            for line in _lines_until(process.stdout, self._began + DEADLINE, self._say):
-                if counts is not None and counts(line):
-                    self._done += 1
+            for line in map(str.strip, process.stdout):
                 last = line or last
+                if counts(line):
+                    self._done += 1
+                    self._say()
             code = process.wait(timeout=60)
         finally:
+            deadline.cancel()
             if process.poll() is None:
                 watchdog.kill_session(process.pid)
                 process.wait(timeout=10)
@@ -93,22 +96,3 @@ class Work:
         total = max(self._total, self._done) if self._total else 0
         done = total if finished else self._done
         self._report(Progress(self._what, done, total, time.monotonic() - self._began, finished))
-
-
-def _lines_until(pipe: IO[str], deadline: float, tick: Callable[[], None]) -> Generator[str]:
-    """The lines of a program's output as they come, with a tick twice a second, up to a deadline."""
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while True:
-            if time.monotonic() > deadline:
-                raise Unavailable(f"it did not end within {DEADLINE / 60:.0f} minutes")
-            ready = selector.select(0.5)
-            tick()
-            if not ready:
-                continue
-            chunk = os.read(pipe.fileno(), 1 << 16)
-            if not chunk:
-                return
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from (line.decode(errors="replace").strip() for line in lines)

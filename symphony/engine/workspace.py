@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Generator, Mapping
@@ -15,6 +14,7 @@ from symphony import paths
 from symphony.engine import binary, environment
 from symphony.engine.state import encryption_salt, file_store
 from symphony.errors import SymphonyError, UserError
+from symphony_tmux import files
 
 DEADLINE = 60.0
 DEFAULT_PROJECT = "symphony"
@@ -117,9 +117,7 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
         text += f"main: {_quoted(str(main))}\n"
     file = folder / "Pulumi.yaml"
     if not file.exists() or file.read_text() != text:
-        fresh = folder / f"Pulumi.yaml.{os.getpid()}"
-        fresh.write_text(text)
-        fresh.replace(file)
+        files.replace(file, text.encode())
     return Workspace(folder=folder, project=project, config_folder=folder, hidden=True)
 
 

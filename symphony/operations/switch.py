@@ -7,15 +7,13 @@ from pathlib import Path
 
 from symphony import paths
 from symphony.engine.state.file_store import StackName
+from symphony_tmux import files
 
 
 def remember(name: StackName) -> None:
     """From now on this one is meant."""
-    file = _file()
-    paths.private_folder(file.parent)
-    draft = file.with_name(f".{file.name}")
-    draft.write_text(str(name))
-    draft.replace(file)
+    paths.private_folder(_file().parent)
+    files.replace(_file(), str(name).encode())
 
 
 def current() -> str:

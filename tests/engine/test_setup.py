@@ -189,9 +189,9 @@ def test_interrupted_set_up_recovers(
 
 def test_work_ends_with_its_program_and_children(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    script = f"sleep 60 & echo $! >{mark}; wait"
+    script = f"sleep 60 & echo $! >{mark}; echo; wait"
     with pytest.raises(KeyboardInterrupt), Work("sleeping", interrupt_after(mark)) as work:
-        work.run(["sh", "-c", script])
+        work.run(["sh", "-c", script], counts=lambda line: True)
     pid = int(mark.read_text())
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 5, "the child ends")
 

@@ -1,4 +1,4 @@
-"""Who the process of an engine run is, as it was when it began; run.py notes it, locks.py judges by it.
+"""Who the process of an engine run is, as it was when it began, to tell live owners of locks from dead ones.
 
 A number is used again and clocks are put forward: only number, start and boot together are one process.
 """
@@ -15,8 +15,7 @@ from typing import Any, cast
 from symphony import paths
 from symphony.engine.run import watchdog
 from symphony.engine.state.file_store import StackName
-
-_PROC = Path("/proc")
+from symphony_tmux.processes import process_table
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def noted(name: StackName, pid: int) -> Generator[None]:
     file = _file(name, pid)
     with suppress(OSError):
         paths.private_folder(file.parent)
-        file.write_text(json.dumps([*_now(pid), os.getpid(), _start(os.getpid())]))
+        file.write_text(json.dumps([*_now(pid), os.getpid(), process_table.start_of(os.getpid())]))
     try:
         yield
     finally:
@@ -36,7 +35,7 @@ def noted(name: StackName, pid: int) -> Generator[None]:
 def is_same(name: StackName, pid: int) -> bool | None:
     """Whether the process of this number is the one that was noted; None when none was."""
     noted_then = _noted_then(name, pid)
-    return None if noted_then is None else watchdog.is_running(pid) and noted_then[:2] == _now(pid)
+    return None if noted_then is None else noted_then[:2] == _now(pid)
 
 
 def is_ending(name: StackName, pid: int) -> bool:
@@ -44,8 +43,7 @@ def is_ending(name: StackName, pid: int) -> bool:
     noted_then = _noted_then(name, pid)
     if noted_then is None or len(noted_then) < 4:
         return False
-    caller = int(noted_then[2])
-    return not watchdog.is_running(caller) or _start(caller) != noted_then[3]
+    return process_table.start_of(int(noted_then[2])) != noted_then[3]
 
 
 def _noted_then(name: StackName, pid: int) -> list[Any] | None:
@@ -67,32 +65,8 @@ def sweep(name: StackName) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _now(pid: int) -> list[str]:
-    return [_start(pid), _boot()]
-
-
-def _start(pid: int) -> str:
-    """In clock ticks since the boot; without /proc by the clock, as the kernel noted it then."""
-    try:
-        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return "" if _PROC.exists() else _started(pid)
-
-
-def _started(pid: int) -> str:
-    import psutil  # 20 ms, for macOS only
-
-    try:
-        return str(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return ""
-
-
-def _boot() -> str:
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""  # The start by the clock tells boots apart, too.
+def _now(pid: int) -> list[Any]:
+    return [process_table.start_of(pid), process_table.boot_id()]
 
 
 def _file(name: StackName, pid: int) -> Path:

@@ -18,6 +18,7 @@ import pytest
 from symphony.engine.state import file_store, locks, run_registry
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
+from symphony_tmux.processes import process_table
 from tests.engine.support import wait_for
 
 
@@ -129,7 +130,7 @@ def test_a_number_used_again_is_told_by_what_was_noted(own_home: Path) -> None:
 
 def test_a_number_used_again_is_told_without_proc(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS."""
-    monkeypatch.setattr(run_registry, "_PROC", own_home / "no-proc")
+    monkeypatch.setattr(process_table, "HAS_PROC", False)
     name = StackName("symphony", "rl")
     with subprocess.Popen(["sleep", "60"]) as other:
         with run_registry.noted(name, other.pid):
