@@ -61,13 +61,8 @@ def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
         done = Copied()
         with talk.listening():
             stream = Meter(tell, write=talk.send)
-            if found.is_dir():
-                done = pack(found, stream)
-            else:
-                with found.open("rb") as file:
-                    while data := file.read(CHUNK):
-                        done = done.more(size=stream.write(data))
-                done = done.more(files=1)
+            with suppress(_Stopped):
+                done = pack(found, stream) if found.is_dir() else _written_file(found, stream)
             talk.connection.end(channels.STDIN)
         talk.check()
     return done
@@ -86,6 +81,18 @@ def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
     return done
 
 
+def _written_file(source: Path, stream: Meter) -> Copied:
+    done = Copied(1)
+    with source.open("rb") as file:
+        while data := file.read(CHUNK):
+            done = done.more(size=stream.write(data))
+    return done
+
+
+class _Stopped(Exception):
+    """The other end has said why it takes no more."""
+
+
 class _Talk:
     """What a command in the container says while it runs, and how it ends."""
 
@@ -97,9 +104,9 @@ class _Talk:
         self._is_stopped = False
 
     def send(self, data: bytes) -> None:
-        """Something for its standard input. ConnectionError: it takes no more."""
+        """Something for its standard input. ConnectionError: nobody is there; _Stopped: it wants no more."""
         if self._is_stopped:
-            raise ConnectionError
+            raise _Stopped
         self.connection.send(channels.STDIN, data)
 
     def output(self) -> Iterator[bytes]:
