@@ -1,4 +1,4 @@
-"""Where files lie on this machine, symphony's own and Pulumi's; all rooms and the tmux provider ask here."""
+"""Where files lie on this machine, symphony's own and Pulumi's."""
 
 from __future__ import annotations
 

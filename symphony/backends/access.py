@@ -1,4 +1,4 @@
-"""What a backend must offer to reach into processes: commands, files, services; operations ask."""
+"""What a backend must offer to reach into processes: commands, files, services."""
 
 from __future__ import annotations
 

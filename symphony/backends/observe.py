@@ -1,4 +1,4 @@
-"""What a backend must offer to be observed, and the values it answers with; operations ask."""
+"""What a backend must offer to be observed, and the values it answers with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend needs on this machine, and the values it answers with; doctor asks."""
+"""What a backend needs on this machine, and the values it answers with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of the original Symphony, one thin face over our own objects; plain scripts import them."""
+"""The names of the original Symphony, one thin face over our own objects."""
 
 from __future__ import annotations
 

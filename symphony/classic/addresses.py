@@ -1,4 +1,4 @@
-"""AddressBook: the variables of services as the original wrote them; programs that start processes use it."""
+"""AddressBook: the variables of services as the original wrote them."""
 
 from __future__ import annotations
 

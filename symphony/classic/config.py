@@ -1,4 +1,4 @@
-"""SymphonyConfig: the original's settings that hold for every experiment of a script; Cluster reads them."""
+"""SymphonyConfig: the original's settings that hold for every experiment of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks which one when a name matches several and there is a person to ask; the commands call it."""
+"""Asks which one when a name matches several and there is a person to ask."""
 
 from __future__ import annotations
 

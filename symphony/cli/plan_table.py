@@ -1,4 +1,4 @@
-"""The plan on the screen: what is new, changed, gone and why; the commands plan and up print it."""
+"""The plan on the screen: what is new, changed, gone and why."""
 
 from __future__ import annotations
 

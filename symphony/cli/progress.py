@@ -1,4 +1,4 @@
-"""Processes as they change: rows replaced in place on a terminal, lines elsewhere; up and delete use it."""
+"""Processes as they change: rows replaced in place on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 

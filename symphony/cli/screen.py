@@ -1,4 +1,4 @@
-"""How the command line writes: clean text, tables that line up, colour on a terminal; commands call it."""
+"""How the command line writes: clean text, tables that line up, colour on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows an error that a plain script does not catch as the command line shows it; Cluster calls it."""
+"""Shows an error that a plain script does not catch as the command line shows it."""
 
 from __future__ import annotations
 

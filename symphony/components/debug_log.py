@@ -1,4 +1,4 @@
-"""Keeps the debug messages of Pulumi's SDK from a symphony command, which shows none; run.py calls it.
+"""Keeps the debug messages of Pulumi's SDK from a symphony command, which shows none.
 
 Each is a call that waits for the engine, five a resource: a seventh of the work of an `up`.
 """

@@ -1,4 +1,4 @@
-"""Runs the program of the current stack: `rl` and `rl.gke` are stacks/rl.py; a root __main__.py calls it."""
+"""Runs the program of the current stack: `rl` and `rl.gke` are stacks/rl.py."""
 
 from __future__ import annotations
 

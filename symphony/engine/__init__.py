@@ -1,4 +1,4 @@
-"""Driving Pulumi from outside: the binary, projects, state, runs and their errors; operations call it.
+"""Driving Pulumi from outside: the binary, projects, state, runs and their errors.
 
 The classic names (`from symphony.engine import Cluster`) live in symphony.classic, loaded when asked for.
 """

@@ -1,4 +1,4 @@
-"""Finds the Pulumi engine on this machine and tells its version; setup, doctor and every run ask here."""
+"""Finds the Pulumi engine on this machine and tells its version."""
 
 from __future__ import annotations
 

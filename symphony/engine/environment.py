@@ -1,4 +1,4 @@
-"""The environment of an engine process: which state, secrets and Python; runs, set-up and `env` ask here."""
+"""The environment of an engine process: which state, secrets and Python."""
 
 from __future__ import annotations
 

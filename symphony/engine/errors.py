@@ -1,4 +1,4 @@
-"""Turns what engine, plugin or program says about a failure into one line; operations call check()."""
+"""Turns what engine, plugin or program says about a failure into one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the engine from Go modules, for machines that release downloads do not reach; setup.py calls it."""
+"""Builds the engine from Go modules, for machines that release downloads do not reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gets the engine when it is missing and says how far it is; operations/setup.py calls it.
+"""Gets the engine when it is missing and says how far it is.
 
 The order: PATH, our cache, Pulumi's own installer, Go modules. What is built appears whole or not at all.
 """

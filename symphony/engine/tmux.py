@@ -1,4 +1,4 @@
-"""Installs tmux where it may; setup calls it."""
+"""Installs tmux where it may."""
 
 from __future__ import annotations
 

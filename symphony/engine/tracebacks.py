@@ -1,4 +1,4 @@
-"""Takes the text of a Python traceback apart: the user's own frames, the exception; errors.py calls it."""
+"""Takes the text of a Python traceback apart: the user's own frames, the exception."""
 
 from __future__ import annotations
 

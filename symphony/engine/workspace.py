@@ -1,4 +1,4 @@
-"""Finds the Pulumi project of a folder and its stacks' settings, makes missing stacks; operations call it."""
+"""Finds the Pulumi project of a folder and its stacks' settings, makes missing stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that is meant, and what reaches into it; exec, ssh, scp and visit begin here."""
+"""The process that is meant, and what reaches into it."""
 
 from __future__ import annotations
 

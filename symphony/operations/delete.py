@@ -1,4 +1,4 @@
-"""Takes an experiment down, whole; cli/delete.py and Cluster call it."""
+"""Takes an experiment down, whole."""
 
 from __future__ import annotations
 

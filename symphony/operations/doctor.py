@@ -1,4 +1,4 @@
-"""Looks for what symphony needs here and says what gets what is missing; cli/doctor.py prints it."""
+"""Looks for what symphony needs here and says what gets what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plain `pulumi` needs in its environment to use the same engine and state; cli/env.py prints it."""
+"""What a plain `pulumi` needs in its environment to use the same engine and state."""
 
 from __future__ import annotations
 

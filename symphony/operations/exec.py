@@ -1,4 +1,4 @@
-"""Runs a command in a process; cli/exec.py and Cluster call it."""
+"""Runs a command in a process."""
 
 from __future__ import annotations
 

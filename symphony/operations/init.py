@@ -1,4 +1,4 @@
-"""Begins a project: the files of a small experiment that runs; cli/init.py calls it."""
+"""Begins a project: the files of a small experiment that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of the processes of one experiment, of some or merged; cli/logs.py and Cluster call it."""
+"""The output of the processes of one experiment, of some or merged."""
 
 from __future__ import annotations
 

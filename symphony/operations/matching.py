@@ -1,4 +1,4 @@
-"""Which name a person meant: exactly, then by beginning, end or part; operations and the CLI ask here."""
+"""Which name a person meant: exactly, then by beginning, end or part."""
 
 from __future__ import annotations
 

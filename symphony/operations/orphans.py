@@ -1,4 +1,4 @@
-"""What lives here and no state records: it was deleted, or its first run was killed; ls and delete ask.
+"""What lives here and no state records: it was deleted, or its first run was killed.
 
 The mark that all of ours bears names store, project and stack; what bears none is nobody's business here.
 """

@@ -1,4 +1,4 @@
-"""What an `up` would do: an engine preview, the program's plan against the state; `plan` and `up` ask."""
+"""What an `up` would do: an engine preview, the program's plan against the state."""
 
 from __future__ import annotations
 

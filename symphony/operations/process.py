@@ -1,4 +1,4 @@
-"""The processes of one experiment and how each is; cli/process.py and Cluster call it."""
+"""The processes of one experiment and how each is."""
 
 from __future__ import annotations
 

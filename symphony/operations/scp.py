@@ -1,4 +1,4 @@
-"""Copies files and folders between this machine and a process; cli/scp.py and Cluster call it."""
+"""Copies files and folders between this machine and a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gets what symphony needs on this machine and says what it got; cli/setup.py prints it."""
+"""Gets what symphony needs on this machine and says what it got."""
 
 from __future__ import annotations
 

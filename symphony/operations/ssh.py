@@ -1,4 +1,4 @@
-"""Lets a person work in a process: in its window, or a shell in its container; cli/ssh and Cluster ask."""
+"""Lets a person work in a process: in its window, or a shell in its container."""
 
 from __future__ import annotations
 

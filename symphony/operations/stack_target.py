@@ -1,4 +1,4 @@
-"""Which stack of which project an `up` is for, how it was, and making a missing one; plan and up call it."""
+"""Which stack of which project an `up` is for, how it was, and making a missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experiments there are: every stack with what its state records; operations begin here."""
+"""The experiments there are: every stack with what its state records."""
 
 from __future__ import annotations
 

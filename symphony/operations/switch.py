@@ -1,4 +1,4 @@
-"""Which experiment is meant where none is named, one for each state store; stacks and cli/switch.py ask."""
+"""Which experiment is meant where none is named, one for each state store."""
 
 from __future__ import annotations
 

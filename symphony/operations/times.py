@@ -1,4 +1,4 @@
-"""How long, in words that fit a column; process, ls and the CLI call it."""
+"""How long, in words that fit a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings an experiment up: one engine run, told as what happens to each process; cli and Cluster call it."""
+"""Brings an experiment up: one engine run, told as what happens to each process."""
 
 from __future__ import annotations
 

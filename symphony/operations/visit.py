@@ -1,4 +1,4 @@
-"""Finds how a service of an experiment is reached from this machine; cli/visit.py and Cluster call it."""
+"""Finds how a service of an experiment is reached from this machine."""
 
 from __future__ import annotations
 

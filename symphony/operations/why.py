@@ -1,4 +1,4 @@
-"""Why one process is as it is: the one chain from its declaration to now; cli/why.py prints it."""
+"""Why one process is as it is: the one chain from its declaration to now."""
 
 from __future__ import annotations
 

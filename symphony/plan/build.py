@@ -1,4 +1,4 @@
-"""A spec and a target in, a Plan out, or every Problem at once; components call it at launch."""
+"""A spec and a target in, a Plan out, or every Problem at once."""
 
 from __future__ import annotations
 

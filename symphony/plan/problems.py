@@ -1,4 +1,4 @@
-"""What is wrong with a declaration, as values; the rules make them, build_plan raises them all at once."""
+"""What is wrong with a declaration, as values."""
 
 from __future__ import annotations
 

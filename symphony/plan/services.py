@@ -1,4 +1,4 @@
-"""Where every service is, and the variables that tell processes so; build_plan and the backends call it."""
+"""Where every service is, and the variables that tell processes so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that mean nothing in a backend, with who made them; build_plan lists them once."""
+"""The settings that mean nothing in a backend, with who made them."""
 
 from __future__ import annotations
 

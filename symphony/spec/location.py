@@ -1,4 +1,4 @@
-"""The line of the user's program that said something; components note it, plan reports it."""
+"""The line of the user's program that said something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain values: what YAML, JSON and a manifest can hold; saving and planning ask here."""
+"""Plain values: what YAML, JSON and a manifest can hold."""
 
 from __future__ import annotations
 

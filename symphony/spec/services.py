@@ -1,4 +1,4 @@
-"""The services a process binds, connects to or exposes, as the user wrote them; components build them."""
+"""The services a process binds, connects to or exposes, as the user wrote them."""
 
 from __future__ import annotations
 

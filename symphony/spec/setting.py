@@ -1,4 +1,4 @@
-"""What a field of a spec says of its setting: type, keyword, calls, backends; everything else reads it here.
+"""What a field of a spec says of its setting: type, keyword, calls, backends.
 
 A new setting is a field in the class of what it is of, a line in the options beside it where it is a keyword,
 and the backend that renders it.

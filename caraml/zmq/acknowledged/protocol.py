@@ -18,6 +18,8 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from caraml.codec.parts import MAGIC, Parts, size
 
 EVERYTHING = (1 << 63) - 1
@@ -211,6 +213,17 @@ class Window:
                 self.sent_at[message.sequence] = now
                 again.append(marked.frames)
         return again
+
+
+def owned(message: Any) -> Any:
+    """The message in memory nobody else writes: it may have to be sent again."""
+    if isinstance(message, Parts):
+        return Parts(
+            part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
+        )
+    if isinstance(message, str):
+        raise TypeError("a str cannot be sent without a serializer; use serializer='str'")
+    return message if type(message) is bytes else bytes(message)
 
 
 def _frames(head: bytes, payload: Any) -> tuple[Any, int]:

@@ -37,7 +37,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import numpy as np
 import zmq
 
 from caraml import process, serializers
@@ -65,6 +64,7 @@ from caraml.zmq.acknowledged.protocol import (
     Head,
     Unacknowledged,
     Window,
+    owned,
     pack_head,
     payload_of,
     read_done,
@@ -139,7 +139,7 @@ class ZmqSender(Endpoint):
         if type(payload) is bytes:
             nbytes = len(payload)
         else:
-            payload = self._owned(payload)
+            payload = owned(payload)
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
             if isinstance(payload, Parts) and len(payload) >= self.socket.limits.parts:
                 raise MessageTooLargeError(f"{self.address}: {len(payload)} parts, over Limits.parts")
@@ -214,16 +214,6 @@ class ZmqSender(Endpoint):
     def in_use(self) -> bool:
         """Nothing of its own: the wire says so."""
         return False
-
-    def _owned(self, message: Any) -> Any:
-        """The message in memory nobody else writes: it may have to be sent again."""
-        if isinstance(message, Parts):
-            return Parts(
-                part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
-            )
-        if isinstance(message, str):
-            raise TypeError("a str cannot be sent without a serializer; use serializer='str'")
-        return message if type(message) is bytes else bytes(message)
 
     def _window_for(self, nbytes: int) -> Window | None:
         windows = self._windows

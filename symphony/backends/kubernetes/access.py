@@ -1,4 +1,4 @@
-"""Reaches into the containers of an experiment: commands, files, forwarded ports; operations ask."""
+"""Reaches into the containers of an experiment: commands, files, forwarded ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the Kubernetes objects of a plan as resources of the running program; components call it."""
+"""Makes the Kubernetes objects of a plan as resources of the running program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The secret and config files of an experiment on this machine, read for what they become; expand asks."""
+"""The secret and config files of an experiment on this machine, read for what they become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lives of an experiment on Kubernetes, from its state and one listing a namespace; operations ask."""
+"""What lives of an experiment on Kubernetes, from its state and one listing a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the plugin is with which the engine makes resources on Kubernetes; needs and the stand-in ask."""
+"""Where the plugin is with which the engine makes resources on Kubernetes."""
 
 from __future__ import annotations
 

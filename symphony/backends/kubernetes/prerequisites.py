@@ -1,4 +1,4 @@
-"""What Kubernetes experiments need on this machine: packages, plugin, kubeconfig; backends/needs loads it."""
+"""What Kubernetes experiments need on this machine: packages, plugin, kubeconfig."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a stack for this backend, read from its configuration and checked; expand asks."""
+"""The settings of a stack for this backend, read from its configuration and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kubernetes can do for an experiment and what it would refuse, as the value to plan for; expand asks.
+"""What Kubernetes can do for an experiment and what it would refuse, as the value to plan for.
 
 Pure: what was looked up on this machine and in the cluster is handed in.
 """

@@ -1,4 +1,4 @@
-"""Reaches into the processes of an experiment on this machine: commands, windows, files; operations ask."""
+"""Reaches into the processes of an experiment on this machine: commands, windows, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs commands as a process on this machine would, and opens its window; inside calls it."""
+"""Runs commands as a process on this machine would, and opens its window."""
 
 from __future__ import annotations
 

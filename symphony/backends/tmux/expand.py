@@ -1,4 +1,4 @@
-"""Makes the tmux resources of a plan, one Session and one Window a process; components call it."""
+"""Makes the tmux resources of a plan, one Session and one Window a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The secret and the config files of an experiment, copied into private folders of it; expand calls it."""
+"""The secret and the config files of an experiment, copied into private folders of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lives of an experiment in tmux, from its state and one listing of the server; operations ask."""
+"""What lives of an experiment in tmux, from its state and one listing of the server."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """The output of some processes, merged by time."""
-    from symphony.backends.tmux import logs as log_lines
+    from symphony.backends.tmux.status import logs as log_lines
 
     return log_lines.merged(
         recorded.processes,
@@ -111,7 +111,7 @@ def logs(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """The way of one process up to where it is, or did not come further."""
     # Only this command needs it.
-    from symphony.backends.tmux.chain import chain
+    from symphony.backends.tmux.status.diagnosis import chain
 
     facts = recorded.processes.get(path)
     if facts is None:
@@ -240,7 +240,7 @@ def _status(
     status = _status_of(path, facts, condition)
     if not facts.get("restart_policy"):
         return status
-    from symphony.backends.tmux import endings
+    from symphony.backends.tmux.status import endings
 
     return endings.starting_again(status, str(facts["log"]))
 
@@ -259,7 +259,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
     if condition.state not in ("completed", "failed"):
         return status
     # What runs has no need of the logs, nor of the modules that read them.
-    from symphony.backends.tmux import endings
+    from symphony.backends.tmux.status import endings
 
     return endings.ended(status, condition.pane, facts)
 

@@ -1,4 +1,4 @@
-"""What tmux on this machine can do for an experiment, and what it would refuse; expand and prepare ask."""
+"""What tmux on this machine can do for an experiment, and what it would refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine reports while it works, as typed values; run.py reads, operations use them."""
+"""What the engine reports while it works, as typed values."""
 
 from __future__ import annotations
 

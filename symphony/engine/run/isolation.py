@@ -1,4 +1,4 @@
-"""Runs the engine of a tmux stack in a network namespace, where no other user can dial it; run.py asks.
+"""Runs the engine of a tmux stack in a network namespace, where no other user can dial it.
 
 Engine and language host do what anyone says who dials them. They need no network when all they reach is the
 provider of tmux: it stays outside with the program, and sockets in a private folder join them.

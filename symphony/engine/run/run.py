@@ -1,4 +1,4 @@
-"""One engine run as a stream of typed events that can be stopped within five seconds; operations call it.
+"""One engine run as a stream of typed events that can be stopped within five seconds.
 
     with Run("up", workspace, "rl", extra={"SYMPHONY_PLAN_FILE": path}) as run:
         for event in run:

@@ -1,4 +1,4 @@
-"""Reads the state of stores that are not files (a cloud, a bucket) through the engine; store.py calls it."""
+"""Reads the state of stores that are not files (a cloud, a bucket) through the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings with the encryptionsalt of somebody else's passphrase; making a stack and running one ask here.
+"""Settings with the encryptionsalt of somebody else's passphrase.
 
 The engine refuses such a file also where nothing is encrypted with it: it reads the salt before all else.
 """

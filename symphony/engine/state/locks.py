@@ -1,4 +1,4 @@
-"""Reads the locks of a file store and takes away those of dead owners; run.py calls it before each change.
+"""Reads the locks of a file store and takes away those of dead owners.
 
 A lock holds pid, user, host and time. Its file has a name of its own, so taking one away can hit no other.
 """

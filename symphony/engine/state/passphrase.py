@@ -1,4 +1,4 @@
-"""The passphrase for the secrets of our own store: a generated private file; environment.py asks here."""
+"""The passphrase for the secrets of our own store: a generated private file."""
 
 from __future__ import annotations
 

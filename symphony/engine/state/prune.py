@@ -1,4 +1,4 @@
-"""Keeps the history of our own store short, as the engine never does; run.py calls it after each change."""
+"""Keeps the history of our own store short, as the engine never does."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from symphony.backends.observe import LogLine, ProcessStatus
-from symphony.backends.tmux import endings, logs
+from symphony.backends.tmux.status import endings, logs
 from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Part
 from symphony_tmux.tmux.client import Pane

@@ -1,4 +1,4 @@
-"""One WebSocket to the API server that carries several streams, as exec and port-forward do; inside asks.
+"""One WebSocket to the API server that carries several streams, as exec and port-forward do.
 
 The first byte of each message says which stream it is of.
 """

@@ -1,4 +1,4 @@
-"""Walks into plain values of the API server, where anything may be missing; all files here ask."""
+"""Walks into plain values of the API server, where anything may be missing."""
 
 from __future__ import annotations
 

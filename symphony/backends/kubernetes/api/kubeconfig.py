@@ -1,4 +1,4 @@
-"""Reads a kubeconfig as kubectl does: which server, how to trust it, who we are; client asks.
+"""Reads a kubeconfig as kubectl does: which server, how to trust it, who we are.
 
 Our own reader, because the official library takes 0.3 s to load, which every `symphony process` would pay.
 """

@@ -1,4 +1,4 @@
-"""Through which proxy a server is reached, by its kubeconfig or the environment as in kubectl; others ask."""
+"""Through which proxy a server is reached, by its kubeconfig or the environment as in kubectl."""
 
 from __future__ import annotations
 

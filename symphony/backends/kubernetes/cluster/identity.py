@@ -1,4 +1,4 @@
-"""In which cluster an experiment is, and whether what bears its names there is its own; observe asks."""
+"""In which cluster an experiment is, and whether what bears its names there is its own."""
 
 from __future__ import annotations
 

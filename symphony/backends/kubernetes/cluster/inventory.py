@@ -1,4 +1,4 @@
-"""What the cluster says of an experiment before it is changed: whose it is, what lives there; expand asks."""
+"""What the cluster says of an experiment before it is changed: whose it is, what lives there."""
 
 from __future__ import annotations
 

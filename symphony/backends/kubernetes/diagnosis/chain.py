@@ -1,4 +1,4 @@
-"""The way of one process on Kubernetes: created, scheduled, pulled, started, now; explain asks. Pure."""
+"""The way of one process on Kubernetes: created, scheduled, pulled, started, now. Pure."""
 
 from __future__ import annotations
 

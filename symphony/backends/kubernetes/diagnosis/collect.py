@@ -1,4 +1,4 @@
-"""Asks the cluster for what the chain of one process is made of; observe calls it for `symphony why`."""
+"""Asks the cluster for what the chain of one process is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it would take for a pod to find a node, from the nodes and what is on them; explain asks. Pure."""
+"""What it would take for a pod to find a node, from the nodes and what is on them. Pure."""
 
 from __future__ import annotations
 

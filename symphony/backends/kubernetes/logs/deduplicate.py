@@ -1,4 +1,4 @@
-"""What was told of one log, so that what a server sends again is told once; logs asks line by line."""
+"""What was told of one log, so that what a server sends again is told once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logs of containers as lines, merged by time, over restarts and replaced pods; observe calls it."""
+"""The logs of containers as lines, merged by time, over restarts and replaced pods."""
 
 from __future__ import annotations
 

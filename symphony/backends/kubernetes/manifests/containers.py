@@ -1,4 +1,4 @@
-"""The container of a process: image, command, variables, claims; pods asks. Pure."""
+"""The container of a process: image, command, variables, claims. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods kept by a Job or a JobSet, on request: their manifests and places; render, cluster ask. Pure."""
+"""Pods kept by a Job or a JobSet, on request: their manifests and places. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an object in the cluster says that it is ours, and whose: labels, annotations; all files here ask."""
+"""How an object in the cluster says that it is ours, and whose: labels, annotations."""
 
 from __future__ import annotations
 

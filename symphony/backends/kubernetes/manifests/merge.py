@@ -1,4 +1,4 @@
-"""Merges what a user wrote into pod_yml and container_yml over a manifest; pods and containers ask."""
+"""Merges what a user wrote into pod_yml and container_yml over a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods of a plan: one for each free process, one for each process group; render asks. Pure."""
+"""The pods of a plan: one for each free process, one for each process group. Pure."""
 
 from __future__ import annotations
 

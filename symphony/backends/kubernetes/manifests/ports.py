@@ -1,4 +1,4 @@
-"""Ports for services that name none, from the declaration alone, so that they never move; target asks."""
+"""Ports for services that name none, from the declaration alone, so that they never move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest of a pod as the settings of its processes, for the plan to compare; expand and observe ask.
+"""The manifest of a pod as the settings of its processes, for the plan to compare.
 
 What is recorded in the state and what the program would make now go through the same function, so that they
 can be compared setting by setting. Pure.

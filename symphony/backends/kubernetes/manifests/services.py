@@ -1,4 +1,4 @@
-"""The Services of a plan: one for each service, headless unless it is exposed; render asks. Pure."""
+"""The Services of a plan: one for each service, headless unless it is exposed. Pure."""
 
 from __future__ import annotations
 

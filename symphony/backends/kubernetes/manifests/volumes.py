@@ -1,4 +1,4 @@
-"""The volumes of a pod and where its containers mount them; pods and the objections ask. Pure."""
+"""The volumes of a pod and where its containers mount them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies files and folders into and out of a container, as `kubectl cp` does; access calls it.
+"""Copies files and folders into and out of a container, as `kubectl cp` does.
 
 What runs there is always the same text: places and names are its arguments, never part of it.
 """

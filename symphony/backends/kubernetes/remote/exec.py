@@ -1,4 +1,4 @@
-"""Runs a command in a container and connects it with descriptors of this program; inside and files ask."""
+"""Runs a command in a container and connects it with descriptors of this program."""
 
 from __future__ import annotations
 

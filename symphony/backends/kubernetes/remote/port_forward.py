@@ -1,4 +1,4 @@
-"""How a service in the cluster is reached from here: where it is exposed, else forwarded; inside asks."""
+"""How a service in the cluster is reached from here: where it is exposed, else forwarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster complains of about pods and Jobs, read off its events; observe asks."""
+"""What the cluster complains of about pods and Jobs, read off its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process is, read off its pod: the one place that knows Kubernetes' words; observe asks. Pure."""
+"""How a process is, read off its pod: the one place that knows Kubernetes' words. Pure."""
 
 from __future__ import annotations
 

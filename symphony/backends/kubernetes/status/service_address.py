@@ -1,4 +1,4 @@
-"""Where services are reached from outside, and which have no address yet; observe and explain ask. Pure."""
+"""Where services are reached from outside, and which have no address yet. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches the pods of an experiment become ready, all in one watch that always ends; observe exports it."""
+"""Watches the pods of an experiment become ready, all in one watch that always ends."""
 
 from __future__ import annotations
 

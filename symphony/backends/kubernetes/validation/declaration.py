@@ -1,4 +1,4 @@
-"""What Kubernetes would refuse of a declaration, found before anything starts; target asks. Pure."""
+"""What Kubernetes would refuse of a declaration, found before anything starts. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kubernetes would refuse of the whole manifests, pod_yml and container_yml included; expand asks. Pure.
+"""What Kubernetes would refuse of the whole manifests, pod_yml and container_yml included. Pure.
 
 What is declared was judged with the plan (objections.py): here it is what came of merging the two.
 """

@@ -1,4 +1,4 @@
-"""What a user wrote into pod_yml and container_yml, judged before it is merged; objections ask. Pure."""
+"""What a user wrote into pod_yml and container_yml, judged before it is merged. Pure."""
 
 from __future__ import annotations
 

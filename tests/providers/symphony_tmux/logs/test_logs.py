@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.tmux import logs as followed
+from symphony.backends.tmux.status import logs as followed
 from symphony_tmux import names
 from symphony_tmux.logs import reader
 

@@ -1,4 +1,4 @@
-"""The log files of processes as lines, merged by time, and what is appended to them; observe calls it."""
+"""The log files of processes as lines, merged by time, and what is appended to them."""
 
 from __future__ import annotations
 

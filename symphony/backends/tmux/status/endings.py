@@ -1,4 +1,4 @@
-"""How processes in tmux ended, with the last words of their logs; observe calls it for those that did."""
+"""How processes in tmux ended, with the last words of their logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from symphony.backends.observe import ProcessStatus
-from symphony.backends.tmux import logs as log_lines
+from symphony.backends.tmux.status import logs as log_lines
 from symphony_tmux.logs import reader as files
 from symphony_tmux.processes import observe
 from symphony_tmux.tmux.client import Pane

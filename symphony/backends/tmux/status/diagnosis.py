@@ -1,4 +1,4 @@
-"""The way of one process in tmux: planned, started, how it runs or ended; observe calls it."""
+"""The way of one process in tmux: planned, started, how it runs or ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from symphony.backends.observe import Link
-from symphony.backends.tmux import logs
+from symphony.backends.tmux.status import logs
 from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
