@@ -185,6 +185,11 @@ def owner_of(project: str, stack: str) -> str:
     return f"{project}/{stack}#{store_mark()}"
 
 
+def stack_of(owner: str) -> str:
+    """The name of the stack that an owner is."""
+    return owner.partition("#")[0].rpartition("/")[2]
+
+
 def told_owner(owner: str, own: str) -> str:
     """The stack of another owner in words, for whom the stack of the reader is `own`."""
     stack = owner.partition("#")[0]

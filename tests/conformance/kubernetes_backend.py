@@ -70,7 +70,7 @@ class KubernetesBackend(Backend):
         os.kill(_first_process(container.rpartition("/")[2]), number)
 
     def lose(self, stack: str, path: str) -> None:
-        pod = path.partition("/")[0]
+        pod = self._pod(stack, path.partition("/")[0])
         self.kubectl("delete", "pod", pod, "-n", self._namespace(stack), "--now", "--timeout=30s")
 
     def vanish(self, stack: str) -> None:
@@ -101,6 +101,9 @@ class KubernetesBackend(Backend):
 
     def _pods(self, stack: str) -> list[dict[str, Any]]:
         return json.loads(self.kubectl("get", "pods", "-n", self._namespace(stack), "-o", "json"))["items"]
+
+    def _pod(self, stack: str, name: str) -> str:
+        return name
 
     def _namespace(self, stack: str) -> str:
         return f"{stack.replace('.', '-')}-{self._own}"
@@ -140,6 +143,9 @@ class RoleBackend(KubernetesBackend):
     def forget(self, stack: str) -> None:
         super().forget(stack)
         self._made.discard(self._namespace(stack))
+
+    def _pod(self, stack: str, name: str) -> str:
+        return f"{stack.replace('.', '-')}-{name}"
 
 
 def _first_process(container: str) -> int:

@@ -15,8 +15,10 @@ from tests.conformance.backend import Backend
 from tests.sandbox import SYMPHONY, Ran, wait_for
 
 STACK = "whole"
-LONG = "n" * 63
-GROUP = "g" * 63
+# The longest that has room behind the name of the stack, in a namespace that experiments share.
+LONGEST = 63 - len(f"{STACK}-")
+LONG = "n" * LONGEST
+GROUP = "g" * LONGEST
 MANY = 100
 CANARY = "SYMCANARY-0b5f1c"
 # What has broken launchers before: quotes, new lines, a trailing ;, formats of tmux and of the shell.
@@ -47,8 +49,8 @@ with Experiment(secrets=[SECRET]) as e:
     probe(pair, "right", "bind=right", "near=left", *everywhere)
     probe(e.new_process_group("{GROUP}"), "{LONG}", "bind=far", *everywhere)
     probe(e, "{LONG}", *everywhere)
-    probe(e, "many", *["bind=s-%d" % i for i in range({MANY})], "bind={"s" * 63}")
-    probe(e, "visitor", *["reach=s-%d" % i for i in range({MANY})], "reach={"s" * 63}")
+    probe(e, "many", *["bind=s-%d" % i for i in range({MANY})], "bind={"s" * LONGEST}")
+    probe(e, "visitor", *["reach=s-%d" % i for i in range({MANY})], "reach={"s" * LONGEST}")
     probe(e, "hard", *["say=" + text for text in HARD], *["show=HARD_%d" % i for i in range(len(HARD))],
           env={{"HARD_%d" % i: text for i, text in enumerate(HARD)}})
     probe(e, "holder", "secrets")
@@ -98,7 +100,7 @@ def test_members_of_a_group_share_a_machine(backend: Backend) -> None:
 
 
 def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> None:
-    services = [*EVERY, *(f"s-{i}" for i in range(MANY)), "s" * 63]
+    services = [*EVERY, *(f"s-{i}" for i in range(MANY)), "s" * LONGEST]
     seen = {path: backend.speaks(STACK, path, "services")[0] for path in ("server", "pair/left", "talker")}
     for variables in seen.values():
         for service in services:
@@ -120,7 +122,7 @@ def test_who_binds_learns_which_host_to_bind(backend: Backend) -> None:
 
 def test_a_hundred_services(backend: Backend) -> None:
     reached = backend.speaks(STACK, "visitor", "reached", MANY + 1, seconds=40)
-    assert set(reached) == {*(f"s-{i}" for i in range(MANY)), "s" * 63}
+    assert set(reached) == {*(f"s-{i}" for i in range(MANY)), "s" * LONGEST}
 
 
 def test_names_at_the_limit(backend: Backend) -> None:

@@ -46,7 +46,9 @@ def way(recorded: Recorded, service: str, address: str) -> Way:
     """The address at which a service is exposed, else a forwarded port."""
     from symphony.backends.kubernetes.remote import port_forward
 
-    return port_forward.way(client_for(recorded), recorded.launched_as, service)
+    # Where experiments share a namespace, its name there is another.
+    name = address.partition(".")[0]
+    return port_forward.way(client_for(recorded), recorded.launched_as, name)
 
 
 def _place(recorded: Recorded, path: str) -> Place:

@@ -12,7 +12,7 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.manifests import controllers, render
-from symphony.backends.kubernetes.manifests.render import Manifests
+from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan
@@ -47,7 +47,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
 
     What the state does not know is waited for, as the engine does for what it knows.
     """
-    chosen = settings.read(context.setting)
+    chosen = settings.read(context.setting, context.stack)
     reach = reach_of(context)
     client, owner = reach.client, context.owner
     live = inventory.living(client, plan.launched_as)
@@ -76,7 +76,8 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         in_the_way = {path: uid for path, uid in ending if uid not in (context.recorded or ())}
         inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
-    return Prepared(plan, marked, frozenset(stale), reach, chosen.grace)
+    replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
+    return Prepared(plan, marked, replaced, reach, chosen.grace)
 
 
 def reach_of(context: Context) -> Reach:
@@ -89,11 +90,15 @@ def reach_of(context: Context) -> Reach:
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
     """The names of what will be there, by kind."""
     pods: dict[str, list[str]] = {"pods": [], "keepers": []}
-    for name, (_, manifest) in manifests.pods.items():
-        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(name)
+    for _, manifest in manifests.pods.values():
+        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(_name(manifest))
     return {
         **pods,
-        "services": list(manifests.services),
-        "configmaps": [each["metadata"]["name"] for each in (manifests.variables, manifests.configs) if each],
-        "secrets": [manifests.secrets["metadata"]["name"]] if manifests.secrets else [],
+        "services": [_name(each) for each in manifests.services.values()],
+        "configmaps": [_name(each) for each in (manifests.variables, manifests.configs) if each],
+        "secrets": [_name(manifests.secrets)] if manifests.secrets else [],
     }
+
+
+def _name(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["name"])

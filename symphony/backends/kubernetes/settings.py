@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from symphony.errors import UserError
-from symphony.plan.names import nearest
+from symphony.plan.names import launched_name, nearest
 
 EXPOSE = ("ClusterIP", "NodePort", "LoadBalancer")
 CONTROLLERS = ("Pod", "Job", "JobSet")
@@ -26,6 +26,7 @@ class Settings:
     source_ranges:    who may reach a LoadBalancer; one that everybody may reach has to be asked for.
     pod_security:     the Pod Security level of the namespace; host paths need "privileged".
     create_namespace: False where an administrator made the namespace and gave the user a Role in it.
+    shared_as:        what names of objects begin with in such a namespace, for experiments may share it.
     controller:       what makes the pods: a Job makes another for one that was lost with its machine.
     grace:            seconds between asking a process to end and ending it.
     """
@@ -36,13 +37,18 @@ class Settings:
     pod_security: str = "baseline"
     pull_secrets: tuple[str, ...] = ()
     create_namespace: bool = True
+    shared_as: str = ""
     controller: str = "Pod"
     grace: int = DEFAULT_GRACE
     git_image: str = GIT_IMAGE
 
+    def named(self, name: str) -> str:
+        """What an object of the experiment is called."""
+        return f"{self.shared_as}-{name}" if self.shared_as else name
 
-def read(setting: Callable[[str], str | None]) -> Settings:
-    """The settings. UserError: one has a value that means nothing."""
+
+def read(setting: Callable[[str], str | None], stack: str = "") -> Settings:
+    """The settings of this stack. UserError: one has a value that means nothing."""
     expose = _word(setting, "expose", EXPOSE)
     ranges = tuple(map(_range, _list(setting("sourceRanges"))))
     if expose == "LoadBalancer" and not ranges:
@@ -51,13 +57,15 @@ def read(setting: Callable[[str], str | None]) -> Settings:
             where="symphony:expose",
             remedy="Say who may reach it with symphony:sourceRanges, such as 203.0.113.0/24",
         )
+    create = _word(setting, "createNamespace", ("true", "false")) == "true"
     return Settings(
         image=setting("image") or None,
         expose=expose,
         source_ranges=ranges if expose == "LoadBalancer" else (),
         pod_security=_word(setting, "podSecurity", POD_SECURITY),
         pull_secrets=_list(setting("pullSecrets")),
-        create_namespace=_word(setting, "createNamespace", ("true", "false")) == "true",
+        create_namespace=create,
+        shared_as="" if create else launched_name(stack),
         controller=_word(setting, "controller", CONTROLLERS),
         grace=_grace(setting("grace")),
         git_image=setting("gitImage") or GIT_IMAGE,

@@ -36,7 +36,7 @@ def target(
         starts="image",
         supports=supported_by("kubernetes"),
         one_host=False,
-        host_of=f"{{service}}.{namespace}.svc",
+        host_of=f"{settings.named('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",
         ports=ports.choose(spec),
         unreadable=unreadable or {},

@@ -242,16 +242,17 @@ def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
         **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
     )
     up(sandbox, stack, PAIR)
+    alpha = f"{stack}-alpha"
     try:
         becomes(sandbox, stack, "pool/w0", "running")
-        kubectl("-n", "ordinary", "delete", "service", "alpha")
-        kubectl("-n", "ordinary", "create", "service", "clusterip", "alpha", "--tcp=1")
+        kubectl("-n", "ordinary", "delete", "service", alpha)
+        kubectl("-n", "ordinary", "create", "service", "clusterip", alpha, "--tcp=1")
         refused = sandbox.symphony("delete", stack, "-y", code=2).err
-        assert "the service alpha in namespace ordinary is not the one" in refused
+        assert f"the service {alpha} in namespace ordinary is not the one" in refused
         assert len(refused.splitlines()) == 1
         assert len(live("pods", "ordinary")) == 2
     finally:
-        kubectl("-n", "ordinary", "delete", "service", "alpha", "--ignore-not-found")
+        kubectl("-n", "ordinary", "delete", "service", alpha, "--ignore-not-found")
         sandbox.symphony("delete", stack, "-y", timeout=120)
     assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
     assert live("pods", "ordinary") == []

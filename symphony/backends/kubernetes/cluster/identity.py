@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from symphony import paths
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import (
     Client,
@@ -184,7 +185,7 @@ def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
 
 def stack_of(recorded: Recorded) -> str:
     """The name of its stack."""
-    return recorded.owner.partition("#")[0].rpartition("/")[2]
+    return paths.stack_of(recorded.owner)
 
 
 def _forget(stack: str) -> str:

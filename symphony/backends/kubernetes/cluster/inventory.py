@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,6 +15,7 @@ from symphony.backends.kubernetes.api.fields import listing, texts
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError, UserError
+from symphony.plan.names import is_label, launched_name
 
 GONE_DEADLINE = 60.0
 _COUNTED = "batch.kubernetes.io/job-tracking"
@@ -67,10 +68,13 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
         return None if create else (missing, "have it created, or remove symphony:createNamespace")
     if found["metadata"].get("deletionTimestamp"):
         return f"is still being deleted{_held(found)}", "wait until it is gone"
-    if not create or labels.belongs_to(found, owner):
-        return None
+    if labels.belongs_to(found, owner):
+        own = "was made by symphony, and symphony:createNamespace is false"
+        return None if create else (own, "remove symphony:createNamespace")
     if other := labels.annotation(found, labels.OWNER):
         return f"belongs to {paths.told_owner(other, owner)}", _ANOTHER
+    if not create:
+        return None
     remedy = f"set symphony:createNamespace to false if it was made for you, {_ANOTHER}"
     return "exists already, and symphony did not make it", remedy
 
@@ -299,7 +303,7 @@ def end_strays(
         "keepers": live.keepers,
         "pods": live.pods,
         "services": live.services,
-        **{kind: dict(_files(client, namespace, kind)) for kind in labels.FILES},
+        **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
     strays = [
         (_place(kind, thing, namespace, name), str(thing["metadata"]["uid"]))
@@ -314,12 +318,15 @@ def end_strays(
         await_gone(client, path, uid)
 
 
-def _files(client: Client, namespace: str, kind: str) -> Iterator[tuple[str, Body]]:
-    """What there is of the Secret and the ConfigMaps that an experiment has; who may not look made none."""
-    for name in labels.FILES[kind]:
-        with contextlib.suppress(Forbidden):
-            if (found := client.find(path_of(kind, namespace, name))) is not None:
-                yield name, found
+def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
+    """The Secrets or the ConfigMaps that an experiment has; who may not look made none."""
+    # Not those of all experiments that share the namespace: they may be large, and secret.
+    names = filter(is_label, (namespace, launched_name(paths.stack_of(owner))))
+    labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
+    with contextlib.suppress(Forbidden):
+        every = client.items(path_of(kind, namespace), labelSelector=labelled)
+        return {str(each["metadata"]["name"]): each for each in every}
+    return {}
 
 
 def _place(kind: str, thing: Body, namespace: str, name: str) -> str:

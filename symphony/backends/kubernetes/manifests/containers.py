@@ -53,7 +53,7 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "args": [literal(word) for word in process.args],
         "workingDir": process.start_dir,
         "env": _env({**process.env, **used_variables(plan, process), **_folders(plan)}),
-        "envFrom": [{"configMapRef": {"name": labels.SERVICES_MAP}}],
+        "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
         "securityContext": security(settings),

@@ -122,7 +122,7 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
 
 
 def _job_set_spec(pod: Manifest, job: dict[str, Any]) -> dict[str, Any]:
-    marks = {"labels": labels.of_object(pod["metadata"]["namespace"])}
+    marks = {"labels": labels.of_object(pod["metadata"]["labels"][labels.EXPERIMENT])}
     return {
         "network": {"enableDNSHostnames": False},
         "failurePolicy": {"maxRestarts": 0},

@@ -31,7 +31,6 @@ DIGEST = "symphony/digest"
 SERVICES_MAP = "symphony-services"
 SECRETS = "symphony-secrets"
 CONFIGS = "symphony-configs"
-FILES = {"configmaps": (SERVICES_MAP, CONFIGS), "secrets": (SECRETS,)}
 
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the
 # engine's own wait for a pod may never end.

@@ -52,21 +52,22 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         "containers": [containers.container(plan, process, settings) for process in of.processes],
         "volumes": [
             *volumes.volumes(mounts),
-            *([volumes.secrets_volume(labels.SECRETS)] if plan.secrets else []),
-            *([volumes.configs_volume(labels.CONFIGS)] if plan.configs else []),
+            *([volumes.secrets_volume(settings.named(labels.SECRETS))] if plan.secrets else []),
+            *([volumes.configs_volume(settings.named(labels.CONFIGS))] if plan.configs else []),
         ],
         "securityContext": {
             "seccompProfile": _SECCOMP,
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
         },
     }
+    name = settings.named(of.name)
     manifest: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": of.name,
+            "name": name,
             "namespace": plan.launched_as,
-            "labels": {**of.settings.labels, **labels.of_pod(plan.launched_as, of.name)},
+            "labels": {**of.settings.labels, **labels.of_pod(settings.shared_as or plan.launched_as, name)},
             "annotations": {
                 **labels.EXISTS,
                 labels.OWNER: owner,

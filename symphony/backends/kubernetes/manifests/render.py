@@ -18,7 +18,7 @@ _LEVEL = "pod-security.kubernetes.io"
 
 @dataclass(frozen=True)
 class Manifests:
-    """Every object of an experiment; services and pods by their names, a pod with its group or None.
+    """Every object of an experiment; services and pods by what the plan calls them, a pod with its group.
 
     Where a Job or JobSet makes a pod, that stands in its place.
     """
@@ -46,7 +46,7 @@ def render(
     attempt: Callable[[str], str] = lambda _: "1",
     files: Mapping[str, bytes] | None = None,
 ) -> Manifests:
-    """All objects of the plan; attempt tells which start of a pod this is.
+    """All objects of the plan; attempt tells which start of a pod, by its own name, this is.
 
     files: what is in each secret and config file, by the path that the program names.
     """
@@ -54,12 +54,13 @@ def render(
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
-        variables=_object(plan, owner, "ConfigMap", labels.SERVICES_MAP) | {"data": dict(plan.service_env)},
-        secrets=_object(plan, owner, "Secret", labels.SECRETS)
+        variables=_object(plan, settings, owner, "ConfigMap", labels.SERVICES_MAP)
+        | {"data": dict(plan.service_env)},
+        secrets=_object(plan, settings, owner, "Secret", labels.SECRETS)
         | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
         if plan.secrets
         else None,
-        configs=_object(plan, owner, "ConfigMap", labels.CONFIGS)
+        configs=_object(plan, settings, owner, "ConfigMap", labels.CONFIGS)
         | _texts_and_others({_name(file): contents[file] for file in plan.configs})
         if plan.configs
         else None,
@@ -67,7 +68,10 @@ def render(
         pods={
             each.name: (
                 each.group,
-                controlled(pods.pod(plan, each, settings, owner, attempt(each.name)), settings.controller),
+                controlled(
+                    pods.pod(plan, each, settings, owner, attempt(settings.named(each.name))),
+                    settings.controller,
+                ),
             )
             for each in every
         },
@@ -88,14 +92,14 @@ def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
     }
 
 
-def _object(plan: Plan, owner: str, kind: str, name: str) -> Manifest:
+def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": kind,
         "metadata": {
-            "name": name,
+            "name": settings.named(name),
             "namespace": plan.launched_as,
-            "labels": labels.of_object(plan.launched_as),
+            "labels": labels.of_object(settings.shared_as or plan.launched_as),
             "annotations": {labels.OWNER: owner},
         },
     }

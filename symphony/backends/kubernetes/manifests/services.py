@@ -19,13 +19,13 @@ def service(plan: Plan, planned: PlannedService, settings: Settings, owner: str)
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": planned.name,
+            "name": settings.named(planned.name),
             "namespace": plan.launched_as,
-            "labels": labels.of_object(plan.launched_as),
+            "labels": labels.of_object(settings.shared_as or plan.launched_as),
             "annotations": {**labels.EXISTS, labels.OWNER: owner},
         },
         "spec": {
-            "selector": {labels.POD: planned.path.partition("/")[0]},
+            "selector": {labels.POD: settings.named(planned.path.partition("/")[0])},
             "ports": [
                 {"name": "service", "port": planned.port, "targetPort": planned.port, "protocol": "TCP"}
             ],

@@ -9,7 +9,7 @@ from typing import Any
 from symphony.backends.kubernetes.manifests import controllers, labels, volumes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import overrides
-from symphony.plan.names import is_label, shown
+from symphony.plan.names import MAX_NAME, is_label, shown
 from symphony.plan.problems import Problem
 from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -46,6 +46,7 @@ def objections(
 ) -> Objections:
     """Every objection, rule by rule; the types of the spec are right, secrets has the size of each file."""
     yield from _namespace(spec, namespace)
+    yield from _shared(spec, settings)
     yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
     yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
     for who, thing in _things(spec):
@@ -78,6 +79,30 @@ def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
             "rename the stack, or set symphony:namespace to another",
             (spec.where,),
         )
+
+
+def _shared(spec: ExperimentSpec, settings: Settings) -> Objections:
+    """Behind the name of the experiment a name has less room."""
+    prefix = settings.named("")
+    if not prefix:
+        return
+    if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
+        remedy = 'a letter first, then small letters, digits and "-", or set symphony:createNamespace to true'
+        yield Problem(
+            f"in a namespace that it shares, an experiment cannot be called {shown(settings.shared_as)}",
+            f"name the stack otherwise: {remedy}",
+            (spec.where,),
+        )
+    every = [(thing.name, thing.where) for thing in (*spec.processes, *spec.groups)]
+    uses = [use for _, process in spec.members() for use in (*process.binds, *process.exposes)]
+    every += [(use.name, use.where) for use in uses]
+    for name, where in every:
+        if len(prefix + name) > MAX_NAME:
+            yield Problem(
+                f"{shown(prefix + name)} has {len(prefix + name)} letters, and {MAX_NAME} is the most",
+                "give it or the stack a shorter name: in a namespace that experiments share it stands before",
+                (where,),
+            )
 
 
 def _files(
@@ -171,14 +196,14 @@ def _kept(who: str, thing: _Thing, settings: Settings) -> Objections:
             'say "OnFailure", or leave out the config symphony:controller',
             (thing.at("restart_policy"),),
         )
-    longest = controllers.LONGEST_IN_JOB_SET
-    if settings.controller == controllers.JOB_SET and len(thing.name) > longest:
+    longest, name = controllers.LONGEST_IN_JOB_SET, settings.named(thing.name)
+    if settings.controller == controllers.JOB_SET and len(name) > longest:
         yield Problem(
-            f"{who} has a name of {len(thing.name)} letters, and in a JobSet {longest} is the most",
+            f"{who} has a name of {len(name)} letters, and in a JobSet {longest} is the most",
             "give it a shorter one, or set symphony:controller to Job",
             (thing.where,),
         )
-    if settings.controller == controllers.JOB_SET and thing.name[:1].isdigit():
+    if settings.controller == controllers.JOB_SET and name[:1].isdigit():
         yield Problem(
             f"{who} has a name that begins with a digit, and in a JobSet it begins with a letter",
             "give it another one, or set symphony:controller to Job",

@@ -109,6 +109,8 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
         (namespace("rl"), True, "set symphony:createNamespace to false if it was made for you"),
         (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
         (None, False, "have it created, or remove symphony:createNamespace"),
+        (namespace("rl", owner=OWNER), False, "remove symphony:createNamespace"),
+        (namespace("rl", owner="symphony/other#1"), False, "set symphony:namespace to another"),
     ],
 )
 def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:

@@ -90,10 +90,12 @@ def test_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
 def test_a_pod_of_another_is_not_taken_over(
     sandbox: Sandbox, stack: str, place: str, cluster: Cluster, kubectl: Kubectl, live: Live
 ) -> None:
-    kubectl("-n", place, "run", "a", f"--image={cluster.shell_image}", "--command", "--", "sleep", "99")
+    kubectl(
+        "-n", place, "run", f"{stack}-a", f"--image={cluster.shell_image}", "--command", "--", "sleep", "99"
+    )
     before = uids(live, place)
     sandbox.config(stack, namespace=place, createNamespace="false")
     (line,) = lines(up(sandbox, stack, SLEEPER, code=2))
-    assert f"the pod a in namespace {place} belongs to somebody else" in line
+    assert f"the pod {stack}-a in namespace {place} belongs to somebody else" in line
     sandbox.symphony("delete", stack, "-y", code=None)
     assert uids(live, place) == before

@@ -183,6 +183,21 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
     assert env["b"]["SYMPH_S_HOST"] == "s.rl-x.svc"
 
 
+@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None:
+    """Neither of objects, nor of what these refer to."""
+    chosen = {"controller": controller, "create_namespace": False}
+    found = {name: manifests(whole(), shared_as=name, **chosen) for name in ("one", "two")}
+    for name, other in (("one", "two"), ("two", "one")):
+        names = {each["metadata"]["name"] for each in found[name].all()}
+        assert all(each.startswith(f"{name}-") for each in names)
+        assert {each["spec"]["selector"]["symphony/pod"] for each in found[name].services.values()} <= names
+        told = json.dumps(found[other].all())
+        assert [each for each in names if each in told] == []
+        assert f"{name}-replay.rl-x.svc" in json.dumps(found[name].all())
+        assert {each["metadata"]["labels"]["symphony/experiment"] for each in found[name].all()} == {name}
+
+
 def test_raw_manifests_are_merged_last_and_by_name() -> None:
     experiment = Experiment("rl")
     process = experiment.new_process("a", env={"X": "1"})

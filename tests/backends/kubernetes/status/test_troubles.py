@@ -122,7 +122,7 @@ def test_pod_security_of_the_namespace_refuses_in_its_own_words(
     kubectl("label", "namespace", place, "pod-security.kubernetes.io/enforce=restricted")
     sandbox.config(stack, namespace=place, createNamespace="false")
     (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
-    assert 'pods "a" is forbidden: violates PodSecurity "restricted:latest"' in line
+    assert f'pods "{stack}-a" is forbidden: violates PodSecurity "restricted:latest"' in line
     assert "symphony:podSecurity restricted" in line
 
 

@@ -191,3 +191,16 @@ def test_settings_are_read_as_pulumi_writes_them() -> None:
         ("10.0.0.0/8", "::1/128", "1.2.3.0/24"),
         ("a", "b"),
     )
+
+
+def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
+    def declare(e: Experiment) -> None:
+        e.new_process("p" * 63).binds("s" * 63)
+        e.new_process_group("g" * 60).new_process("w" * 63)
+        e.new_process("n" * 60)
+
+    assert said(declare) == []
+    found = said(declare, shared_as="rl")
+    assert [re.findall(r'"rl-(.)', each)[0] for each in found] == ["p", "s"]
+    assert "66 letters, and 63 is the most" in found[0]
+    assert "cannot be called" in said(lambda e: e.new_process("a"), shared_as="Mine")[0]
