@@ -79,10 +79,11 @@ def take_down(stack: Stack) -> None:
                     board.tell(event)
                 case Deleted():
                     board.end()
-                    _ended(event)
+                    show_end(event)
 
 
-def _ended(deleted: Deleted) -> None:
+def show_end(deleted: Deleted) -> None:
+    """One line for an experiment that is gone."""
     strays = f", and {deleted.strays} that no state knew of" if deleted.strays else ""
     gone = count(deleted.processes, "process", "processes")
     print(screen.clean(f"{deleted.stack} is deleted: {gone} stopped{strays}, in {deleted.seconds:.1f} s."))

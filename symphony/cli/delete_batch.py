@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import threading
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from symphony.cli import choose, complete, options, screen
-from symphony.cli.delete import take_down
+from symphony.cli.delete import show_end
 from symphony.engine.errors import Interrupted
 from symphony.errors import SymphonyError
-from symphony.operations.delete import matching
+from symphony.operations.delete import Deleted, delete, matching
 from symphony.operations.stacks import Stack
 from symphony.plan.problems import count
+
+# An engine waits most of the time, and takes 100 MB.
+_AT_ONCE = 4
 
 
 def command(
@@ -41,16 +45,41 @@ def command(
         if not choose.confirmed(f"Stop {count(len(found), 'experiment')} and delete their logs?"):
             print("Nothing was changed.")
             return 1
-    failed = 0
-    for stack in found:
+    return 0 if _deleted(found) else 1
+
+
+def _deleted(stacks: Sequence[Stack]) -> bool:
+    """Whether all could be deleted. Interrupted: what is under way is stopped, the rest is left."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    stopped, left = threading.Event(), {stack.name: stack.shown for stack in stacks}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        ends = {pool.submit(_take_down, stack, stopped): stack for stack in stacks}
         try:
-            take_down(stack)
-        except Interrupted:
-            raise
-        except SymphonyError as error:
-            failed += 1
-            print(screen.clean(f"symphony: {stack.shown}: {error}"), file=sys.stderr, flush=True)
-    return 1 if failed else 0
+            for end in as_completed(ends):
+                if not isinstance(error := end.exception(), SymphonyError):
+                    show_end(end.result())
+                    del left[ends[end].name]
+                else:
+                    screen.complain(f"{ends[end].shown}: {error.line}", error.details)
+        except KeyboardInterrupt:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            for end, stack in ends.items():
+                if not end.cancelled() and end.exception() is None:
+                    left.pop(stack.name, None)
+            if not left:
+                return True
+            what = f"delete-batch was interrupted, {len(left)} of {count(len(stacks), 'experiment')} left"
+            again = f"`symphony delete-batch {' '.join(sorted(left.values()))}` finishes it"
+            raise Interrupted(what, remedy=again) from None
+    return not left
+
+
+def _take_down(stack: Stack, stopped: threading.Event) -> Deleted:
+    *_, end = delete(stack, stopped)
+    assert isinstance(end, Deleted)
+    return end
 
 
 def _size(stack: Stack) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,11 @@ class Deleted:
     seconds: float
 
 
-def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
-    """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end."""
+def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Iterator[Progress | Deleted]:
+    """Destroy everything the stack made, and what an interrupted run left; yields progress, then the end.
+
+    stopped: interrupts it when it is set, for who runs it in a thread, where no signal comes.
+    """
     stacks.ensure_same_location(stack)
     place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
@@ -48,7 +52,7 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     )
     paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
     _make_room(stack)
-    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
+    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches, stopped=stopped) as run:
         stopping: Stopping | None = None
         has_begun = False
         for event in run:

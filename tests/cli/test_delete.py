@@ -6,13 +6,9 @@ import os
 import signal
 import subprocess
 import time
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from symphony.cli import delete_batch
-from symphony.engine.errors import Interrupted
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from tests.terminal import terminal
 
@@ -59,21 +55,6 @@ with Experiment() as e:
 """
 
 
-def test_an_interrupted_batch_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[str] = []
-
-    def take_down(stack: Any) -> None:
-        begun.append(stack.shown)
-        raise Interrupted(f"delete of {stack.shown} was interrupted")
-
-    found = [SimpleNamespace(shown=name) for name in "abc"]
-    monkeypatch.setattr(delete_batch, "matching", lambda names: found)
-    monkeypatch.setattr(delete_batch, "take_down", take_down)
-    with pytest.raises(Interrupted):
-        delete_batch.command(["*"], yes=True)
-    assert begun == ["a"]
-
-
 def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
     """The engine has forgotten the windows long before."""
     sandbox.write(STUBBORN + '    e.new_process("good", command=["sleep", "3600"])')
@@ -96,6 +77,24 @@ def interrupted(process: subprocess.Popen[str]) -> str:
     assert "Traceback" not in out + err
     assert len(err.splitlines()) == 1, err
     return err
+
+
+def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox) -> None:
+    sandbox.write(STUBBORN)
+    for name in ("one", "two"):
+        sandbox.config(name, grace="60")
+        sandbox.symphony("up", name, "-y")
+    process = sandbox.start([str(SYMPHONY), "delete-batch", "*", "-y"], start_new_session=True)
+    locks = sandbox.home / "state" / ".pulumi" / "locks"
+    wait_for(lambda: len(list(locks.rglob("*.json"))) == 2, 20, "both are being deleted")
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert len(said.splitlines()) == 1, said
+    assert "delete-batch was interrupted, 2 of 2 experiments left" in said
+    assert "`symphony delete-batch one two` finishes it" in said
+    assert sandbox.engines() == []
+    assert [each["name"] for each in sandbox.symphony("ls", "--json").json] == ["one", "two"]
 
 
 def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:

@@ -57,6 +57,7 @@ class Run:
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
         deadline: float | None = None,
+        stopped: threading.Event | None = None,
     ) -> None:
         self.verb: Verb = verb
         self.workspace = workspace
@@ -65,6 +66,7 @@ class Run:
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
         self._deadline = deadline
+        self._stopped = stopped
         self._diagnostics: list[Diagnostic] = []
         self._summary: Summary | None = None
         self._stderr = bytearray()
@@ -287,6 +289,8 @@ class Run:
         now = time.monotonic()
         if self._stop_asked is None and self._deadline is not None and now - self._began > self._deadline:
             self._timed_out = True
+            self.stop()
+        if self._stop_asked is None and self._stopped is not None and self._stopped.is_set():
             self.stop()
         if self._stop_asked is None:
             return
