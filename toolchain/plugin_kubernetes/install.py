@@ -5,6 +5,7 @@ The test fixtures and the benchmarks call `install()`; `symphony setup` leaves t
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -27,4 +28,7 @@ def install() -> Path:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m toolchain.plugin_kubernetes.install", description=__doc__
+    ).parse_args()
     sys.stdout.write(f"{install()}\n")
