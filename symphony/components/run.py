@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -99,10 +100,16 @@ def _planned(run: Run, experiment: Declared, spec: ExperimentSpec) -> Launched:
         clean = checked(spec)
         return Launched(experiment, spec, clean, build_plan(clean, run.expander.target(clean, run.context)))
     except PlanError as error:
-        plan_file.write_problems(error)
-        raise pulumi.RunError(str(error)) from None
+        raise _refused(run, error.problems) from None
     except SymphonyError as error:
         raise _failed(error) from None
+
+
+def _refused(run: Run, problems: Sequence[Problem]) -> pulumi.RunError:
+    """The problems for the engine and the symphony command to show, under the name of the stack."""
+    error = PlanError(run.context.stack, problems)
+    plan_file.write_problems(error)
+    return pulumi.RunError(str(error))
 
 
 def _failed(error: SymphonyError) -> pulumi.RunError:
@@ -121,9 +128,7 @@ def _refuse_second(run: Run) -> None:
         "a stack is one experiment: move one to a program and stack of its own",
         (first.spec.where, second.spec.where),
     )
-    error = PlanError(run.context.launched_as, [problem])
-    plan_file.write_problems(error)
-    raise pulumi.RunError(str(error))
+    raise _refused(run, [problem])
 
 
 def require_root() -> Any:
@@ -181,8 +186,7 @@ def _expand(run: Run) -> None:
             prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
             rendered = run.expander.expand(prepared, run.context, experiment.components())
         except PlanError as error:
-            plan_file.write_problems(error)
-            raise pulumi.RunError(str(error)) from None
+            raise _refused(run, error.problems) from None
         except SymphonyError as error:
             raise _failed(error) from None
         plan_file.write_plan(launched.plan, rendered)

@@ -344,7 +344,7 @@ def test_a_missing_module_is_the_users_own_traceback(said):
             "tmx",
             'error: there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.',
         ),
-        ("namespace", "My_Name", "error: My_Name cannot run: 1 problem in stacks/hello.py"),
+        ("namespace", "My_Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
         (
             "grace",
             "soon",
