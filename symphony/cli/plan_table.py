@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from symphony.cli import screen
+from symphony.cli.progress import names_of
 from symphony.operations.plan import Planned
 from symphony.plan.changes import Change
 from symphony.plan.problems import count
@@ -16,6 +17,8 @@ HEAD = ("", "process", "change", "why", "binds", "connects")
 _MARKS = {"start": "+", "restart": "~", "stop": "-", "keep": ""}
 _STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
 _ORDER = ("restart", "start", "stop", "keep")
+# A reason longer than this that several rows have stands below them, once.
+_LONG = 40
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _Row = tuple[str, ...]
 
@@ -25,8 +28,26 @@ def show(planned: Planned) -> None:
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
     print(f"{planned.stack} on {planned.backend}   {now}")
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
+    shared = _shared_reasons(rows)
+    rows = [(*row[:3], _in_short(row[3], shared), *row[4:]) for row in rows]
     screen.show_table(HEAD, rows, row_styles=[_STYLES[row[2]] for row in rows])
+    for reason, names in shared.items():
+        print(screen.clean(f"{names_of(names)}: {reason}"))
     print(" ".join([_total(planned), *_not_used(planned)]))
+
+
+def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
+    """Long reasons that several rows have, with the names of these."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for reason in row[3].split("; "):
+            found.setdefault(reason, []).append(row[1])
+    return {reason: names for reason, names in found.items() if len(reason) > _LONG and len(names) > 1}
+
+
+def _in_short(why: str, shared: Collection[str]) -> str:
+    """Of a reason that stands whole below only what changes."""
+    return "; ".join(each.partition(": ")[0] if each in shared else each for each in why.split("; "))
 
 
 def _total(planned: Planned) -> str:

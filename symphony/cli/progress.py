@@ -36,10 +36,11 @@ def alike(statuses: Sequence[ProcessStatus]) -> list[tuple[str, ProcessStatus]]:
     groups: dict[tuple[str, ...], list[ProcessStatus]] = {}
     for each in statuses:
         groups.setdefault((each.state, each.why, each.last, *each.words), []).append(each)
-    return [(_names([each.path for each in group]), group[0]) for group in groups.values()]
+    return [(names_of([each.path for each in group]), group[0]) for group in groups.values()]
 
 
-def _names(paths: Sequence[str]) -> str:
+def names_of(paths: Sequence[str]) -> str:
+    """`a, b, c and 37 more`."""
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     return f"{', '.join(paths[:_NAMED])}{more}"
 

@@ -15,6 +15,12 @@ Inputs = Mapping[str, Any]
 _SETTINGS = {"argv": "args", "script": "cmds", "preamble": "preamble_cmds", "cwd": "start_dir"}
 # Variables whose values are nobody's to read over a shoulder.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
+# What another process of the same group does to its pod, by whether it is in it before and after.
+_MEMBERS = {
+    (False, True): "joins its pod",
+    (True, False): "leaves its pod",
+    (True, True): "changes in its pod",
+}
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
 
 
@@ -78,6 +84,8 @@ def _why(setting: str, old: Inputs, new: Inputs) -> str:
 def _variables(setting: str, before: Inputs, after: Inputs) -> str:
     """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
     names = _differing_names(before, after)
+    if setting == "group":
+        return ", ".join(f"{name} {_MEMBERS[name in before, name in after]}" for name in names)
     ports = [name for name in names if _PORT.fullmatch(name)]
     return ", ".join(_variable(setting, name, before.get(name), after.get(name)) for name in ports or names)
 

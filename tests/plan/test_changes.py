@@ -28,6 +28,12 @@ def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
     ]
 
 
+def test_a_process_that_shares_a_pod_is_told_who_restarts_it() -> None:
+    before, after = {"x": "1", "y": "2"}, {"y": "3", "z": "4"}
+    why = "x leaves its pod, y changes in its pod, z joins its pod"
+    assert rows({"g/a": {"group": before}}, {"g/a": {"group": after}}) == [("g/a", "restart", why)]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
