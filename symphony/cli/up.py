@@ -108,12 +108,14 @@ def _agreed(stack: str | None, output: ProgramOutput) -> bool:
 def _ended(ended: Ended) -> int:
     told = [each for each in ended.statuses if each in ended.troubled or each.why]
     told.sort(key=lambda each: in_order(each.path))
+    why = f"   symphony why {ended.stack} {told[0].path}" if ended.common else ""
     for names, status in alike(told):
-        print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
+        if not why:
+            print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # The last of its words stands in the line already.
         for line in status.words if len(status.words) > 1 else ():
             print(screen.clean(f"    | {line}"))
     # What waits or never ran has no logs.
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
-    print(screen.clean(f"{ended}{logs}"))
+    print(screen.clean(f"{ended}{why}{logs}"))
     return 1 if ended.troubled else 0

@@ -31,6 +31,7 @@ _DONE = {
     "create-replacement": "restarted",
 }
 _PATIENCE = "symphony:patience"
+_IMAGE = re.compile(r"\w*Image\w*: ")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
@@ -76,6 +77,13 @@ class Ended:
         return tuple(status for status in self.statuses if status.state not in ("running", "completed"))
 
     @property
+    def common(self) -> str:
+        """The one reason for which none of several runs, in words; empty where there are more."""
+        causes = {_cause(each) for each in self.statuses}
+        running = any(each.state in ("running", "completed") for each in self.statuses)
+        return "" if running or len(self.statuses) < 2 or len(causes) > 1 else causes.pop()
+
+    @property
     def has_begun(self) -> bool:
         """Whether any process has ever run."""
         return any(each.state not in ("waiting", "lost") or each.restarts for each in self.statuses)
@@ -83,10 +91,19 @@ class Ended:
     def __str__(self) -> str:
         states = [status.state for status in self.statuses]
         if not {"running", "completed"} & {*states}:
-            return f"{self.stack}: 0 of {len(states)} run, after {self.seconds:.1f} s."
+            common = f": all {self.common}" if self.common else ""
+            return f"{self.stack}: 0 of {len(states)} run{common}, after {self.seconds:.1f} s."
         done = f", {states.count('completed')} completed" if "completed" in states else ""
         running = f"{states.count('running')} of {len(states)} running{done}"
         return f"{self.stack} is up: {running}, in {self.seconds:.1f} s."
+
+
+def _cause(status: ProcessStatus) -> str:
+    """Why a process does not run; of an image that is pulled again and again the same each time."""
+    if status.state != "waiting":
+        return f"{status.state}: {status.why}"
+    image = _IMAGE.match(status.why)
+    return f"wait for {status.why[image.end() :]}" if image else f"wait: {status.why}"
 
 
 UpEvent = Planned | Progress | Remark | Watched | Ended

@@ -28,10 +28,13 @@ def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFi
         board.watch([waiting(name, "ContainerCreating") for name in names])
         board.watch([waiting(name, "to be started again after exit 3: boom") for name in names])
         board.watch([ProcessStatus(name, "running", ready=True) for name in names])
+        board.watch([waiting("late", "ErrImagePull: rl:9: not found"), waiting(names[0], "Pending")])
+        board.watch([waiting(name, "ImagePullBackOff: rl:9: not found") for name in ("late", *names)])
         board.watch([waiting(name, "CrashLoopBackOff: exit 3: boom") for name in names])
     assert capsys.readouterr().out.splitlines() == [
         "  5 of 5 are not running yet, waiting for them",
         "  a-0, a-1, a-2 and 2 more  waiting: to be started again after exit 3: boom",
+        "  late  waiting: ErrImagePull: rl:9: not found",
     ]
 
 
@@ -43,9 +46,24 @@ def test_what_all_wait_for_is_one_line_and_names_no_logs(
     monkeypatch.setattr(command, "up", lambda _, **__: iter([ended]))
     assert command._run(STACK, True, ProgramOutput()) == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
-        f"  a-0, a-1, a-2 and 2 more   waiting: {why}   symphony why rl a-0",
-        "rl: 0 of 5 run, after 3.0 s.",
+        "rl: 0 of 5 run: all wait for REGISTRY/rl:1: invalid reference format, after 3.0 s."
+        "   symphony why rl a-0"
     ]
+
+
+@pytest.mark.parametrize(
+    ("whys", "common"),
+    [
+        (("ErrImagePull: rl:9: not found", "ImagePullBackOff: rl:9: not found"), "wait for rl:9: not found"),
+        (("Unschedulable: no node", "Unschedulable: no node"), "wait: Unschedulable: no node"),
+        (("ErrImagePull: rl:9: not found", "ErrImagePull: rl:8: not found"), ""),
+        (("ErrImagePull: rl:9: not found",), ""),
+    ],
+)
+def test_one_reason_for_all_is_one(whys: tuple[str, ...], common: str) -> None:
+    statuses = tuple(waiting(f"a-{number}", why) for number, why in enumerate(whys))
+    assert Ended("rl", statuses, 3.0).common == common
+    assert Ended("rl", (*statuses, ProcessStatus("b", "running", ready=True)), 3.0).common == ""
 
 
 def test_ctrl_c_while_waiting_says_that_all_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

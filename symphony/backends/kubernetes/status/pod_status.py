@@ -223,7 +223,7 @@ def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
 
 
 def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:
-    reason, message = str(waiting.get("reason") or "waiting"), str(waiting.get("message") or "")
+    reason, message = str(waiting.get("reason") or "waiting"), in_words(waiting)
     if reason in NO_IMAGE:
         return f"{reason}: {_image(pod, name)}{_because(message)}"
     if reason == "CrashLoopBackOff":

@@ -132,3 +132,5 @@ def test_a_program_that_the_image_does_not_have_is_named():
     )
     status = pod_status.status("a", "a", pod(ended(128, "StartError", message), phase="Failed"))
     assert status.why == 'StartError, exit 128: the image has no program "sh"'
+    again = pod_status.status("a", "a", pod(waits("RunContainerError", message)))
+    assert again.why == 'RunContainerError: the image has no program "sh"'
