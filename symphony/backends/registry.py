@@ -29,6 +29,7 @@ class Backend:
     aliases: further names that `symphony:backend` may say.
     local:   its processes are on this machine; what no state records is found there.
     plugins: the Pulumi plugins that make its resources, which the engine installs.
+    settings: those that it uses of the settings that not every backend does; a mount by its kind.
     cluster: `module:class` of its Cluster, with options of its own.
     """
 
@@ -37,6 +38,7 @@ class Backend:
     aliases: tuple[str, ...] = ()
     local: bool = False
     plugins: tuple[str, ...] = ()
+    settings: frozenset[str] = frozenset()
     cluster: str = "symphony.classic.cluster:Cluster"
 
     @property

@@ -10,21 +10,11 @@ from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Unused
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.mounts import MOUNT_KINDS, Mount
 from symphony.spec.pod import PodSettings
-from symphony.spec.process import ProcessSpec
-from symphony.spec.setting import given, settings_of
+from symphony.spec.setting import given
 
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
-
-
-def supported_by(backend: str) -> frozenset[str]:
-    """The settings that mean something on one of our backends; each kind of mount by its own name."""
-    found: set[str] = set()
-    for kind in (ExperimentSpec, ProcessGroupSpec, ProcessSpec, PodSettings):
-        found |= {each.name for each in settings_of(kind).values() if backend in (each.backends or ())}
-    return frozenset(found | {*_MOUNT_NAMES.values()} if "mounts" in found else found)
 
 
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
@@ -54,5 +44,5 @@ def _made_by(thing: Any, who: str) -> Iterator[tuple[str, str]]:
             yield from _made_by(value, who)
         elif setting.type.part is Mount:
             yield from ((_MOUNT_NAMES[type(mount)], who) for mount in value)
-        elif setting.backends is not None and value:
+        elif setting.varies and value:
             yield setting.name, who

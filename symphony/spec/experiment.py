@@ -30,12 +30,10 @@ class ExperimentSpec(SharedSettings, Declared):
 
     processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
     groups: tuple[ProcessGroupSpec, ...] = setting.setting(types.parts(ProcessGroupSpec))
-    inherit: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.TMUX)
-    secrets: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
-    configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
-    port_range: tuple[int, int] | None = setting.setting(
-        types.PORT_RANGE, keyword=True, backends=setting.TMUX
-    )
+    inherit: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
+    secrets: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
+    configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
+    port_range: tuple[int, int] | None = setting.setting(types.PORT_RANGE, keyword=True, varies=True)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
         """Every process with its group, in the order of declaration: groups after the free processes."""

@@ -27,16 +27,14 @@ class Toleration:
 class PodSettings:
     """Where a pod may run, what happens when it ends, and its labels."""
 
-    node_selector: Mapping[str, str] = setting.setting(
-        types.VARIABLES, calls=("node_selector",), backends=setting.KUBERNETES
-    )
+    node_selector: Mapping[str, str] = setting.setting(types.VARIABLES, calls=("node_selector",), varies=True)
     tolerations: tuple[Toleration, ...] = setting.setting(
-        types.parts(Toleration), calls=("add_toleration",), backends=setting.KUBERNETES
+        types.parts(Toleration), calls=("add_toleration",), varies=True
     )
     restart_policy: RestartPolicy | None = setting.setting(
-        types.one_of(RestartPolicy), calls=("restart_policy",), backends=setting.BOTH
+        types.one_of(RestartPolicy), calls=("restart_policy",), varies=True
     )
     labels: Mapping[str, str] = setting.setting(
-        types.VARIABLES, calls=("add_label", "add_labels"), backends=setting.KUBERNETES
+        types.VARIABLES, calls=("add_label", "add_labels"), varies=True
     )
-    pod_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, backends=setting.KUBERNETES)
+    pod_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, varies=True)

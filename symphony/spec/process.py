@@ -35,17 +35,15 @@ class ProcessSettings(MemberSettings):
     """What runs, and what it claims: command and args are run without a shell; cmds are shell lines."""
 
     command: tuple[str, ...] | None = setting.setting(
-        types.COMMAND, keyword=True, backends=setting.BOTH, stand_in=("/bin/sh",)
+        types.COMMAND, keyword=True, varies=True, stand_in=("/bin/sh",)
     )
-    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
-    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH, stand_in=("?",))
+    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
+    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True, stand_in=("?",))
     resource_request: Resources = setting.setting(
-        types.part(Resources), calls=("resource_request",), backends=setting.KUBERNETES
+        types.part(Resources), calls=("resource_request",), varies=True
     )
-    resource_limit: Resources = setting.setting(
-        types.part(Resources), calls=("resource_limit",), backends=setting.KUBERNETES
-    )
-    container_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, backends=setting.KUBERNETES)
+    resource_limit: Resources = setting.setting(types.part(Resources), calls=("resource_limit",), varies=True)
+    container_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, varies=True)
 
 
 @dataclass(frozen=True)

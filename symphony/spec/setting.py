@@ -1,7 +1,7 @@
-"""What a field of a spec says of its setting: type, keyword, calls, backends.
+"""What a field of a spec says of its setting: type, keyword, calls.
 
 A new setting is a field in the class of what it is of, a line in the options beside it where it is a keyword,
-and the backend that renders it.
+the backend that renders it, and its name in the row of that backend.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from typing import Any, cast
 from symphony.spec.types import ValueType
 
 _KEY = "setting"
-KUBERNETES = ("kubernetes",)
-TMUX = ("tmux",)
-BOTH = (*TMUX, *KUBERNETES)
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Setting:
     type:     what it takes, and how that is checked.
     keywords: by which it is given where a thing is declared, the usual one first; none: by calls only.
     calls:    by which it is given afterwards.
-    backends: those that use it; None: each uses it, or it would be no backend.
+    varies:   some backends use it, and say so in their rows; else each does, or it would be no backend.
     stand_in: what stands there for a value of a wrong type, so that it is not reported as missing too.
     required: it has to be given.
     """
@@ -37,7 +34,7 @@ class Setting:
     type: ValueType
     keywords: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
-    backends: tuple[str, ...] | None = None
+    varies: bool = False
     stand_in: Any = None
     required: bool = False
 
@@ -53,13 +50,11 @@ def setting(
     keyword: bool = False,
     aliases: tuple[str, ...] = (),
     calls: tuple[str, ...] = (),
-    backends: tuple[str, ...] | None = None,
+    varies: bool = False,
     stand_in: Any = None,
 ) -> Any:
     """A field that is a setting; the value of one that was not made is its type's empty one."""
-    about = metadata(
-        type, keyword=keyword, aliases=aliases, calls=calls, backends=backends, stand_in=stand_in
-    )
+    about = metadata(type, keyword=keyword, aliases=aliases, calls=calls, varies=varies, stand_in=stand_in)
     empty = type.empty()
     if isinstance(empty, dict):
         return dataclasses.field(default_factory=type.empty, metadata=about)

@@ -52,14 +52,14 @@ class SharedSettings:
     experiment's first; of mappings, and of all else, the value nearest to the process wins.
     """
 
-    preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, backends=setting.BOTH)
-    start_dir: str | None = setting.setting(types.PATH, keyword=True, backends=setting.BOTH)
+    preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
+    start_dir: str | None = setting.setting(types.PATH, keyword=True, varies=True)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
     image: str | None = setting.setting(
         types.OPTIONAL_TEXT,
         keyword=True,
         aliases=("container_image",),
-        backends=setting.KUBERNETES,
+        varies=True,
         stand_in="image",
     )
 
@@ -69,7 +69,7 @@ class MemberSettings(SharedSettings):
     """Settings of a process, or of a group for each of its processes."""
 
     image_pull_policy: PullPolicy | None = setting.setting(
-        types.one_of(PullPolicy), calls=("image_pull_policy",), backends=setting.KUBERNETES
+        types.one_of(PullPolicy), calls=("image_pull_policy",), varies=True
     )
-    mounts: tuple[Mount, ...] = setting.setting(types.parts(Mount), backends=setting.KUBERNETES)
+    mounts: tuple[Mount, ...] = setting.setting(types.parts(Mount), varies=True)
     pod: PodSettings = setting.setting(types.part(PodSettings))

@@ -6,6 +6,12 @@ import pytest
 
 from symphony.backends import registry
 from symphony.errors import UserError
+from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.mounts import MOUNT_KINDS
+from symphony.spec.pod import PodSettings
+from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import settings_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +28,11 @@ def test_unknown():
     assert str(raised.value) == (
         'there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.'
     )
+
+
+def test_the_settings_of_a_row_are_settings_that_vary() -> None:
+    kinds = (ExperimentSpec, ProcessGroupSpec, ProcessSpec, PodSettings)
+    varying = {each.name for kind in kinds for each in settings_of(kind).values() if each.varies}
+    varying = varying - {"mounts"} | {f"mount_{name}" for name in MOUNT_KINDS}
+    used = [registry.get(name).settings for name in ("tmux", "kubernetes")]
+    assert frozenset.union(*used) == varying

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from symphony.backends import registry
 from symphony.plan.build import build_plan, problems
 from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.plan.unused import supported_by
 from symphony.spec.experiment import ExperimentSpec
 
 PRELUDE = "from symphony import Experiment, Process, ProcessGroup\n"
@@ -35,7 +35,7 @@ def tmux() -> Target:
         backend="tmux",
         launched_as="rl",
         starts="command",
-        supports=supported_by("tmux"),
+        supports=registry.get("tmux").settings,
         one_host=True,
         host_of="127.0.0.1",
         bind_host="127.0.0.1",
@@ -50,7 +50,7 @@ def kubernetes(tmux: Target) -> Target:
         tmux,
         backend="kubernetes",
         starts="image",
-        supports=supported_by("kubernetes"),
+        supports=registry.get("kubernetes").settings,
         one_host=False,
         host_of="{service}.rl.svc",
         bind_host="0.0.0.0",

@@ -1,1 +1,12 @@
 """Experiments as pods and services: expansion, observation and client, in files of their own."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from symphony.backends.access import Access
+    from symphony.backends.expand import Expander
+    from symphony.backends.kubernetes import access, expand, observe, prerequisites
+    from symphony.backends.observe import Observer
+    from symphony.backends.prerequisites import Prerequisites
+
+    _DOORS: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.declaration import objections
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.plan.unused import supported_by
 
 
 def target(
@@ -34,7 +34,7 @@ def target(
         backend="kubernetes",
         launched_as=namespace,
         starts="image",
-        supports=supported_by("kubernetes"),
+        supports=BACKEND.settings,
         one_host=False,
         host_of=f"{settings.named('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",

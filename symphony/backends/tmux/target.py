@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from symphony.backends.expand import Context
 from symphony.backends.tmux import validation
+from symphony.backends.tmux.backend import BACKEND
 from symphony.paths import DEFAULT_SERVER
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
-from symphony.plan.unused import supported_by
 from symphony_tmux.ports import leases
 from symphony_tmux.processes.launch import launch_file
 from symphony_tmux.processes.launch.environment import RESERVED, search_path
@@ -31,7 +31,7 @@ def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:
         backend="tmux",
         launched_as=context.launched_as,
         starts="command",
-        supports=supported_by("tmux"),
+        supports=BACKEND.settings,
         one_host=True,
         host_of=HOST,
         bind_host=HOST,
