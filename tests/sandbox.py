@@ -52,6 +52,7 @@ class Sandbox:
         self.home = place / "home"
         self.folder = folder or place / "project"
         self.project = project
+        self.program = SYMPHONY
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_OURS)}
         self.environment = {
             **kept,
@@ -78,7 +79,7 @@ class Sandbox:
 
     def symphony(self, *words: str, code: int | None = 0, **more: Any) -> Ran:
         """Run `symphony ...` to its end; code is the exit code it must have, None any."""
-        return self.run([str(SYMPHONY), *words], code=code, **more)
+        return self.run([str(self.program), *words], code=code, **more)
 
     def pulumi(self, *words: str, code: int | None = 0, **more: Any) -> Ran:
         """Run a plain `pulumi ...` with the exports of `symphony env`, as a person would."""

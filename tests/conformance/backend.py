@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.sandbox import SYMPHONY, Ran, Sandbox, wait_for
+from tests.sandbox import Ran, Sandbox, wait_for
 
 PROBE = Path(__file__).with_name("probe.py")
 # What every program of the suite begins with: probe(e, "a", "bind=x") declares a process with the probe.
@@ -112,7 +112,7 @@ class Backend(ABC):
         """Write program and configuration; the words of the command that would run them."""
         self.sandbox.write(PRELUDE + program)
         self.sandbox.config(stack, **{**self.settings(stack), **config})
-        return [str(SYMPHONY), "up", stack, "-y"]
+        return [str(self.sandbox.program), "up", stack, "-y"]
 
     def delete(self, stack: str, code: int | None = 0) -> Ran:
         return self.sandbox.symphony("delete", stack, "-y", code=code, timeout=60 * self.patience)

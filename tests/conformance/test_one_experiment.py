@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.sandbox import SYMPHONY, Ran, wait_for
+from tests.sandbox import Ran, wait_for
 
 STACK = "whole"
 # The longest that has room behind the name of the stack, in a namespace that experiments share.
@@ -20,6 +20,7 @@ LONGEST = 63 - len(f"{STACK}-")
 LONG = "n" * LONGEST
 GROUP = "g" * LONGEST
 MANY = 100
+needs = pytest.mark.needs
 CANARY = "SYMCANARY-0b5f1c"
 # What has broken launchers before: quotes, new lines, a trailing ;, formats of tmux and of the shell.
 HARD = [
@@ -218,7 +219,7 @@ def test_since(backend: Backend) -> None:
 
 def test_follow(backend: Backend) -> None:
     """New lines come as they are printed, without those that were there before when so asked."""
-    words = [str(SYMPHONY), "logs", STACK, "talker", "-f", "-t", "1"]
+    words = [str(backend.sandbox.program), "logs", STACK, "talker", "-f", "-t", "1"]
     following = backend.sandbox.start(words)
     try:
         assert following.stdout is not None
@@ -286,6 +287,7 @@ def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -
     assert f"symphony logs {STACK} exit-7" in badly[-1]["remedy"]
 
 
+@needs("secrets")
 def test_secrets(backend: Backend) -> None:
     """The files are there for every process, for its eyes only."""
     ((name, mode, size, checksum),) = backend.speaks(STACK, "holder", "secret")
@@ -295,6 +297,7 @@ def test_secrets(backend: Backend) -> None:
     assert backend.speaks(STACK, "talker", "services")[0]["SYMPH_SECRETS_DIR"]
 
 
+@needs("secrets")
 def test_secrets_are_in_no_state_and_no_argument(backend: Backend) -> None:
     seen = backend.arguments()
     assert [text for text in backend.disguises(CANARY) if text in seen] == []

@@ -207,6 +207,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.needs("restart_policy")
 @pytest.mark.thorough
 def test_restart_policies(backend: Backend, stack: str) -> None:
     backend.up(stack, POLICIES, fails=True, patience="3")

@@ -1,0 +1,54 @@
+"""Backends of the conformance suite whose processes are on this machine: by pid and start time."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+
+from tests.conformance.backend import Backend
+
+
+class LocalBackend(Backend):
+    """Processes are found by the mark in their environment, a supervisor at the top of each tree."""
+
+    def identities(self, stack: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, pids in self.sandbox.trees().items():
+            owner, _, path = name.partition("/")
+            if owner == stack:
+                # The top of a tree is the one whose parent is not in it.
+                tops = [each for each in map(_process, pids) if each and each.ppid() not in pids]
+                found[path] = [f"{each.pid} {each.create_time()}" for each in tops]
+        return {path: tops for path, tops in found.items() if tops}
+
+    def begun(self, stack: str) -> int:
+        return len(self.identities(stack))
+
+    def shares_fate(self, path: str, paths: set[str]) -> set[str]:
+        return {path} & paths
+
+    def kill(self, stack: str, path: str, number: signal.Signals) -> None:
+        top = int(self.identities(stack)[path][0].split()[0])
+        program = next(iter(psutil.Process(top).children()), psutil.Process(top))
+        program.send_signal(number)
+
+    def arguments(self) -> str:
+        found = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+        return "\n".join(" ".join(words) for words in found)
+
+    def disguises(self, secret: str) -> list[str]:
+        return [secret]
+
+    def forget(self, stack: str) -> None:
+        """The sandbox ends what is left by itself."""
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        process = psutil.Process(pid)
+        os.fspath(process.name())
+    except psutil.Error:
+        return None
+    return process
