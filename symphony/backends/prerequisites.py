@@ -13,7 +13,8 @@ from symphony.errors import SymphonyError
 class Finding:
     """One thing: is it there, which one, and the one command that gets it when not.
 
-    needed: without it no experiment runs; the others are for one backend or for comfort.
+    needed:  without it no experiment runs; the others are for one backend or for comfort.
+    package: the Debian package that has it, for `symphony setup` to install.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Finding:
     place: str = ""
     get: str = ""
     needed: bool = True
+    package: str = ""
 
 
 class Prerequisites(Protocol):

@@ -79,11 +79,14 @@ def _secrets() -> Finding:
 def _isolation() -> Finding:
     """What keeps other users of this machine out of a run."""
     works = enter_namespace.is_possible()
+    # What a plugin of Pulumi's makes needs the network.
+    isolated = [row.name for row in registry.every() if not row.plugins]
+    others = ", ".join(row.name for row in registry.every() if row.plugins)
     return Finding(
         "isolated runs (optional)",
         works,
-        "tmux" if works else "",
-        "Kubernetes runs are open to users of this machine: SECURITY.md" if works else "",
+        ", ".join(isolated) if works else "",
+        f"{others} runs are open to users of this machine: SECURITY.md" if works else "",
         get="other users of this machine can get into runs: see SECURITY.md",
         needed=False,
     )

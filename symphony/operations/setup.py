@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symphony.engine import binary, setup, tmux
+from symphony.backends import registry
+from symphony.backends.prerequisites import Finding, Prerequisites
+from symphony.engine import binary, debian_package, setup
 from symphony.engine.subprocess_progress import Report
+from symphony.errors import SymphonyError
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """One thing that is there now."""
-
-    name: str
-    version: str
-    place: str
-
-
-def get_everything(report: Report) -> list[Ready]:
-    """The engine and tmux, got if they were missing."""
-    tmux_version = tmux.ensure(report)
+def get_everything(report: Report) -> list[Finding]:
+    """What the backends cannot do without and the engine, got if they were missing."""
+    found = [each for row in registry.every() for each in get_needed(row.prerequisites, report)]
     engine = setup.engine(report)
-    engine_version = ".".join(map(str, binary.version(engine)))
-    return [Ready("tmux", tmux_version, ""), Ready("pulumi", engine_version, str(engine.pulumi))]
+    version = ".".join(map(str, binary.version(engine)))
+    return [*found, Finding("pulumi", True, version, str(engine.pulumi))]
+
+
+def get_needed(of: Prerequisites, report: Report) -> list[Finding]:
+    """The same for one backend. SymphonyError: something is missing and cannot be got."""
+    missing = [each.package for each in _needed(of) if not each.there and not each.version and each.package]
+    for package in missing:
+        debian_package.install(package, report)
+    for each in _needed(of):
+        if not each.there:
+            what = f": {each.version}" if each.version else " is not on this machine"
+            raise SymphonyError(f"{each.name}{what}", where=each.place, remedy=f"Run `{each.get}`")
+    return _needed(of)
+
+
+def _needed(of: Prerequisites) -> list[Finding]:
+    return [each for each in of.findings() if each.needed]

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.engine import binary, environment, gobuild, setup, tmux
+from symphony.engine import binary, environment, gobuild, setup
 from symphony.engine.subprocess_progress import Progress, Unavailable, Work
 from symphony.errors import SymphonyError
-from symphony_tmux.tmux import program
 from tests.engine.support import wait_for
 
 # Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
@@ -214,41 +213,6 @@ def _is_zombie(pid: int) -> bool:
 def test_failing_program_is_its_last_line() -> None:
     with pytest.raises(Unavailable, match="`sh -c` failed: no luck"), Work("trying", quiet) as work:
         work.run(["sh", "-c", "echo some; echo no luck; exit 3"])
-
-
-def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SymphonyError, match="tmux is not on this machine"):
-        tmux.ensure(quiet)
-
-
-def test_tmux_is_installed_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "apt-get").write_text(f"""#!/bin/sh
-echo "$@" >>{tmp_path}/log
-[ "$1" = update ] && touch {tmp_path}/updated
-[ -e {tmp_path}/updated ] || {{ echo "E: Unable to locate package tmux"; exit 100; }}
-[ "$1" = install ] || exit 0
-printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
-/bin/chmod 755 {tmp_path}/tmux
-""")
-    (tmp_path / "apt-get").chmod(0o755)
-    (tmp_path / "touch").symlink_to("/usr/bin/touch")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert tmux.ensure(quiet) == "3.3a"
-    log = (tmp_path / "log").read_text().splitlines()
-    assert [line.split()[0] for line in log] == ["install", "update", "install"]
-    assert program.command() == "apt-get install tmux"
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert program.command() == "sudo apt-get install tmux"
-
-
-@pytest.mark.parametrize(
-    ("text", "recent"),
-    [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
-)
-def test_tmux_age(text: str, recent: bool) -> None:
-    assert program.is_recent(text) is recent
 
 
 @pytest.mark.parametrize(

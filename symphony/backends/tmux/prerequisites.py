@@ -15,13 +15,14 @@ def findings() -> list[Finding]:
 def _tmux() -> Finding:
     place = shutil.which("tmux")
     if place is None:
-        return Finding("tmux", False, get=program.command())
+        return Finding("tmux", False, get=program.command(), package="tmux")
     return guarded("tmux", program.command(), lambda: _tmux_at(place))
 
 
 def _tmux_at(place: str) -> Finding:
     version = program.version()
-    return Finding("tmux", program.is_recent(version), version, place, program.command())
+    recent = program.is_recent(version)
+    return Finding("tmux", recent, version if recent else f"{version}, too old", place, program.command())
 
 
 def _perl() -> Finding:

@@ -1,0 +1,62 @@
+"""`symphony setup` gets what a backend cannot do without, by its prerequisites. The tools are stand-ins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from symphony.backends.tmux import prerequisites
+from symphony.errors import SymphonyError
+from symphony.operations import setup
+from symphony_tmux.tmux import program
+
+
+def quiet(progress: object) -> None:
+    """Nobody looks."""
+
+
+def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SymphonyError, match="tmux is not on this machine"):
+        setup.get_needed(prerequisites, quiet)
+
+
+def test_tmux_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmux").write_text("#!/bin/sh\necho tmux 2.9")
+    (tmp_path / "tmux").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SymphonyError, match=r"tmux: 2\.9, too old") as raised:
+        setup.get_needed(prerequisites, quiet)
+    assert raised.value.where == str(tmp_path / "tmux")
+
+
+def test_tmux_is_installed_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apt-get").write_text(f"""#!/bin/sh
+echo "$@" >>{tmp_path}/log
+[ "$1" = update ] && touch {tmp_path}/updated
+[ -e {tmp_path}/updated ] || {{ echo "E: Unable to locate package tmux"; exit 100; }}
+[ "$1" = install ] || exit 0
+printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
+/bin/chmod 755 {tmp_path}/tmux
+""")
+    (tmp_path / "apt-get").chmod(0o755)
+    (tmp_path / "touch").symlink_to("/usr/bin/touch")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (found,) = setup.get_needed(prerequisites, quiet)
+    assert (found.name, found.version) == ("tmux", "3.3a")
+    log = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[0] for line in log] == ["install", "update", "install"]
+    assert program.command() == "apt-get install tmux"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert program.command() == "sudo apt-get install tmux"
+
+
+@pytest.mark.parametrize(
+    ("text", "recent"),
+    [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
+)
+def test_tmux_age(text: str, recent: bool) -> None:
+    assert program.is_recent(text) is recent
