@@ -4,6 +4,7 @@ import pickle
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_acknowledged_delivery_with_each_serializer(serializer, value):
     """With a loop, as its programs use it: `handler(message)` for each, and `stop()`."""
     receiver = ZmqReceiver(host="127.0.0.1", port=0, deserializer=serializer)
     got = []
-    thread = receiver.start_loop(got.append)
+    thread: Any = receiver.start_loop(got.append)
     sender = ZmqSender(address=receiver.address, serializer=serializer, timeout=5)
     for _ in range(3):
         sender.send(value)
@@ -233,8 +234,12 @@ def test_fetcher_with_the_classic_keywords():
     server = ZmqServer(port=0, serializer="pyarrow", deserializer="pyarrow")
     server.start_loop(lambda n: {"a": np.full(30_000, n)})
     got = {}
+
+    def take(request: int, shared: Any) -> None:
+        got[request] = float(shared.data["a"].sum())
+
     fetcher = DataFetcher(
-        handler=lambda request, data: got.__setitem__(request, float(data.data["a"].sum())),
+        handler=take,
         remote_host="localhost",
         remote_port=server.socket.port,
         requests=iter(range(10)),
@@ -249,7 +254,7 @@ def test_fetcher_with_the_classic_keywords():
 
 
 def test_inmemory():
-    shared = inmem_deserialize(inmem_serialize({"a": np.arange(20_000)}))
+    shared: Any = inmem_deserialize(inmem_serialize({"a": np.arange(20_000)}))
     assert shared.data["a"][-1] == 19_999
     shared.delete()
     dumped = inmem_deserialize(inmem_dump(get_serializer("pyarrow")([1, {"b": 2}])))

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_a_client_is_told_that_the_server_has_another_key(monkeypatch):
     with caraml.ZmqServer(port=0, serializer="pickle", deserializer="pickle") as server:
         server.start_loop(lambda message: message)
         monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of another host, of a pod")
-        keywords = {"serializer": "pickle", "deserializer": "pickle"}
+        keywords: dict[str, Any] = {"serializer": "pickle", "deserializer": "pickle"}
         with (
             caraml.ZmqClient(address=server.address, timeout=5, **keywords) as client,
             pytest.raises(caraml.CaramlError, match="CARAML_PICKLE_KEY"),
@@ -73,7 +74,8 @@ def test_any_bytes_are_refused_unloaded(data, parts, marked):
 def test_mutated_pickles_are_refused_unloaded():
     value = {"a": np.zeros(1 << 14), "b": [1, "x"]}
     ENCODE(value)
-    head, *parts = ENCODE(value)  # arrays of their own once a message was large
+    encoded: Any = ENCODE(value)
+    head, *parts = encoded  # arrays of their own once a message was large
     assert DECODE(head, parts)["b"] == [1, "x"]
     generator = np.random.default_rng(0)
     for _ in range(2000):

@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ class Interrupted:
 
 def test_one_encoder_and_decoder_serve_several_threads_at_once():
     mine = np.full(1 << 14, 1.0)
-    head, *rest = ENCODER.encode([Interrupted(mine, mine * 2), mine * 3])
+    encoded: Any = ENCODER.encode([Interrupted(mine, mine * 2), mine * 3])
+    head, *rest = encoded
     assert len(rest) == 3
     got = DECODER.decode(head, [bytearray(part) for part in rest])
     assert (got[0].first[0], got[0].second[0], got[1][0]) == (1, 2, 3)
@@ -101,7 +103,7 @@ def test_threads_hand_over_their_own_values_by_the_classic_names(quick_switches)
     def hand_over(number):
         array = np.full(10_000 + number, number, "f8")
         for _ in range(100):
-            shared = inmem_deserialize(inmem_serialize({"array": array, "number": number}))
+            shared: Any = inmem_deserialize(inmem_serialize({"array": array, "number": number}))
             assert shared.data["number"] == number
             assert (shared.data["array"] == number).all()
             shared.delete()
@@ -118,7 +120,7 @@ def test_one_of_the_threads_with_a_name_gets_the_value(quick_switches):
     def read(_):
         for n, name in enumerate(names):
             try:
-                shared = get(name)
+                shared: Any = get(name)
             except SharedMemoryError:
                 continue
             got.append(n)

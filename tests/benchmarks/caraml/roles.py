@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zmq
@@ -205,7 +206,7 @@ def receive(side, o):
 
 
 def publish(side, o):
-    data = payload(o["payload"])
+    data: Any = payload(o["payload"])
     if side == "raw":
         socket = raw_socket(zmq.PUB, o, True)
         framed = b"t" + data
@@ -300,7 +301,7 @@ def take_over(side, o):
                 touch(array)
             del array
         elif side == "original":
-            import pyarrow
+            import pyarrow  # pyright: ignore[reportMissingImports]
 
             name = frame.bytes.decode()
             with pyarrow.memory_map(name) as file:

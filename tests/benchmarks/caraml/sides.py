@@ -42,9 +42,12 @@ class Role:
             env=environment,
             cwd=tempfile.gettempdir(),
         )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
     def line(self) -> str:
-        line = self.process.stdout.readline().strip()
+        line = self.stdout.readline().strip()
         if not line:
             raise RuntimeError(f"{self.process.args} ended with {self.process.wait(5)}")
         return line
@@ -54,14 +57,14 @@ class Role:
             pass
 
     def go(self, word: str = "") -> None:
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
+        self.stdin.write(word + "\n")
+        self.stdin.flush()
 
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        self.stdin.close()
+        self.stdout.close()
 
 
 def measure(

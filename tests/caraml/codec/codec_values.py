@@ -1,6 +1,7 @@
 """Records, and messages as a socket receives them, for the tests of the codec."""
 
 import dataclasses
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,10 @@ class Batch(msgspec.Struct):
     name: str = ""
 
 
-def received(parts):
+def raw(part: Any) -> bytes:
+    return bytes(memoryview(part))
+
+
+def received(parts: Any) -> Any:
     """As from a socket: the first part bytes, others memory of their own."""
-    return [bytes(memoryview(parts[0]))] + [bytearray(memoryview(part).cast("B")) for part in parts[1:]]
+    return [raw(parts[0])] + [bytearray(memoryview(part).cast("B")) for part in parts[1:]]

@@ -4,6 +4,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ from caraml import codec
 from caraml.codec.joined import join, split
 from caraml.errors import EncodeError, MalformedMessageError, MessageTooLargeError
 from caraml.limits import Limits
-from tests.caraml.codec.codec_values import Batch, Step, received
+from tests.caraml.codec.codec_values import Batch, Step, raw, received
 
 DTYPES = st.one_of(
     hnp.boolean_dtypes(),
@@ -167,8 +168,8 @@ def test_large_arrays_of_any_dtype_come_back_from_bytes(dtype):
     array = np.frombuffer(bytes(range(2)) * 960_000, dtype)[:80_000].reshape(200, 400)
     for others in ({}, {"columns": np.ones((300, 400), "f4", "F")}):
         parts = codec.encode({"small": np.ones(3), "large": array, **others})
-        assert sum(memoryview(part).nbytes for part in parts[1:]) == array.nbytes + 480_000 * len(others)
-        decoded = codec.decode([bytes(part) for part in parts])
+        assert sum(len(raw(part)) for part in parts[1:]) == array.nbytes + 480_000 * len(others)
+        decoded: Any = codec.decode([raw(part) for part in parts])
         assert decoded["large"].dtype == array.dtype
         assert decoded["large"].tobytes() == array.tobytes()
         assert all(decoded[name].flags.f_contiguous for name in others)
@@ -177,7 +178,7 @@ def test_large_arrays_of_any_dtype_come_back_from_bytes(dtype):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_alone_is_checked_every_time_its_head_comes(order):
     value = np.arange(40_000, dtype="f4").reshape(100, 400).copy(order)
-    head, part = (bytes(part) for part in codec.encode(value))
+    head, part = (raw(part) for part in codec.encode(value))
     decoder = codec.Decoder()
     for _ in range(3):
         decoded = decoder.decode(head, [bytearray(part)])
@@ -202,7 +203,7 @@ def test_large_arrays_are_not_copied_either_way():
         arrived = received(parts)
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        got = codec.decode(arrived)
+        got: Any = codec.decode(arrived)
         assert tracemalloc.get_traced_memory()[1] - before < 0.1 * nbytes
         assert np.shares_memory(got["a"], np.frombuffer(arrived[1], np.uint8))
     finally:
@@ -260,8 +261,9 @@ def test_limits_hold_on_both_sides():
             codec.Decoder(small).decode(memoryview(parts[0]), parts[1:])
     with pytest.raises(MessageTooLargeError):
         codec.Encoder(small).encode({"a": np.zeros(200)})
-    assert codec.Decoder(small).decode(codec.Encoder(small).encode(nested(5))) == nested(5)
-    deep = bytes(memoryview(codec.encode(1)[0])[:2]) + b"\x91" * 65 + b"\x01"
+    within: Any = codec.Encoder(small).encode(nested(5))
+    assert codec.Decoder(small).decode(within) == nested(5)
+    deep = raw(codec.encode(1)[0])[:2] + b"\x91" * 65 + b"\x01"
     with pytest.raises(MalformedMessageError, match="deeper"):
         codec.decode([deep])
 
@@ -281,6 +283,6 @@ sys.stdout.buffer.write(codec.encode([Secret(1, [2])])[0])
 
 
 def test_a_registered_record_with_other_fields_is_malformed():
-    message = bytes(codec.encode([Step(1)])[0])
+    message = raw(codec.encode([Step(1)])[0])
     with pytest.raises(MalformedMessageError, match="fields"):
         codec.decode([message.replace(b"reward", b"reword")])

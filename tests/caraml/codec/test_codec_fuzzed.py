@@ -2,6 +2,7 @@
 
 import contextlib
 import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given, settings
@@ -40,7 +41,7 @@ def touch(value):
         touch(list(value.values()))
 
 
-def fuzz_one(data: bytes, parts: list[bytes]) -> None:
+def fuzz_one(data: bytes | bytearray, parts: Sequence[bytes | bytearray]) -> None:
     """The fuzz target: any bytes and parts are a value or a MalformedMessageError."""
     with contextlib.suppress(MalformedMessageError):
         touch(codec.Decoder().decode(data, [bytearray(part) for part in parts]))

@@ -3,6 +3,7 @@
 import json
 import time
 import tracemalloc
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from caraml import Limits, codec
 from caraml.codec.parts import ARRAYS, TREE
 from caraml.codec.structure import over_limits
 from caraml.errors import MalformedMessageError, MessageTooLargeError
+from tests.caraml.codec.codec_values import raw
 
 MIB = 1 << 20
 
@@ -93,8 +95,8 @@ def test_json_of_too_many_lists_is_refused(text):
 def test_contents_are_no_structure(value):
     """What programs send comes through with the limits as they are, though it is megabytes."""
     encoded = codec.Encoder().encode(value)
-    parts = encoded if isinstance(encoded, list) else [encoded]
-    decoded = codec.Decoder().decode(*[bytes(memoryview(parts[0]))], parts[1:])
+    head, *rest = encoded if isinstance(encoded, list) else [encoded]
+    decoded: Any = codec.Decoder().decode(raw(head), rest)
     assert len(decoded) == len(value)
     first = value[0] if isinstance(value, list) else next(iter(value.values()))
     again = decoded[0] if isinstance(value, list) else next(iter(decoded.values()))
@@ -106,7 +108,7 @@ def test_what_is_over_says_which_limit_and_passes_with_a_larger_one():
         with pytest.raises(MessageTooLargeError, match=f"Limits.{name}"):
             codec.encode(value)
         larger = Limits(header_bytes=8 * MIB, items=MIB)
-        message = codec.Encoder(larger).encode(value)
+        message: Any = codec.Encoder(larger).encode(value)
         with pytest.raises(MalformedMessageError, match=f"Limits.{name}"):
             codec.Decoder().decode(message)
         assert codec.Decoder(larger).decode(message) == value
@@ -114,7 +116,7 @@ def test_what_is_over_says_which_limit_and_passes_with_a_larger_one():
 
 def test_items_are_counted_exactly():
     value = [{"a": (1, [2.5, "x" * 40, b"\x90" * 300]), "b": np.zeros(3)}, [None, -1, 1 << 40, "ö"], {}]
-    body = bytes(memoryview(codec.encode(value)[0]))[2:] + b"\xc7" * 0
+    body = raw(codec.encode(value)[0])[2:] + b"\xc7" * 0
     count = 7  # the list, {}, (), [], the array, [], {}
     wide = msgspec.msgpack.encode("\x90" * 100)
     assert not over_limits(body, Limits(items=count))

@@ -1,6 +1,7 @@
 """The shared-memory pool: a name opens one filling of its memory, once; what a name says is not trusted."""
 
 import os
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ from caraml import codec
 from caraml.codec.joined import join
 from caraml.errors import MalformedMessageError, SharedMemoryError
 from caraml.inmemory import SharedPool, get
+from tests.caraml.codec.codec_values import raw
 
 
 def large(value):
@@ -69,7 +71,7 @@ def test_the_memory_of_a_name_nobody_gets_can_be_had_back():
     assert pool.inline == 0
     assert not pool.forget(pool.put(1))
     kept = pool.put(large(3))
-    held = get(kept)
+    held: Any = get(kept)
     assert not pool.forget(kept)  # its reader has it
     assert held.data[0] == 3
 
@@ -92,14 +94,16 @@ def test_a_view_of_a_value_keeps_its_memory():
     pool = SharedPool()
     buffer = pool.empty(20_000, "f8")
     buffer[:] = 1
-    view = get(pool.put(buffer)).data.reshape(2, -1)[1:, 5:]
+    shared: Any = get(pool.put(buffer))
+    view = shared.data.reshape(2, -1)[1:, 5:]
+    del shared
     del buffer
     get(pool.put(large(2))).delete()
     assert (view == 1).all()
     before = pool.nbytes
     del view
     get(pool.put(large(3))).delete()
-    kept = [get(pool.put(large(n))) for n in range(2)]  # both segments are free again
+    kept: list[Any] = [get(pool.put(large(n))) for n in range(2)]  # both segments are free again
     assert pool.nbytes == before
     assert [shared.data[-1] for shared in kept] == [0, 1]
 
@@ -141,7 +145,7 @@ def test_a_buffer_within_a_value_is_not_copied(inside):
 
 def test_a_fork_of_the_reader_frees_nothing():
     pool = SharedPool()
-    shared = get(pool.put(large(1)))
+    shared: Any = get(pool.put(large(1)))
     array = shared.data
     child = os.fork()
     if child == 0:
@@ -248,7 +252,7 @@ def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
     foreign = spawn(FOREIGN, owner, stdin=True)
     pid, descriptor = map(int, foreign.line().split())
     head, part = codec.encode(np.zeros(100_000, np.uint8))
-    name = [pid, descriptor, b"c" * 16, 1, bytes(memoryview(head)), [(0, len(part))]]
+    name = [pid, descriptor, b"c" * 16, 1, raw(head), [(0, len(part))]]
     reader = spawn(
         """
         import sys

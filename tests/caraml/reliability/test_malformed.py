@@ -12,6 +12,7 @@ import zmq
 
 import caraml
 from caraml.zmq.pubsub import topic_frame
+from tests.caraml.codec.codec_values import received
 from tests.caraml.reliability.answering import SERVER, client
 
 
@@ -77,7 +78,7 @@ def test_pullers_and_subscribers_reject_and_go_on():
             bad = [message for message in malformed_messages() if len(message[0]) < 1 << 20]
             for message in bad:
                 attacker.send_multipart(message)
-            attacker.send_multipart(caraml.encode("honest"))
+            attacker.send_multipart(received(caraml.encode("honest")))
             assert puller.pull(timeout=10) == "honest"
         assert puller.rejected == len(bad)
         assert isinstance(puller.last_rejection, caraml.MalformedMessageError)

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -91,8 +92,8 @@ def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
         """,
         kind,
     )
-    options = {"address": peer.line(), "bind": False, "heartbeat": 0.4}
-    end = caraml.ZmqPuller(**options) if kind == "puller" else caraml.ZmqSub(topic="t", **options)
+    options: dict[str, Any] = {"address": peer.line(), "bind": False, "heartbeat": 0.4}
+    end: Any = caraml.ZmqPuller(**options) if kind == "puller" else caraml.ZmqSub(topic="t", **options)
     receive = end.pull if kind == "puller" else end.recv
     assert receive(timeout=5) == b"x"
     assert end.socket.link.lost == 0

@@ -217,5 +217,6 @@ def test_what_is_marked_as_given_before_stays_the_same_message(payload, flags):
     window.given_before()
     frames = window.unfinished[0].frames
     head = read_head(frames if isinstance(frames, bytes) else frames[0])
+    assert head is not None
     assert (head.kind, head.count, head.second) == (DATA, flags | REDELIVERED, 7)
     assert payload_of(window.unfinished[0]) == before

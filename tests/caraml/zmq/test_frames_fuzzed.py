@@ -31,6 +31,7 @@ def test_any_bytes_have_a_head_of_acknowledged_delivery_or_none(frame, kind):
 def test_a_head_is_read_as_it_was_packed(kind, sender, connection, first, second, asked):
     packed = pack_head(kind, (sender, connection), first, second, 3, 4, asked)
     head = read_head(packed + b"payload")
+    assert head is not None
     assert head[1:] == (kind, 3, connection, sender, first, second, 4, asked)
     assert head == unpack_head(packed)
 

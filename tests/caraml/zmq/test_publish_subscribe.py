@@ -36,6 +36,7 @@ def test_prepared_headers_are_those_made_one_by_one(number):
 def test_a_head_is_read_as_it_was_written(topic, data, kind):
     frame = kind(header(topic, INLINE, 7, LAST_NUMBER) + data)
     head = read_head(frame)
+    assert head is not None
     assert head[:4] == (topic, INLINE, 7, LAST_NUMBER)
     assert frame[head.data :] == data
 

@@ -1,6 +1,7 @@
 """Requests and answers of one part and of several: whole, and told of where nobody expected them."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.mark.parametrize("serializer", ["msgpack", "pickle"])
 def test_small_and_large_in_any_order_are_whole(serializer):
     small, head_only, parts = {"x": 1}, {"x": b"y" * 20_000}, {"x": np.arange(40_000)}
-    keywords = {"serializer": serializer, "deserializer": serializer}
+    keywords: dict[str, Any] = {"serializer": serializer, "deserializer": serializer}
     with caraml.ZmqServer(port=0, **keywords) as server:
         server.start_loop(lambda asked: asked)
         with caraml.ZmqClient(address=server.address, timeout=10, **keywords) as client:
@@ -55,7 +56,7 @@ def test_parts_of_an_answer_that_nobody_expected_are_told_of(deserializer):
 
 
 def test_a_pickle_of_parts_among_small_ones_is_no_stranger(recwarn):
-    keywords = {"serializer": "pickle", "deserializer": "pickle"}
+    keywords: dict[str, Any] = {"serializer": "pickle", "deserializer": "pickle"}
     with caraml.ZmqServer(port=0, **keywords) as server:
         server.start_loop(lambda asked: len(asked))
         with (

@@ -1,5 +1,7 @@
 """Over inproc both ends are one process: what was sent stays the sender's, what arrived the receiver's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ LARGE = 1 << 16
 def test_a_request_over_inproc_is_the_servers_own():
     kept = []
     address = "inproc://same-process-request"
-    keywords = {"serializer": "msgpack", "deserializer": "msgpack"}
+    keywords: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
     with caraml.ZmqServer(address=address, **keywords) as server:
         server.start_loop(lambda message: kept.append(message["a"]))
         with caraml.ZmqClient(address=address, timeout=5, **keywords) as client:
@@ -27,7 +29,7 @@ def test_a_request_over_inproc_is_the_servers_own():
 @pytest.mark.parametrize("way", ["pub", "pub_uncopied"])
 def test_what_is_published_over_inproc_is_each_subscribers_own(way, policy):
     address = f"inproc://same-process-{way}-{policy}"
-    keywords = {"address": address, "topic": "t", "deserializer": "msgpack"}
+    keywords: dict[str, Any] = {"address": address, "topic": "t", "deserializer": "msgpack"}
     with (
         caraml.ZmqPub(address=address, policy=policy, serializer="msgpack") as publisher,
         caraml.ZmqSub(**keywords) as one,

@@ -3,13 +3,14 @@
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 import caraml
 
 PEERS = ("server", "client", "pusher", "puller")
-OPTIONS = {"serializer": "msgpack", "deserializer": "msgpack"}
+OPTIONS: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
 
 
 @pytest.mark.timeout(30)
@@ -19,6 +20,7 @@ def test_four_peers_start_in_any_order(order, tmp_path):
     asked, pushed = f"ipc://{tmp_path}/asked", f"ipc://{tmp_path}/pushed"
     with ExitStack() as peers:
         threads = peers.enter_context(ThreadPoolExecutor(max_workers=2))
+        puller = answer = None
         for name in order:
             if name == "server":
                 server = peers.enter_context(caraml.ZmqServer(address=asked, **OPTIONS))
@@ -31,4 +33,6 @@ def test_four_peers_start_in_any_order(order, tmp_path):
                 threads.submit(pusher.push, "a", timeout=20)
             else:
                 puller = peers.enter_context(caraml.ZmqPuller(address=pushed, deserializer="msgpack"))
+        assert puller is not None
+        assert answer is not None
         assert (puller.pull(timeout=20), answer.result(20)) == ("a", 42)
