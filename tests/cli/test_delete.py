@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
+from contextlib import suppress
+from itertools import chain
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_of_nothing(sandbox: Sandbox) -> None:
 STUBBORN = """
 with Experiment() as e:
     for n in "ab":
-        e.new_process(n, command=["sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done"])
+        e.new_process(n, command=["sh", "-c", "trap 'echo asked' TERM HUP; while :; do sleep 1; done"])
 """
 
 
@@ -67,12 +68,23 @@ def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
     assert set(told[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
 
 
+def in_their_grace(sandbox: Sandbox) -> None:
+    """Wait until both were asked to end, which they do not."""
+    wait_for(lambda: sandbox.symphony("logs", "rl", "a").out.count("asked"), 40, "a was asked", pause=0.2)
+    wait_for(lambda: sandbox.symphony("logs", "rl", "b").out.count("asked"), 40, "b was asked", pause=0.2)
+
+
+def killed(sandbox: Sandbox) -> None:
+    """Nobody needs to wait for the end of their grace."""
+    for pid in chain(*sandbox.trees().values()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def interrupted(process: subprocess.Popen[str]) -> str:
-    """What it says when Ctrl-C, as on a terminal, ends it within five seconds."""
-    began = time.monotonic()
+    """What it says when Ctrl-C, as on a terminal, ends it long before the grace of 60 s is over."""
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert time.monotonic() - began < 5.0
+    out, err = process.communicate(timeout=40)
     assert process.returncode == 130, out + err
     assert "Traceback" not in out + err
     assert len(err.splitlines()) == 1, err
@@ -99,19 +111,18 @@ def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox)
 
 def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
-    sandbox.config("rl", grace="8")
+    sandbox.config("rl", grace="60")
     sandbox.symphony("up", "rl", "-y")
     process = sandbox.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
-    locks = sandbox.home / "state" / ".pulumi" / "locks"
-    wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
-    time.sleep(1.5)
+    in_their_grace(sandbox)
     said = interrupted(process)
     assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in said
     assert "`symphony delete rl` finishes it" in said
     assert sandbox.engines() == []
     assert set(sandbox.processes("rl")) == {"a", "b"}
     assert [(row["ready"], row["total"]) for row in sandbox.symphony("ls", "--json").json] == [(2, 2)]
-    assert "2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
+    killed(sandbox)
+    sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
     assert sandbox.symphony("ls", "--json").json == []
 
@@ -119,14 +130,13 @@ def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
 @pytest.mark.thorough
 def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
-    sandbox.config("rl", grace="8")
+    sandbox.config("rl", grace="60")
     sandbox.symphony("up", "rl", "-y")
     sandbox.write(STUBBORN.replace("sleep 1", "sleep 2"))
     process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
-    locks = sandbox.home / "state" / ".pulumi" / "locks"
-    wait_for(lambda: list(locks.rglob("*.json")), 20, "the engine has begun")
-    time.sleep(1.5)
+    in_their_grace(sandbox)
     assert "`symphony up rl` finishes it" in interrupted(process)
+    killed(sandbox)
     assert "2 of 2 running" in sandbox.symphony("up", "rl", "-y").out
     assert set(sandbox.trees()) == {"rl/a", "rl/b"}
     assert {each["state"] for each in sandbox.processes("rl").values()} == {"running"}
