@@ -34,7 +34,7 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
     UserError: no such process; of an experiment alone, with the processes that it has.
     """
     if not 1 <= len(words) <= 2:
-        raise typer.BadParameter("name one process, or an experiment and a process")
+        raise UserError("name one process, or an experiment and a process", remedy="See `symphony ls`")
     try:
         return ask(experiment(words[0] if len(words) == 2 else None), words[-1])
     except AmbiguousError:

@@ -12,7 +12,7 @@ import pulumi
 
 from symphony.components.run import require_root
 from symphony.errors import SymphonyError
-from symphony.plan.names import nearest
+from symphony.plan.names import near
 
 _NOT_THE_USERS = tuple(
     f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (pulumi, sys.modules["symphony"])
@@ -28,8 +28,9 @@ def run_program(folder: str | Path = "stacks") -> None:
     file = home / f"{name}.py"
     if not file.is_file():
         programs = sorted(each.stem for each in home.glob("*.py") if not each.stem.startswith("_"))
-        near = nearest(name, programs)
-        hint = f"Did you mean {near}?" if near else f"The programs are: {', '.join(programs) or 'none yet'}."
+        listed = f"{', '.join(programs[:10]) or 'none yet'}{', …' if len(programs) > 10 else '.'}"
+        meant = near(name, programs)
+        hint = f"Did you mean {' or '.join(meant)}?" if meant else f"The programs are: {listed}"
         raise pulumi.RunError(f"stack {stack} has no program: there is no {file}. {hint}")
     sys.path.insert(0, str(home.resolve()))
     try:

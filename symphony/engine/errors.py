@@ -141,6 +141,9 @@ def _of_program(message: str, outcome: Outcome) -> SymphonyError:
         return ProgramError(first.rstrip("."), details=tuple(rest))
     if match := _NOT_SET_UP.fullmatch(trace.short):
         return _not_set_up(match[1], outcome)
+    if trace.name in ("SyntaxError", "IndentationError", "TabError") and trace.where:
+        where = _relative(trace.where, outcome.folder)
+        return ProgramError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)
     return ProgramError(
         f"the program failed: {_first_line(trace.short)}",
         where=_relative(trace.where, outcome.folder),
@@ -185,6 +188,12 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return _locked(text, stack)
     if match := _PLUGIN.search(text):
         return _no_plugin(match["kind"], match["name"], match["version"])
+    if match := re.search(r"Missing required (?:configuration variable|secret.*?) '([^']+)'", text):
+        return UserError(
+            f"the program needs the setting {match[1]}",
+            where=f"Pulumi.{stack}.yaml",
+            remedy=f"Add `{match[1]}: VALUE` under `config:` in that file",
+        )
     if match := re.search(r"no stack named '([^']+)' found", text):
         return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` shows those there are")
     if "failed to load checkpoint" in text:

@@ -79,11 +79,19 @@ def require(start: Path | None = None) -> Workspace:
 def load(file: Path) -> Workspace:
     """The project that a Pulumi.yaml describes; what symphony cannot run is refused."""
     raw = _yaml(file)
+    if not raw:
+        raise UserError(
+            f"{file.name} is empty",
+            where=str(file),
+            remedy="Write `name: NAME` and `runtime: python`, or remove it and run `symphony init`",
+        )
     runtime = raw.get("runtime")
     detail = cast("dict[str, Any]", runtime) if isinstance(runtime, dict) else {"name": runtime}
     if detail.get("name") != "python":
         raise UserError(
-            f"its runtime is {detail.get('name')!r}, symphony runs Python programs",
+            f"{file.name} sets runtime to {detail['name']!r}, symphony runs Python programs"
+            if detail.get("name")
+            else f"{file.name} sets no runtime",
             where=str(file),
             remedy="Say `runtime: python`, or go to the folder of a Python project",
         )
@@ -107,6 +115,19 @@ def load(file: Path) -> Workspace:
         virtualenv=str(virtualenv) if virtualenv else None,
         config=cast("dict[str, Any]", config) if isinstance(config, dict) else None,
     )
+
+
+def require_virtualenv(workspace: Workspace) -> None:
+    """UserError: the project names a virtualenv that is not there."""
+    if workspace.virtualenv is None:
+        return
+    folder = workspace.folder / workspace.virtualenv
+    if not (folder / "bin" / "python").exists():
+        raise UserError(
+            f"Pulumi.yaml names the virtualenv {workspace.virtualenv}, which is missing",
+            where=str(folder),
+            remedy="Make it with symphony in it, or take that line out to use symphony's own Python",
+        )
 
 
 def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
@@ -257,11 +278,16 @@ def _yaml(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        raise UserError("is not YAML", where=f"{file}{line}", remedy="Correct that line") from error
+        said = getattr(error, "problem", None)
+        problem = f": {said}" if said else ""
+        what = f"{file.name} is not YAML{problem}"
+        raise UserError(what, where=f"{file}{line}", remedy="Correct that line") from error
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise UserError("holds no settings", where=str(file), remedy="Write `name: value` lines in it")
+        kind = "a list" if isinstance(raw, list) else "a single value"
+        remedy = "Write `name: value` lines in it"
+        raise UserError(f"{file.name} is {kind}, not a mapping", where=str(file), remedy=remedy)
     return cast("dict[str, Any]", raw)
 
 

@@ -36,18 +36,23 @@ class ProgramOutput:
         for line in event.message.splitlines():
             for each in self._released(line.rstrip()):
                 self._now[each] += 1
-                if self._now[each] > self._before[each]:
+                if self._tell is not None and self._now[each] > self._before[each]:
                     self._tell(each)
 
     def _released(self, line: str) -> list[str]:
         """The line, and what was held: a Python without Pulumi begins with a traceback that nobody needs."""
+        if not line:
+            return []
         if not self._held and line != HEAD:
             return [line]
         self._held.append(line)
         if line == HEAD or line.startswith(" "):
             return []
         held, self._held = self._held, []
-        return [] if line.startswith("ModuleNotFoundError: No module named 'pulumi") else held
+        if line.startswith("ModuleNotFoundError: No module named 'pulumi"):
+            self._tell = None
+            return []
+        return held
 
 
 def _is_of_program(said: Diagnostic) -> bool:

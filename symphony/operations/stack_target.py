@@ -48,6 +48,7 @@ def of(said: str | None) -> Target:
             where=str(place.folder),
             remedy=f"Go to the folder of {name.project}",
         )
+    workspace.require_virtualenv(place)
     return Target(name, place)
 
 
@@ -179,7 +180,8 @@ def _only(place: workspace.Workspace) -> str:
             return candidates.pop()
     if not (known or programs) and place.program.is_file():
         return place.project
-    listed = ", ".join(sorted(known | programs))
+    names = sorted(known | programs)
+    listed = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
     raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
 
 

@@ -144,10 +144,11 @@ class _Checker:
                 continue
             try:
                 clean[setting.name] = setting.type.check(value)
-            except WrongTypeError as error:
-                place = at(setting.name if error.name is None else part_of(setting.name, error.name))
-                kind = error.kind or kind_of(value)
-                self._report(who, f"{setting.name}{error.part}", kind, error.takes, place)
+            except WrongTypeError as first:
+                for error in (first, *first.more):
+                    place = at(setting.name if error.name is None else part_of(setting.name, error.name))
+                    kind = error.kind or kind_of(value)
+                    self._report(who, f"{setting.name}{error.part}", kind, error.takes, place)
                 stand_in = name if setting.name == "name" else setting.stand_in
                 clean[setting.name] = setting.type.empty() if stand_in is None else stand_in
         return _with(spec, **clean)

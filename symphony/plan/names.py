@@ -38,8 +38,14 @@ def why_not_label(name: str) -> str:
 
 
 def as_label(name: str) -> str:
-    """The nearest allowed name, or nothing where no character of it is allowed."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower())[:MAX_NAME].strip("-")
+    """The nearest allowed name, or nothing where there is none."""
+    import unicodedata
+
+    # Without their accents; of a letter that is none then nobody knows what it should be.
+    plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    if any(each.isalnum() and not each.isascii() for each in plain):
+        return ""
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower())[:MAX_NAME].strip("-")
 
 
 def launched_name(stack: str) -> str:

@@ -7,16 +7,21 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from symphony.spec.plain import NotPlainError, plain
+
+_Part = TypeVar("_Part")
+_Checked = TypeVar("_Checked")
 
 
 class WrongTypeError(Exception):
     """A value is not of the type its setting takes: what it takes, and which part of the value is wrong.
 
-    name is the part's own, where the value is a mapping.
+    name is the part's own, where the value is a mapping; more are the other parts that are wrong.
     """
+
+    more: tuple[WrongTypeError, ...] = ()
 
     def __init__(self, takes: str, part: str = "", kind: str = "", name: object = None) -> None:
         super().__init__(takes, part, kind, name)
@@ -148,14 +153,35 @@ def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise WrongTypeError("a list of texts, or one text with balanced quotes")
     if not isinstance(value, (list, tuple)):
-        raise WrongTypeError("a list of texts")
-    return tuple(_within(f"[{i}]", _as_text, each) for i, each in enumerate(cast("list[Any]", value)))
+        raise WrongTypeError('a list of texts such as ["python", "train.py"], or one text')
+    parts = enumerate(cast("list[Any]", value))
+    return tuple(_every(parts, lambda part: _within(f"[{part[0]}]", _as_text, part[1])))
 
 
 def _variables(value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise WrongTypeError("a mapping from names to texts")
-    return {_name(name): _within(f"[{name!r:.60}]", _value, each, name) for name, each in _items(value)}
+    return dict(_every(_items(value), _variable))
+
+
+def _variable(item: tuple[Any, Any]) -> tuple[str, str]:
+    name, value = item
+    return _name(name), _within(f"[{name!r:.60}]", _value, value, name)
+
+
+def _every(parts: Iterable[_Part], check: Callable[[_Part], _Checked]) -> list[_Checked]:
+    """All parts checked. WrongTypeError: of the first that is wrong, with those of the others."""
+    checked: list[_Checked] = []
+    wrong: list[WrongTypeError] = []
+    for part in parts:
+        try:
+            checked.append(check(part))
+        except WrongTypeError as error:
+            wrong.append(error)
+    if wrong:
+        wrong[0].more = tuple(wrong[1:])
+        raise wrong[0]
+    return checked
 
 
 def _name(name: Any) -> str:

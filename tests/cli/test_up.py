@@ -66,8 +66,12 @@ def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> No
     ("program", "message"),
     [
         ("1 / 0", "the program failed: ZeroDivisionError: division by zero (__main__.py:2)."),
-        ("def f(:", "the program failed: SyntaxError: invalid syntax (__main__.py:2)."),
+        ("def f(:", "symphony: __main__.py:2: invalid syntax.\n"),
         ("import sys; sys.exit(4)", "ended with exit code 4"),
+        (
+            "import pulumi; pulumi.Config().require('lr')",
+            "the program needs the setting sandbox:lr (Pulumi.rl.yaml). Add `sandbox:lr: VALUE`",
+        ),
         ("pass", "launches no experiment"),
         ("e = Experiment()", "is declared but never launched (__main__.py:2)"),
         (
@@ -76,7 +80,7 @@ def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> No
         ),
         ("with Experiment() as e: pass", '"rl" has no process'),
     ],
-    ids=["error", "syntax", "exit", "nothing", "unlaunched", "control", "empty"],
+    ids=["error", "syntax", "exit", "setting", "nothing", "unlaunched", "control", "empty"],
 )
 def test_a_program_that_cannot_run(sandbox: Sandbox, program: str, message: str) -> None:
     sandbox.write(program)

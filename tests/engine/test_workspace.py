@@ -49,12 +49,12 @@ def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: x\nruntime: nodejs\n", "its runtime is 'nodejs'"),
+        ("name: x\nruntime: nodejs\n", "Pulumi.yaml sets runtime to 'nodejs'"),
         ("runtime: python\n", "the project's name None"),
         ("name: 'a b'\nruntime: python\n", "the project's name 'a b'"),
-        ("name: [\n", "is not YAML"),
-        ("- a\n", "holds no settings"),
-        ("", "its runtime is None"),
+        ("name: [\n", "Pulumi.yaml is not YAML: expected"),
+        ("- a\n", "Pulumi.yaml is a list, not a mapping"),
+        ("", "Pulumi.yaml is empty"),
         ("name: x\nruntime: python\ndescription: '\x00'\n", "is not YAML"),
     ],
 )
@@ -66,6 +66,19 @@ def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, said: str
     assert str(tmp_path / "Pulumi.yaml") in str(error.value)
     assert error.value.remedy
     assert workspace.find_usable(tmp_path) is None
+
+
+def test_a_virtualenv_that_is_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(
+        "name: x\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n"
+    )
+    place = workspace.require(tmp_path)
+    with pytest.raises(UserError, match="names the virtualenv venv, which is missing") as error:
+        workspace.require_virtualenv(place)
+    assert error.value.where == str(tmp_path / "venv")
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").touch()
+    workspace.require_virtualenv(place)
 
 
 def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:

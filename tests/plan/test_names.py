@@ -28,6 +28,13 @@ def test_launched_name(stack, name):
     assert launched_name(stack) == name
 
 
+@pytest.mark.parametrize(
+    ("name", "suggestion"), [("agént", "agent"), ("Åsa Öberg", "asa-oberg"), ("straße", ""), ("学习", "")]
+)
+def test_accents_go_and_other_letters_are_not_guessed(name, suggestion):
+    assert as_label(name) == suggestion
+
+
 def test_nearest():
     assert nearest("replay-sever", ["parameter-server", "replay-server"]) == "replay-server"
     assert nearest("zzz", ["replay"]) is None

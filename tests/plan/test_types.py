@@ -24,18 +24,20 @@ from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
 from symphony.spec.serialize import dump_dict
 
+TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
+
 
 @pytest.mark.parametrize(
     ("said", "what", "remedy"),
     [
-        ("command=5", "a has command of type int", "it takes a list of texts"),
-        ("command={}", "a has command of type dict", "it takes a list of texts"),
+        ("command=5", "a has command of type int", TEXTS),
+        ("command={}", "a has command of type dict", TEXTS),
         (
             "command='x \"'",
             "a has command of type str",
             "it takes a list of texts, or one text with balanced quotes",
         ),
-        ("cmds=5", "a has cmds of type int", "it takes a list of texts"),
+        ("cmds=5", "a has cmds of type int", TEXTS),
         ("cmds=['x', None]", "a has cmds[1] of type None", "it takes a number or text there"),
         ("command=['x', b'y']", "a has command[1] of type bytes", "it takes a number or text there"),
         ("cmds=['x'], args=[['y']]", "a has args[0] of type list", "it takes a number or text there"),
@@ -45,7 +47,7 @@ from symphony.spec.serialize import dump_dict
         ("cmds=['x'], env={1: 'A'}", "a has env with the name 1 of type int", "it takes names that are text"),
         ("cmds=['x'], image=1", "a has image of type int", "it takes text"),
         ("cmds=['x'], start_dir=1", "a has start_dir of type int", "it takes text"),
-        ("cmds=['x'], preamble_cmds=1", "a has preamble_cmds of type int", "it takes a list of texts"),
+        ("cmds=['x'], preamble_cmds=1", "a has preamble_cmds of type int", TEXTS),
     ],
 )
 def test_wrong_types_of_a_process(refused, said, what, remedy):
@@ -57,6 +59,18 @@ def test_wrong_types_of_a_process(refused, said, what, remedy):
         what,
         remedy,
     )
+
+
+def test_all_wrong_parts_are_told_at_once():
+    experiment = Experiment("rl")
+    experiment.new_process("a", command=["x", None, b"y"], env={"A": None, "B": "b", "C": [1]})
+    told = [problem.what for problem in checked(experiment.spec).mistakes]
+    assert told == [
+        "a has env['A'] of type None",
+        "a has env['C'] of type list",
+        "a has command[1] of type None",
+        "a has command[2] of type bytes",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +134,11 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
 @pytest.mark.parametrize(
     ("said", "what", "remedy"),
     [
-        ("preamble_cmds=5", "has preamble_cmds of type int", "it takes a list of texts"),
+        ("preamble_cmds=5", "has preamble_cmds of type int", TEXTS),
         ("start_dir=5", "has start_dir of type int", "it takes text"),
         ("env=5", "has env of type int", "it takes a mapping from names to texts"),
         ("image=5", "has image of type int", "it takes text"),
-        ("inherit=5", "has inherit of type int", "it takes a list of texts"),
+        ("inherit=5", "has inherit of type int", TEXTS),
         ("configs=[None]", "has configs[0] of type None", "it takes a number or text there"),
         ("secrets=[None]", "has secrets[0] of type None", "it takes a number or text there"),
         *(

@@ -124,7 +124,7 @@ def _unreadable(file: str) -> str:
 def _not_a_folder(path: Path) -> str:
     try:
         if not path.is_dir():
-            return "there is no such folder"
+            return "it is a file" if path.exists() else "there is no such folder"
     except (OSError, ValueError) as error:
         return str(error)
     return "" if os.access(path, os.X_OK) else "it cannot be entered"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from symphony.plan.names import is_label, nearest, shown, why_not_label
@@ -102,6 +102,7 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
 
 
 def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _said(spec)})
     for name, servers in served(spec).items():
         path, use = next((each for each in servers if each[1].port is not None), servers[0])
         if name in target.taken and use.port is None:
@@ -110,7 +111,8 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
                 "free some, or name more of them with port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
-        elif name in target.taken:
+        # What two services want is told of these, by another rule.
+        elif name in target.taken and ports[use.port] == 1:
             yield Problem(
                 f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
                 "free that port, choose another, or leave it out to have one chosen",

@@ -54,7 +54,7 @@ def test_start_folders(tmp_path):
     why = "there is no such folder"
     assert validation.unusable(checked(experiment.spec), tmp_path) == {
         "gone": why,
-        str(tmp_path / "file"): why,
+        str(tmp_path / "file"): "it is a file",
     }
 
 

@@ -145,6 +145,7 @@ def test_a_port_declared_twice_on_one_host(refused):
         """,
         'b gives "parameters" port 7000, which "replay" of a has',
         "give one of them another port, or leave the port out",
+        taken={"parameters": "port 7000 is wanted by service replay too"},
     )
 
 
@@ -203,7 +204,7 @@ def test_a_range_of_ports_that_is_used_up(refused):
         ("Replay_Server", "Replay_Server", 'use lower-case letters, digits and "-": "replay-server"'),
         ("", "", "a name needs at least one letter or digit"),
         ("a" * 64, "a" * 59 + "…", "names have at most 63 characters, this one has 64"),
-        ("löß", "löß", 'use lower-case letters, digits and "-": "l"'),
+        ("löß", "löß", 'use lower-case letters, digits and "-"'),
         ("a\nb", r"a\nb", 'use lower-case letters, digits and "-": "a-b"'),
         ("-", "-", 'use lower-case letters, digits and "-"'),
     ],
