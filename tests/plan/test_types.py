@@ -63,7 +63,8 @@ def test_wrong_types_of_a_process(refused, said, what, remedy):
 
 def test_all_wrong_parts_are_told_at_once():
     experiment = Experiment("rl")
-    experiment.new_process("a", command=["x", None, b"y"], env={"A": None, "B": "b", "C": [1]})
+    wrong: Any = {"command": ["x", None, b"y"], "env": {"A": None, "B": "b", "C": [1]}}
+    experiment.new_process("a", **wrong)
     told = [problem.what for problem in checked(experiment.spec).mistakes]
     assert told == [
         "a has env['A'] of type None",
