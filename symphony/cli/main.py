@@ -7,6 +7,7 @@ import errno
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         # This process is the command alone: looking for garbage is an eighth of its time with a large state.
         gc.set_threshold(50_000, 20, 20)
+        warnings.showwarning = _warn
     # A letter that the locale of the output lacks is a question mark, not the end of the command.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
@@ -71,6 +73,10 @@ def _guarded(words: list[str]) -> int:
         text = " ".join(str(error).split())
         complain(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
         return 1
+
+
+def _warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    complain(str(message))
 
 
 def _debugs() -> bool:

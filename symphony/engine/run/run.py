@@ -126,7 +126,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._outcome is None:
+            if self._outcome is None and self._process is not None:
                 # The caller left in the middle: what it did not read is not worth waiting for, the end is.
                 self.stop()
                 for _ in self:
@@ -312,6 +312,7 @@ class Run:
         self._end()
         if self.verb != "preview":
             prune.prune(self.workspace.project, self.stack)
+            file_store.keep_copy(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
         if code != 0 and self._stop_asked is not None:

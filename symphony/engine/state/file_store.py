@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from symphony import paths
+from symphony.engine.state import state_copy
 from symphony.errors import SymphonyError
 
 # Of bytes: the state, its copy and its history, twice each.
@@ -128,6 +129,12 @@ def prepare() -> None:
     _mend_version(root() / "meta.yaml")
 
 
+def keep_copy(name: StackName) -> None:
+    """Remember what the engine has written, for the day on which the file is damaged."""
+    if is_files() and (file := _file(name)) is not None:
+        state_copy.keep(file)
+
+
 def mend(name: StackName) -> None:
     """Make the state of a stack readable for the engine again after a kill in the middle of its writing."""
     if is_files() and (file := _file(name)) is not None:
@@ -174,10 +181,25 @@ def read(name: StackName) -> StackState:
         raise KeyError(str(name))
     try:
         modified = file.stat().st_mtime
-        data = file.read_bytes()
-        raw: Any = json.loads(_unpacked(data) if file.name.endswith(".gz") else data)
+        return _read(name, file, file.read_bytes() if state_copy.is_intact(file) else None, modified)
+    except FileNotFoundError as error:
+        raise KeyError(str(name)) from error
+    except PermissionError as error:
+        raise SymphonyError(
+            f"the state of {name.stack} may not be read", where=str(file), remedy="Make that file yours"
+        ) from error
+    except OSError as error:
+        raise damaged(name, file) from error
+
+
+def _read(name: StackName, file: Path, data: bytes | None, modified: float) -> StackState:
+    """data: None where it is known to be damaged."""
+    try:
+        raw: Any = json.loads(_unpacked(data or b"") if file.name.endswith(".gz") else data or b"")
         version = raw["version"]
         latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
+        if not version:
+            raise ValueError("what the engine makes of an empty file")
         if version not in _VERSIONS:
             raise SymphonyError(
                 f"the state of {name.stack} is of version {version}, which this symphony does not know",
@@ -185,14 +207,11 @@ def read(name: StackName) -> StackState:
                 remedy="Update symphony",
             )
         return from_deployment(name, latest, modified)
-    except FileNotFoundError as error:
-        raise KeyError(str(name)) from error
-    except PermissionError as error:
-        raise SymphonyError(
-            f"the state of {name.stack} may not be read", where=str(file), remedy="Make that file yours"
-        ) from error
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(name, file) from error
+    except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as error:
+        copy = state_copy.restore(file, name.stack)
+        if copy is None or copy == data:
+            raise damaged(name, file) from error
+        return _read(name, file, copy, modified)
 
 
 def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) -> StackState:
@@ -208,14 +227,12 @@ def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) ->
 
 
 def damaged(name: StackName, file: Path) -> SymphonyError:
-    """The error for a state that cannot be understood: it names the copy that the engine keeps."""
-    backup = file.with_name(file.name + ".bak")
-    remedy = (
-        f"Look at it; the engine's last copy is {backup}"
-        if backup.exists() and backup.stat().st_size
-        else "There is no copy beside it: move it away, and `symphony ls` shows what still runs"
+    """The error for a state that cannot be understood and has no copy."""
+    return SymphonyError(
+        f"the state of {name.stack} is damaged and has no copy",
+        where=str(file),
+        remedy="Move it away, and `symphony ls` shows what still runs",
     )
-    return SymphonyError(f"the state of {name.stack} is damaged", where=str(file), remedy=remedy)
 
 
 def _resource(raw: dict[str, Any]) -> Resource:
@@ -224,13 +241,23 @@ def _resource(raw: dict[str, Any]) -> Resource:
         type=str(raw.get("type", "")),
         id=str(raw.get("id", "")),
         parent=str(raw.get("parent", "")),
-        inputs=raw.get("inputs") or {},
-        outputs=raw.get("outputs") or {},
+        inputs=_properties(raw, "inputs"),
+        outputs=_properties(raw, "outputs"),
         created_at=str(raw.get("created") or ""),
         modified_at=str(raw.get("modified") or ""),
         custom=bool(raw.get("custom")),
         external=bool(raw.get("external")),
     )
+
+
+def _properties(raw: dict[str, Any], name: str) -> dict[str, Any]:
+    found: object = raw.get(name) or {}
+    if not isinstance(found, dict):
+        raise TypeError(f"{raw['urn']} has {name} of another shape")
+    # Without it the engine cannot even delete what a provider in Python has made.
+    if "__provider" not in found and str(raw.get("type")).startswith("pulumi-python:dynamic"):
+        raise ValueError(f"{raw['urn']} has no {name}")
+    return cast("dict[str, Any]", found)
 
 
 def _epoch(text: str) -> float | None:
@@ -244,8 +271,12 @@ def _epoch(text: str) -> float | None:
 
 def _unpacked(data: bytes) -> bytes:
     import gzip
+    import zlib
 
-    return gzip.decompress(data)
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(str(error)) from error
 
 
 def _file(name: StackName) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -188,9 +189,12 @@ SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-def test_damaged_state_is_refused_and_left_alone(run: Runner) -> None:
+def test_damaged_state_is_refused_and_left_alone_where_there_is_no_copy(run: Runner, own_home: Path) -> None:
     run("up")
+    shutil.rmtree(own_home / "copies")
     file = file_store.root() / "stacks" / "tiny" / "dev.json"
+    for beside in ("attrs", "bak"):
+        file.with_name(f"dev.json.{beside}").unlink()
     whole = file.read_text()
     for name, (spoil, said) in SPOILT.items():
         file.write_text(spoil(whole))
@@ -230,3 +234,17 @@ def test_unwritable_store(
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'file' / 'state'}")
     with pytest.raises(SymphonyError, match="the state cannot be written"):
         workspace.create_stack(tiny, "dev")
+
+
+def test_an_engine_that_does_not_start_the_second_time_is_said(tiny: Workspace, engine: object) -> None:
+    """Not that the run should have been entered first."""
+    workspace.create_stack(tiny, "dev")
+
+    def twice() -> None:
+        with Run("preview", tiny, "dev") as run:
+            list(run)
+            run._command = (Path("/nowhere/pulumi"), {**run._command[1], "SYMPHONY_NETWORK": "host"})
+            list(run._again())
+
+    with pytest.raises(SymphonyError, match="pulumi does not start"):
+        twice()
