@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test test-kubernetes test-thorough test-slow check bench clean
+.PHONY: help setup python demo test test-kubernetes test-thorough test-slow chaos chaos-short check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -30,6 +30,12 @@ test-thorough: setup ## further tests: more faults, doors and corners
 
 test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
 	@scripts/test.sh --slow $(PYTEST_ARGS)
+
+chaos: setup ## an hour of kills, races, damage and hostile processes; writes tests/chaos/RESULTS.md
+	@$(BIN)/python -m tests.chaos $(if $(KIND),--kind '$(KIND)') $(if $(SEED),--seed $(SEED))
+
+chaos-short: setup ## three minutes of it, other seeds each time
+	@$(BIN)/python -m tests.chaos --short --minutes 3
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))
