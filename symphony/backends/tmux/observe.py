@@ -19,6 +19,7 @@ from symphony.backends.observe import (
 )
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, experiment_folder, host
+from symphony_tmux.logs.removed import log_trouble
 from symphony_tmux.processes import child, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource.changes import changes
@@ -252,7 +253,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
         restarts=max(0, int(facts.get("attempt") or 1) - 1),
-        why=condition.reason,
+        why=condition.reason or log_trouble(str(facts["log"])),
         since=_since(condition, launched),
         pid=child.program(facts) if condition.state == "running" else None,
     )

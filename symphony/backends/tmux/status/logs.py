@@ -16,6 +16,7 @@ from symphony.backends.observe import LogLine
 from symphony.plan.problems import count
 from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Mark, Part
+from symphony_tmux.logs.removed import log_trouble
 from symphony_tmux.processes.observe import signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
@@ -91,6 +92,8 @@ class _Reader:
 
     def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
         """The lines there are; where they end is where news() begins."""
+        if not self.log.exists():
+            yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
         position = files.end(self.log)
         self._stream = files.follow(self.log, position, pause=0)

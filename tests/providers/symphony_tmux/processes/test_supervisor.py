@@ -174,7 +174,9 @@ def test_removed_log_is_made_again_and_says_so(rig: Any) -> None:
     log = Path(outputs["log"])
     rig.until(lambda: b"one" in log.read_bytes())
     log.unlink()
-    rig.until(log.exists)
+    rig.until(lambda: log.exists() and log.stat().st_size)
+    [[status]] = tmux_observe.statuses([_recorded(rig, outputs)])
+    assert status.why == "its log was removed, and begins anew"
     (rig.home / "go").touch()
     rig.ended(outputs)
     assert log.read_bytes() == b"[symphony: the log was removed here, with what it held]\ntwo\r\n"
@@ -190,6 +192,15 @@ def test_removed_folder_is_told_in_the_window(rig: Any) -> None:
     rig.until(lambda: "is gone: no log is kept" in rig.tmux("capture-pane", "-pJ", "-t", outputs["pane_id"]))
     assert not folder.exists()
     assert rig.condition(outputs).state == "running"
+    recorded = _recorded(rig, outputs)
+    [[status]] = tmux_observe.statuses([recorded])
+    assert status.state == "running"
+    assert status.why == f"{folder} was removed: no log is kept"
+    assert [line.text for line in tmux_observe.logs(recorded, ["a"])] == [f"[symphony: {status.why}]"]
+
+
+def _recorded(rig: Any, outputs: dict[str, Any]) -> Recorded:
+    return Recorded(rig.owner, "rl", {"a": {**rig.inputs("a"), **outputs}})
 
 
 @pytest.mark.parametrize("restart_policy", [None, "Always"])
@@ -242,3 +253,57 @@ def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
         windows.delete(outputs, Snapshot())
     printed = rig.printed(outputs)
     assert f"[symphony: earlier connections hold port {port}; it starts again".encode() in printed
+
+
+# The first process of a pid namespace, in which it says which pid comes next: it starts one in the place of
+# the cat that feeds the supervisor, ends it, starts another with the same pid, and tells whether that one
+# outlives the supervisor.
+REUSE = """
+import os, subprocess, sys, time
+folder, *supervisor = sys.argv[1:]
+fed = subprocess.Popen(["sleep", "1000"])
+running = subprocess.Popen(supervisor, cwd=folder)
+while not os.path.exists(folder + "/started"):
+    time.sleep(0.01)
+with open(folder + "/pipe", "w") as pipe:
+    pipe.write(f"{fed.pid}\\n")
+    pipe.flush()
+    time.sleep(0.5)
+    fed.kill()
+    fed.wait()
+    while True:
+        open("/proc/sys/kernel/ns_last_pid", "w").write(str(fed.pid - 1))
+        other = subprocess.Popen(["sleep", "1000"])
+        if other.pid == fed.pid:
+            break
+        other.kill()
+        other.wait()
+    open(folder + "/go", "w").close()
+    running.wait(20)
+time.sleep(0.2)
+print(other.poll())
+other.kill()
+"""
+
+
+def test_end_of_a_supervisor_hits_no_process_that_has_the_pid_of_its_recorder(tmp_path: Path) -> None:
+    if os.getuid():
+        pytest.skip("only root makes a pid namespace and says which pid comes next")
+    (tmp_path / "launch.sh").write_text(
+        f"touch {tmp_path}/started; until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
+    )
+    os.mkfifo(tmp_path / "pipe")
+    supervisor = [start.perl(), str(start.SUPERVISOR), str(tmp_path), "1", "/bin/sh", "4096", "Never", "1"]
+    command = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        sys.executable,
+        "-c",
+        REUSE,
+        str(tmp_path),
+        *supervisor,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "None\n", done.stderr

@@ -1,0 +1,20 @@
+"""Whether somebody removed the log of a process, or its folder: what tells that beside the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# What the supervisor begins a log with that takes the place of one that was removed.
+_NOTE = b"[symphony: the log was removed here"
+
+
+def log_trouble(log: str) -> str:
+    """What became of a log that is not there, or not from the beginning; empty where it is."""
+    try:
+        with open(log, "rb") as file:  # noqa: PTH123 - a thousand times
+            return "its log was removed, and begins anew" if file.read(len(_NOTE)) == _NOTE else ""
+    except FileNotFoundError:
+        folder = Path(log).parent
+        return f"{'its log' if folder.is_dir() else folder} was removed: no log is kept"
+    except OSError as error:
+        return f"its log cannot be read: {error.strerror}"
