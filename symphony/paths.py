@@ -9,7 +9,7 @@ import stat
 from functools import cache as remembered
 from pathlib import Path
 
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
@@ -97,9 +97,20 @@ def server_of(folder: Path) -> str:
 
 def store_url() -> str:
     """The Pulumi state in use: $PULUMI_BACKEND_URL, else the user's `pulumi login`, else a folder of ours."""
-    if chosen := os.environ.get("PULUMI_BACKEND_URL"):
-        return chosen
-    return _logged_in_store() or f"file://{home() / 'state'}"
+    if chosen := os.environ.get("PULUMI_BACKEND_URL") or _logged_in_store():
+        return _plain(chosen, "#%")
+    return _plain(f"file://{home() / 'state'}", "#%?")
+
+
+def _plain(url: str, special: str) -> str:
+    """The address of a state. UserError: Pulumi reads these characters of a folder as something else."""
+    if url.startswith("file://") and (found := [c for c in url if c in special or not c.isprintable()]):
+        raise UserError(
+            f"Pulumi cannot keep its state in a folder with {found[0]!r} in its name",
+            where=repr(url)[1:-1],
+            remedy="Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder",
+        )
+    return url
 
 
 def store_id(url: str | None = None) -> str:
@@ -209,7 +220,7 @@ def _normal(url: str) -> str:
 def _logged_in_store() -> str | None:
     try:
         current = json.loads((pulumi_home() / "credentials.json").read_text()).get("current")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
     return current if isinstance(current, str) and current else None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
 
 @pytest.fixture
@@ -70,3 +70,18 @@ def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pyte
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert (paths.home(), paths.cache()) == (Path("/state/symphony"), Path("/cache/symphony"))
+
+
+@pytest.mark.parametrize("character", ["#", "?", "%", "\n"])
+def test_a_home_that_pulumi_cannot_take_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str
+) -> None:
+    monkeypatch.delenv("PULUMI_BACKEND_URL")
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / f"my{character}home"))
+    with pytest.raises(UserError) as refused:
+        paths.store_url()
+    assert repr(character) in refused.value.what
+    assert refused.value.line.isprintable()
+    assert refused.value.remedy == "Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder"
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}/state?no_tmp_dir=true")
+    assert paths.store_url().endswith("?no_tmp_dir=true")

@@ -72,7 +72,7 @@ class SymphonyConfig:
         file = Path(path).expanduser()
         try:
             settings = yaml.safe_load(file.read_text())
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
             raise UserError(f"cannot be read: {' '.join(str(error).split())}", where=str(file)) from error
         if not isinstance(settings, dict):
             raise UserError("holds no settings", where=str(file), remedy="Write it as `field: value` lines")

@@ -134,7 +134,7 @@ def _parse(text: str, engine: Engine) -> tuple[int, int, int]:
 def _remembered(memory: Path) -> dict[str, str]:
     try:
         known: Any = json.loads(memory.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return cast("dict[str, str]", known) if isinstance(known, dict) else {}
 

@@ -198,6 +198,8 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` shows those there are")
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
+    if "This is a bug!" in text:
+        return _bug_of_the_engine(text, stack)
     if "no space left on device" in text:
         return SymphonyError(
             "the disk is full",
@@ -243,6 +245,23 @@ def _damaged(stack: str, project: str) -> SymphonyError:
         f"the engine cannot load the state of {stack}",
         where=where,
         remedy=f"`pulumi stack export --stack={name}` says why",
+    )
+
+
+def _bug_of_the_engine(text: str, stack: str) -> SymphonyError:
+    """What it says in a page for its authors."""
+    match = re.search(r"^(?:Error|Panic):\s+(.+)", text, re.MULTILINE)
+    reason = match[1].strip() if match else _first_line(text)
+    if "snapshot integrity" in text:
+        return SymphonyError(
+            f"the state of {stack} contradicts itself: {reason.rpartition('refusing to use it: ')[2]}",
+            where=paths.store_url(),
+            remedy=f'`eval "$(symphony env)"; pulumi state repair --stack={stack}` mends it',
+        )
+    return SymphonyError(
+        f"the Pulumi CLI crashed: {reason}",
+        where=stack,
+        remedy="Run it again; `symphony doctor` tells its version",
     )
 
 

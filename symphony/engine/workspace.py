@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from symphony import paths
 from symphony.engine import binary, environment
-from symphony.engine.state import encryption_salt, file_store
+from symphony.engine.state import encryption_salt, file_store, locks
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import files
 
@@ -197,6 +197,8 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     """Make a stack that is missing; False when it was there."""
     if file_store.is_files() and file_store.exists(file_store.StackName(workspace.project, stack)):
         return False
+    # What a kill or a full disk kept from being one leaves a lock.
+    locks.recover(workspace.project, stack)
     words = ["stack", "init", f"--stack={stack}", "--no-select"]
     done = pulumi(workspace, words)
     if done.returncode and "already exists" in done.stderr:
@@ -275,7 +277,7 @@ def _yaml(file: Path) -> dict[str, Any]:
         raise UserError(
             f"cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
         ) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         said = getattr(error, "problem", None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from caraml import service_env
 from symphony.plan.checked_spec import CheckedSpec
+from symphony.plan.names import is_label
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -17,7 +18,7 @@ def wanted_ports(spec: CheckedSpec) -> dict[str, int | None]:
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
-        if not fixed or 1 <= fixed[0] <= 65535:
+        if is_label(name) and (not fixed or 1 <= fixed[0] <= 65535):
             wanted[name] = fixed[0] if fixed else None
     return wanted
 

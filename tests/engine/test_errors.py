@@ -106,6 +106,9 @@ def test_users_error_shows_the_users_frames() -> None:
     assert "pulumi-language" not in "\n".join(error.details)
 
 
+BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said", "code"),
     [
@@ -122,11 +125,23 @@ def test_users_error_shows_the_users_frames() -> None:
         ),
         ("error: something new\nand more", "something new (rl).", 1),
         ("", "the engine failed without a word (rl).", 1),
+        (
+            f"error: The Pulumi CLI encountered a fatal error. {BUG}Panic:  nil map",
+            "CLI crashed: nil map (rl)",
+            1,
+        ),
+        (
+            f"error: The Pulumi CLI encountered a snapshot integrity error. {BUG}Error:   snapshot integrity"
+            " failure; refusing to use it: a child refers to a missing parent\n\nStack Trace:",
+            "the state of rl contradicts itself: a child refers to a missing parent",
+            1,
+        ),
     ],
 )
 def test_command_line(text: str, said: str, code: int) -> None:
     error = errors.explain(outcome(stderr=text))
     assert said in str(error)
+    assert "This is a bug" not in str(error)
     assert error.exit_code == code
 
 

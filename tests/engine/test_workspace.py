@@ -167,3 +167,13 @@ def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_pat
         list(destroy)
     assert destroy.outcome.result == "succeeded", destroy.outcome
     assert file_store.read(name).resources == ()
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stack_is_made_where_a_full_disk_left_half_a_lock(tiny: workspace.Workspace) -> None:
+    """The engine takes an empty draft of a lock for one and says `unexpected end of JSON input`."""
+    folder = file_store.root() / "locks" / "organization" / tiny.project / "dev"
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "77.json.18ea.tmp").touch()
+    os.utime(folder / "77.json.18ea.tmp", (0, 0))
+    assert workspace.create_stack(tiny, "dev")

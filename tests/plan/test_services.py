@@ -20,7 +20,7 @@ def test_fixed_ports_and_ports_to_be_chosen():
 
 def test_what_is_illegal_is_left_out():
     experiment = Experiment("rl")
-    wrong: Any = (5, {"high": 70000, "text": "7000"})
+    wrong: Any = (5, "x\ud800", {"high": 70000, "text": "7000"})
     experiment.new_process("a").binds(*wrong)
     assert wanted_ports(checked(experiment.spec)) == {"text": None}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict
 
 from symphony import paths
 from symphony.errors import SymphonyError
@@ -197,17 +197,24 @@ def _folder() -> Path:
 
 
 def _read() -> dict[str, Held]:
+    file = _folder() / "ports.json"
     try:
-        found: object = json.loads((_folder() / "ports.json").read_bytes())
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        return {
+            owner: {
+                "ports": {str(name): int(port) for name, port in held["ports"].items()},
+                "time": float(held["time"]),
+            }
+            for owner, held in found.items()
+        }
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SymphonyError(
-            f"the table of leased ports is not readable: {error}",
-            where=str(_folder() / "ports.json"),
-            remedy="Remove the file when no experiment runs",
+            "the table of leased ports is not one that symphony wrote",
+            where=str(file),
+            remedy="Remove that file: what runs keeps its ports",
         ) from error
-    return cast("dict[str, Held]", found) if isinstance(found, dict) else {}
 
 
 def _write(table: Mapping[str, Held]) -> None:

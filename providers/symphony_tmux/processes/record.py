@@ -60,6 +60,6 @@ def facts(owner: str) -> dict[str, dict[str, Any]]:
 def _load(file: Path) -> dict[str, Any] | None:
     try:
         found: object = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None

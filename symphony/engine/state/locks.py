@@ -141,7 +141,7 @@ def _read(file: Path, of: file_store.StackName) -> Lock | None:
         raw: dict[str, Any] = json.loads(text)
         since = datetime.fromisoformat(raw["timestamp"]).timestamp()
         return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Lock(file, of, 0, "", "", 0.0)
 
 

@@ -49,7 +49,7 @@ def is_ending(name: StackName, pid: int) -> bool:
 def _noted_then(name: StackName, pid: int) -> list[Any] | None:
     try:
         found: object = json.loads(_file(name, pid).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return cast("list[Any]", found) if isinstance(found, list) else None
 

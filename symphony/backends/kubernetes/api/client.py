@@ -289,7 +289,7 @@ def judged(status: int, raw: bytes) -> Body:
     """The answer as plain values. Refused: the server said no."""
     try:
         said: Any = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     known = isinstance(said, dict)
     if status < 300 and known:

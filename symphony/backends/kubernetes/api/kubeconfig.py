@@ -148,7 +148,7 @@ def _read(place: Path) -> str:
 def _parsed(text: str, place: Path) -> dict[str, Any]:
     try:
         content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UserError("the kubeconfig is no YAML", where=str(place)) from error
     if not isinstance(content, dict):
         raise UserError("the kubeconfig holds no mapping", where=str(place))

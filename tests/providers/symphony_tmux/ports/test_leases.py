@@ -147,9 +147,17 @@ def test_table_is_private_and_a_broken_one_is_named(home: Path) -> None:
     leases.lease(A, {"p": None}, record=True)
     file = home / "tmux" / "ports.json"
     assert file.stat().st_mode & 0o777 == 0o600
-    file.write_text("{")
-    with pytest.raises(SymphonyError, match="table of leased ports"):
-        leases.lease(A, {"p": None}, record=True)
+    other = (
+        '{"a": 1}',
+        '{"a": {"ports": [1]}}',
+        '{"a": {"ports": {"x": "y"}, "time": 0}}',
+        "[1]",
+        "[" * 100_000,
+    )
+    for content in ("{", *other):
+        file.write_text(content)
+        with pytest.raises(SymphonyError, match="the table of leased ports is not one that symphony wrote"):
+            leases.lease(A, {"p": None}, record=True)
 
 
 def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
