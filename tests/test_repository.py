@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,21 @@ def test_every_locked_package_has_its_hashes(file: str) -> None:
 
 def test_every_file_that_is_said_to_take_long_is_there() -> None:
     assert [file for file in SLOWEST_FIRST if not (ROOT / "tests" / file).is_file()] == []
+
+
+# One verb a file.
+MAY_BE_LONG = {f"{of}/{room}" for of in ("symphony", "tests") for room in ("cli", "operations")}
+
+
+def test_no_folder_and_no_file_is_too_long_to_know() -> None:
+    """At most 12 modules in a folder, 400 lines in a file of a program."""
+    programs = [Path(file) for file in git_files(".") if file.endswith((".go", ".pl", ".py", ".sh"))]
+    modules = Counter(
+        str(each.parent) for each in programs if each.suffix == ".py" and each.stem != "__init__"
+    )
+    lines = {str(each): (ROOT / each).read_text().count("\n") for each in programs}
+    assert {room: count for room, count in rooms.items() if count > 12 and room not in MAY_BE_LONG} == {}
+    assert {file: count for file, count in lines.items() if count > 400} == {}
 
 
 def test_no_binary_is_committed() -> None:
