@@ -112,7 +112,7 @@ with Experiment("e") as e:
     del recorded.processes["nowhere"]  # pyright: ignore[reportIndexIssue]
     began = time.monotonic()
     assert [each.ready for each in list(observe.watch(recorded))[-1]] == [True]
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30, "the patience is 60 s"
 
 
 def test_logs_are_followed_over_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:

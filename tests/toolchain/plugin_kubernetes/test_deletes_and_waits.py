@@ -91,9 +91,9 @@ def test_a_delete_leaves_a_namespace_that_another_made_again(plugin: Plugin, kub
 
 
 def test_wait_for_the_uid_skips_readiness(plugin: Plugin):
-    started = time.monotonic()
-    plugin.make(pod())
-    assert time.monotonic() - started < 2
+    """The pod is never ready: no machine is one that it may be on."""
+    _, _, outputs = plugin.make(pod())
+    assert outputs["status"]["phase"] == "Pending"
 
 
 def test_a_pod_is_awaited_until_it_is_ready(plugin: Plugin, cluster: Access):

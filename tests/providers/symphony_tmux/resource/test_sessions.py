@@ -154,7 +154,7 @@ def test_one_process_more_or_less_changes_no_session(rig: Any) -> None:
 
 
 def test_delete_takes_all_in_one_grace(rig: Any) -> None:
-    outputs = rig.session(*(f"p{i}" for i in range(20)), grace=0.5)
+    outputs = rig.session(*(f"p{i}" for i in range(20)), grace=1.0)
     for number in range(20):
         rig.start(
             f"p{number}", "sh", "-c", "trap '' TERM HUP; setsid sleep 100 & while :; do sleep 100; done"
@@ -162,7 +162,7 @@ def test_delete_takes_all_in_one_grace(rig: Any) -> None:
     leases.lease(rig.owner, {"ps": None}, record=True)
     began = time.monotonic()
     sessions.delete(outputs, Snapshot())
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 15, "one after the other they take 20 s"
     assert not rig.living()
     assert not (rig.home / "experiments" / "rl").exists()
     assert leases.leased() == {}
