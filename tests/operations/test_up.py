@@ -11,7 +11,7 @@ import pytest
 
 from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
-from symphony.engine.run.events import Diagnostic, ResourceState, Step
+from symphony.engine.run.events import Diagnostic, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
@@ -19,11 +19,6 @@ from symphony.operations.up import Ended, Remark, _told, _watched, path_of
 
 STACK = "urn:pulumi:rl::sandbox::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
-
-
-def step(kind: str, parent: str, *, old: bool = False) -> Step:
-    state = ResourceState("urn", kind, "", parent, {}, {})
-    return Step("urn", kind, "create", old=state if old else None, new=None if old else state)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +37,8 @@ def step(kind: str, parent: str, *, old: bool = False) -> Step:
         ("kubernetes:core/v1:Pod", "", ""),
     ],
 )
-@pytest.mark.parametrize("old", [False, True], ids=["made", "deleted"])
-def test_a_resource_belongs_to_the_process_or_group_it_hangs_under(
-    kind: str, parent: str, path: str, old: bool
-) -> None:
-    assert path_of(step(kind, parent, old=old)) == path
+def test_a_resource_belongs_to_the_process_or_group_it_hangs_under(kind: str, parent: str, path: str) -> None:
+    assert path_of(Step("urn", kind, "create", parent)) == path
 
 
 def test_a_step_without_a_state_belongs_to_none() -> None:

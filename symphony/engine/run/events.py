@@ -7,50 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceState:
-    """One side of a step: a resource as the state has it, or as the program wants it."""
-
-    urn: str
-    type: str
-    id: str
-    parent: str
-    inputs: Json
-    outputs: Json
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyChange:
-    """One property that differs; kind is add, delete or update, with -replace when that forces a new one."""
-
-    path: str
-    kind: str
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the engine does to one resource."""
+    """What the engine does to one resource; parent is the urn of what it hangs under."""
 
     urn: str
     type: str
     op: str
-    old: ResourceState | None = None
-    new: ResourceState | None = None
-    diffs: tuple[str, ...] = ()
-    detailed: tuple[PropertyChange, ...] = ()
-    replace_keys: tuple[str, ...] = ()
+    parent: str = ""
 
     @property
     def name(self) -> str:
         return self.urn.rpartition("::")[2]
-
-    @property
-    def parent(self) -> str:
-        state = self.new or self.old
-        return state.parent if state else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +124,12 @@ class Reader:
 
 
 def _step(raw: dict[str, Any]) -> Step:
-    detailed = cast("dict[str, dict[str, Any]]", raw.get("detailedDiff") or {})
+    state = cast("dict[str, Any]", raw.get("new") or raw.get("old") or {})
     return Step(
         urn=str(raw.get("urn", "")),
         type=str(raw.get("type", "")),
         op=str(raw.get("op", "")),
-        old=_state(raw.get("old")),
-        new=_state(raw.get("new")),
-        diffs=tuple(raw.get("diffs") or ()),
-        detailed=tuple(PropertyChange(path, str(d.get("diffKind", ""))) for path, d in detailed.items()),
-        replace_keys=tuple(raw.get("keys") or ()),
-    )
-
-
-def _state(raw: dict[str, Any] | None) -> ResourceState | None:
-    if not raw:
-        return None
-    return ResourceState(
-        urn=str(raw.get("urn", "")),
-        type=str(raw.get("type", "")),
-        id=str(raw.get("id", "")),
-        parent=str(raw.get("parent", "")),
-        inputs=raw.get("inputs") or {},
-        outputs=raw.get("outputs") or {},
+        parent=str(state.get("parent", "")),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any, cast
 
 from symphony import paths
@@ -24,13 +23,7 @@ def names() -> list[StackName]:
 def read(name: StackName) -> StackState:
     """The state of one stack; KeyError when the store has none of that name."""
     raw = cast("dict[str, Any]", _ask(["stack", "export", f"--stack={name}"], name))
-    latest = cast("dict[str, Any]", raw.get("deployment") or {})
-    time = str(latest.get("manifest", {}).get("time") or "")
-    try:
-        modified = datetime.fromisoformat(time).timestamp()
-    except ValueError:
-        modified = 0.0
-    return file_store.from_deployment(name, latest, modified)
+    return file_store.from_deployment(name, cast("dict[str, Any]", raw.get("deployment") or {}))
 
 
 def _ask(arguments: list[str], name: StackName | None = None) -> Any:

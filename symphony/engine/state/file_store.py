@@ -50,9 +50,7 @@ class Resource:
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
     created_at: str
-    modified_at: str
     custom: bool = False
-    external: bool = False
 
     @property
     def name(self) -> str:
@@ -63,28 +61,14 @@ class Resource:
         """When the engine first made it, in seconds since 1970."""
         return _epoch(self.created_at)
 
-    @property
-    def modified(self) -> float | None:
-        """When the engine last changed it."""
-        return _epoch(self.modified_at)
-
-
-@dataclass(frozen=True, slots=True)
-class PendingOperation:
-    """Something that an interrupted run began and did not report the end of."""
-
-    kind: str
-    urn: str
-
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """What the engine knows of a stack."""
+    """What the engine knows of a stack; pending are the urns of what an interrupted run began."""
 
     name: StackName
     resources: tuple[Resource, ...]
-    pending: tuple[PendingOperation, ...]
-    modified: float
+    pending: tuple[str, ...]
 
     def outputs(self) -> Mapping[str, Any]:
         """The outputs of the stack itself."""
@@ -180,8 +164,7 @@ def read(name: StackName) -> StackState:
     if file is None:
         raise KeyError(str(name))
     try:
-        modified = file.stat().st_mtime
-        return _read(name, file, file.read_bytes() if state_copy.is_intact(file) else None, modified)
+        return _read(name, file, file.read_bytes() if state_copy.is_intact(file) else None)
     except FileNotFoundError as error:
         raise KeyError(str(name)) from error
     except PermissionError as error:
@@ -192,7 +175,7 @@ def read(name: StackName) -> StackState:
         raise damaged(name, file) from error
 
 
-def _read(name: StackName, file: Path, data: bytes | None, modified: float) -> StackState:
+def _read(name: StackName, file: Path, data: bytes | None) -> StackState:
     """data: None where it is known to be damaged."""
     try:
         raw: Any = json.loads(_unpacked(data or b"") if file.name.endswith(".gz") else data or b"")
@@ -206,23 +189,22 @@ def _read(name: StackName, file: Path, data: bytes | None, modified: float) -> S
                 where=str(file),
                 remedy="Update symphony",
             )
-        return from_deployment(name, latest, modified)
+        return from_deployment(name, latest)
     except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as error:
         copy = state_copy.restore(file, name.stack)
         if copy is None or copy == data:
             raise damaged(name, file) from error
-        return _read(name, file, copy, modified)
+        return _read(name, file, copy)
 
 
-def from_deployment(name: StackName, raw: Mapping[str, Any], modified: float) -> StackState:
+def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
     """A state from what `latest` of a checkpoint, or `deployment` of an export, holds."""
     pending = cast("list[dict[str, Any]]", raw.get("pending_operations") or [])
     return StackState(
         name=name,
         # A resource marked `delete` is on its way out: its successor has the same name.
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
-        pending=tuple(PendingOperation(str(p["type"]), str(p["resource"]["urn"])) for p in pending),
-        modified=modified,
+        pending=tuple(str(each["resource"]["urn"]) for each in pending),
     )
 
 
@@ -244,9 +226,7 @@ def _resource(raw: dict[str, Any]) -> Resource:
         inputs=_properties(raw, "inputs"),
         outputs=_properties(raw, "outputs"),
         created_at=str(raw.get("created") or ""),
-        modified_at=str(raw.get("modified") or ""),
         custom=bool(raw.get("custom")),
-        external=bool(raw.get("external")),
     )
 
 

@@ -26,7 +26,7 @@ def holds_only_ours(name: file_store.StackName) -> bool:
         return False
     known = {resource.urn for resource in state.resources if guard.is_ours(resource.type, resource.inputs)}
     return len(known) == len(state.resources) and all(
-        begun.urn in known or guard.is_ours(_type_of(begun.urn), {}) for begun in state.pending
+        urn in known or guard.is_ours(_type_of(urn), {}) for urn in state.pending
     )
 
 

@@ -97,7 +97,9 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         return
     if refused := facts.said("FailedCreate"):
         remedy = "Kubernetes tries again by itself once the cause is fixed"
-        yield Link("created", f"no: {text(refused, 'message')}", _time(refused), True, remedy=remedy)
+        yield Link(
+            "created", f"no: {text(refused, 'message')}", pod_status.told_at(refused), True, remedy=remedy
+        )
         return
     if facts.stand is not None:
         yield Link("created", f"its pod is gone: {facts.stand[1]}", None, True)
@@ -108,7 +110,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
-    condition = _condition(facts.pod, "PodScheduled")
+    condition = pod_status.condition(facts.pod, "PodScheduled")
     node = text(facts.pod, "spec", "nodeName")
     if node:
         yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))
@@ -129,7 +131,7 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
         remedy = "Make what it mounts, or reach its server; Kubernetes tries again by itself"
         if text(trouble, "reason") in pod_status.UNWELL:
             remedy = "The node is not well: see `kubectl describe node`"
-        yield Link("prepared", f"no: {_words(trouble)}", _time(trouble), True, remedy=remedy)
+        yield Link("prepared", f"no: {_words(trouble)}", pod_status.told_at(trouble), True, remedy=remedy)
 
 
 def _is_beside(facts: Facts, init: Values) -> bool:
@@ -159,7 +161,7 @@ def _init(facts: Facts, each: Values) -> Iterator[Link]:
 
 
 def _pulled(facts: Facts, _: str) -> Iterator[Link]:
-    found = _container(facts)
+    found = pod_status.container_status(facts.pod, facts.container)
     waiting = mapping(found, "state", "waiting")
     if waiting.get("reason") in pod_status.NO_IMAGE:
         yield _no_image(facts, facts.container, waiting)
@@ -168,10 +170,10 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
     if text(found, "imageID") or mapping(found, "lastState", "terminated"):
         event = _pull_event(facts, image)
         took = text(event, "message").partition(" in ")[2].partition(" ")[0]
-        yield Link("pulled", f"{image}, in {took}" if took else image, _time(event))
+        yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.told_at(event))
         return
     if _is_creating(facts) or not found:
-        begun = _time(facts.said("Pulling"))
+        begun = pod_status.told_at(facts.said("Pulling"))
         yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
 
 
@@ -194,7 +196,7 @@ def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
 
 
 def _started(facts: Facts, _: str) -> Iterator[Link]:
-    found = _container(facts)
+    found = pod_status.container_status(facts.pod, facts.container)
     waiting = mapping(found, "state", "waiting")
     if waiting.get("reason") in _NOT_STARTED:
         what = f"no: {_why_not_started(waiting)}"
@@ -217,7 +219,10 @@ _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "termina
 
 
 def _has_begun(facts: Facts) -> bool:
-    return any(mapping(_container(facts), which, kind) for which, kind in _STARTS)
+    return any(
+        mapping(pod_status.container_status(facts.pod, facts.container), which, kind)
+        for which, kind in _STARTS
+    )
 
 
 def _why_not_started(waiting: Values) -> str:
@@ -225,7 +230,7 @@ def _why_not_started(waiting: Values) -> str:
 
 
 def _now(facts: Facts, name: str) -> Iterator[Link]:
-    pod, found = facts.pod, _container(facts)
+    pod, found = facts.pod, pod_status.container_status(facts.pod, facts.container)
     status = pod_status.status(facts.path, facts.container, pod)
     logs = f"`symphony logs {name} {facts.path}` shows all it said"
     again = facts.stand[1] if facts.stand is not None else f"`symphony up {name}` starts it again"
@@ -278,27 +283,16 @@ def _exit(facts: Facts, found: Values, why: str, remedy: str) -> Link:
 
 
 def _is_creating(facts: Facts) -> bool:
-    reason = mapping(_container(facts), "state", "waiting").get("reason")
+    reason = mapping(pod_status.container_status(facts.pod, facts.container), "state", "waiting").get(
+        "reason"
+    )
     return reason in ("ContainerCreating", "PodInitializing")
-
-
-def _container(facts: Facts) -> Values:
-    every = listing(facts.pod, "status", "containerStatuses")
-    return next((each for each in every if each.get("name") == facts.container), _NOTHING)
 
 
 def _containers(pod: Values | None) -> list[Values]:
     return [*listing(pod, "spec", "initContainers"), *listing(pod, "spec", "containers")]
 
 
-def _condition(pod: Values | None, kind: str) -> Values:
-    return next((each for each in listing(pod, "status", "conditions") if each.get("type") == kind), _NOTHING)
-
-
 def _words(event: Values) -> str:
     said = ": ".join(part for part in (text(event, "reason"), text(event, "message")) if part)
     return printable(" ".join(said.split()), _LONGEST)
-
-
-def _time(event: Values) -> float | None:
-    return pod_status.told_at(event)

@@ -40,11 +40,7 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
     them moves. Those of all services come from a ConfigMap: a service that the process does not use can come
     and go without replacing its pod, and every process sees all services that exist when it starts.
     """
-    mounts = volumes.mounted(process.mounts)
-    if plan.secrets:
-        mounts.append(volumes.secrets_mount())
-    if plan.configs:
-        mounts.append(volumes.configs_mount())
+    mounts = [*volumes.mounted(process.mounts), *volumes.files_mounts(plan)]
     rendered: dict[str, Any] = {
         "name": process.name,
         "image": process.image,

@@ -50,11 +50,7 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
         "initContainers": _clones(of, settings),
         "containers": [containers.container(plan, process, settings) for process in of.processes],
-        "volumes": [
-            *volumes.volumes(mounts),
-            *([volumes.secrets_volume(settings.named(labels.SECRETS))] if plan.secrets else []),
-            *([volumes.configs_volume(settings.named(labels.CONFIGS))] if plan.configs else []),
-        ],
+        "volumes": [*volumes.volumes(mounts), *volumes.files_volumes(plan, settings)],
         "securityContext": {
             "seccompProfile": _SECCOMP,
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),

@@ -8,6 +8,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.plan import Plan
 from symphony.spec.mounts import (
     MOUNT_KINDS,
     EmptyDirMount,
@@ -76,24 +79,18 @@ def repositories(mounts: Iterable[Mount]) -> dict[str, GitRepoMount]:
     return {name_of(mount): mount for mount in mounts if isinstance(mount, GitRepoMount)}
 
 
-def secrets_volume(secret: str) -> dict[str, Any]:
-    """The volume of the experiment's secret files."""
-    return {"name": SECRETS_VOLUME, "secret": {"secretName": secret, "defaultMode": SECRETS_MODE}}
+def files_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
+    """The volumes of the experiment's secret and config files."""
+    secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
+    found: list[dict[str, Any]] = [{"name": SECRETS_VOLUME, "secret": secret}] if plan.secrets else []
+    configs = {"name": settings.named(labels.CONFIGS)}
+    return found + ([{"name": CONFIGS_VOLUME, "configMap": configs}] if plan.configs else [])
 
 
-def secrets_mount() -> dict[str, Any]:
-    """Where every container finds the experiment's secret files."""
-    return {"name": SECRETS_VOLUME, "mountPath": SECRETS_FOLDER, "readOnly": True}
-
-
-def configs_volume(config_map: str) -> dict[str, Any]:
-    """The volume of the experiment's config files."""
-    return {"name": CONFIGS_VOLUME, "configMap": {"name": config_map}}
-
-
-def configs_mount() -> dict[str, Any]:
-    """Where every container finds the experiment's config files."""
-    return {"name": CONFIGS_VOLUME, "mountPath": CONFIGS_FOLDER, "readOnly": True}
+def files_mounts(plan: Plan) -> list[dict[str, Any]]:
+    """Where every container finds these files."""
+    every = ((plan.secrets, SECRETS_VOLUME, SECRETS_FOLDER), (plan.configs, CONFIGS_VOLUME, CONFIGS_FOLDER))
+    return [{"name": name, "mountPath": folder, "readOnly": True} for files, name, folder in every if files]
 
 
 def _source_facts(mount: Mount) -> dict[str, Any]:

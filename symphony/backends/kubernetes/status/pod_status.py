@@ -46,9 +46,9 @@ def status(
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
-    found = _found(pod, container)
+    found = container_status(pod, container)
     restarts = int(found.get("restartCount") or 0)
-    last = _ended(_state(found, "lastState", "terminated"))
+    last = how_it_ended(mapping(found, "lastState", "terminated"))
     state, why, since = _condition(
         pod, container, found, (events or {}).get(str(pod["metadata"]["name"]), "")
     )
@@ -74,21 +74,21 @@ def is_good(pod: Pod) -> bool:
 
 def is_hopeless(pod: Pod) -> bool:
     """Whether waiting alone will not start what does not run yet, as far as one can tell."""
-    waiting = [_state(each, "state", "waiting") for each in _every(pod)]
+    waiting = [mapping(each, "state", "waiting") for each in _every(pod)]
     if any(each.get("reason") in _HOPELESS for each in waiting) or _unscheduled(pod):
         return True
-    running = [each for each in _every(pod) if _state(each, "state", "running")]
+    running = [each for each in _every(pod) if mapping(each, "state", "running")]
     return any(_silent_node(pod, each) for each in running)
 
 
 def lacks_image(pod: Pod) -> bool:
     """Whether an image of it is not to be had."""
-    return any(_state(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
+    return any(mapping(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
 
 
 def complains(pod: Pod) -> bool:
     """Whether only an event can say why its containers are not there yet."""
-    waiting = [str(_state(each, "state", "waiting").get("reason")) for each in _every(pod)]
+    waiting = [str(mapping(each, "state", "waiting").get("reason")) for each in _every(pod)]
     creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
     return creating and bool(text(pod, "spec", "nodeName"))
 
@@ -120,17 +120,12 @@ def is_sidecar(pod: Pod | None, name: str) -> bool:
 
 def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
     """How the last starts of a container ended, the older one first."""
-    found = _found(pod, container)
+    found = container_status(pod, container)
     return [
         each
-        for each in (_state(found, "lastState", "terminated"), _state(found, "state", "terminated"))
+        for each in (mapping(found, "lastState", "terminated"), mapping(found, "state", "terminated"))
         if each
     ]
-
-
-def how_it_ended(ended: Mapping[str, Any]) -> str:
-    """`exit 1`, `exit 139 (SIGSEGV)`, `out of memory, exit 137 (SIGKILL)`."""
-    return _ended(ended)
 
 
 def epoch(text: object) -> float | None:
@@ -142,8 +137,8 @@ def epoch(text: object) -> float | None:
 
 
 def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[State, str, float | None]:
-    ended = _state(found, "state", "terminated")
-    running = _state(found, "state", "running")
+    ended = mapping(found, "state", "terminated")
+    running = mapping(found, "state", "running")
     if taken := _taken(pod, running=bool(running)):
         return taken
     if ended and _comes_again(pod, ended):
@@ -176,7 +171,7 @@ def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
 def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
     """Lost with its machine, or driven off it."""
     status = mapping(pod, "status")
-    disrupted = _pod_condition(pod, "DisruptionTarget")
+    disrupted = condition(pod, "DisruptionTarget")
     gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
     if disrupted.get("status") == "True" and gone:
         why = str(disrupted.get("message") or disrupted.get("reason"))
@@ -188,7 +183,7 @@ def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None
 
 def _silent_node(pod: Pod, found: _Container) -> str:
     """Why a container that is said to run may not: its machine was not heard of for a while."""
-    ready = _pod_condition(pod, "Ready")
+    ready = condition(pod, "Ready")
     every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
     if found.get("ready") and all(every) and doubted:
@@ -200,7 +195,7 @@ def _why_failed(pod: Pod) -> str:
     """A pod that failed before this container of it could run."""
     status = mapping(pod, "status")
     for each in listing(status, "initContainerStatuses"):
-        ended = _state(each, "state", "terminated")
+        ended = mapping(each, "state", "terminated")
         if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(each["name"])):
             return f"{each['name']}: {_how(ended)}"
     return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
@@ -209,11 +204,11 @@ def _why_failed(pod: Pod) -> str:
 def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
-    own = _state(found, "state", "waiting")
+    own = mapping(found, "state", "waiting")
     if own.get("reason") in _HOPELESS:
         return _waits_for(own, pod, name, found)
     for each in listing(pod, "status", "initContainerStatuses"):
-        waiting = _state(each, "state", "waiting")
+        waiting = mapping(each, "state", "waiting")
         if waiting.get("reason") in _HOPELESS:
             return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
     if not own:
@@ -227,7 +222,7 @@ def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Containe
     if reason in NO_IMAGE:
         return f"{reason}: {_image(pod, name)}{_because(message)}"
     if reason == "CrashLoopBackOff":
-        return f"{reason}: {_how(_state(found, 'lastState', 'terminated'))}"
+        return f"{reason}: {_how(mapping(found, 'lastState', 'terminated'))}"
     return f"{reason}: {message}".rstrip(": ") if reason in _HOPELESS else reason
 
 
@@ -244,7 +239,7 @@ def _image(pod: Pod, name: str) -> str:
 
 
 def _unscheduled(pod: Pod) -> str:
-    scheduled = _pod_condition(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "False":
         return ""
     return f"{scheduled.get('reason')}: {in_short(str(scheduled.get('message') or ''))}".rstrip(": ")
@@ -257,7 +252,7 @@ def in_short(message: str) -> str:
 
 def _how(ended: Mapping[str, Any]) -> str:
     """`exit 1: its last words`, `out of memory`, `exit 139 (SIGSEGV)`."""
-    how = _ended(ended)
+    how = how_it_ended(ended)
     lines = _lines(ended)
     return f"{how}: {lines[-1]}" if lines else how
 
@@ -275,11 +270,12 @@ def in_words(ended: Mapping[str, Any]) -> str:
 
 def _words(found: _Container) -> tuple[str, ...]:
     """The last lines of the start that failed last."""
-    ended = _state(found, "state", "terminated") or _state(found, "lastState", "terminated")
+    ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
     return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
 
 
-def _ended(ended: Mapping[str, Any]) -> str:
+def how_it_ended(ended: Mapping[str, Any]) -> str:
+    """`exit 1`, `exit 139 (SIGSEGV)`, `out of memory, exit 137 (SIGKILL)`."""
     if not ended:
         return ""
     code, reason = int(ended.get("exitCode") or 0), str(ended.get("reason") or "")
@@ -298,7 +294,7 @@ def _signal_name(number: int) -> str:
         return ""
 
 
-def _found(pod: Pod, name: str) -> _Container:
+def container_status(pod: Pod | None, name: str) -> _Container:
     every = listing(pod, "status", "containerStatuses")
     return next((each for each in every if each["name"] == name), _NOTHING)
 
@@ -307,9 +303,5 @@ def _every(pod: Pod) -> list[_Container]:
     return [*listing(pod, "status", "initContainerStatuses"), *listing(pod, "status", "containerStatuses")]
 
 
-def _state(found: _Container, which: str, kind: str) -> Mapping[str, Any]:
-    return mapping(found, which, kind)
-
-
-def _pod_condition(pod: Pod, kind: str) -> Mapping[str, Any]:
+def condition(pod: Pod | None, kind: str) -> Mapping[str, Any]:
     return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)

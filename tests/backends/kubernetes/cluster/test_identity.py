@@ -206,8 +206,8 @@ def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
     found = observe.recorded(
         OWNER,
         [
-            Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, "", ""),
-            Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, "", ""),
+            Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, ""),
+            Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, ""),
         ],
     )
     assert found is not None

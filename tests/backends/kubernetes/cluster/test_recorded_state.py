@@ -19,7 +19,7 @@ PROVIDER = "pulumi:providers:kubernetes"
 
 
 def resource(urn: str, type_: str, inputs: dict[str, Any]) -> Resource:
-    return Resource(urn, type_, "", "", inputs, inputs, "", "")
+    return Resource(urn, type_, "", "", inputs, inputs, "")
 
 
 def provider(parent: str, name: str, **inputs: str) -> Resource:
