@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import pip
 import pytest
 import yaml
 
+from tests.documents import blocks, text
 from tests.examples.test_zmq import SAID
-from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
+from tests.sandbox import ROOT, SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
-from toolchain.kubernetes.registry import docker_build
+from toolchain.kubernetes.registry import docker_build, python_image
 from toolchain.plugin_kubernetes.install import install
 
 __all__ = ["cluster"]
@@ -118,3 +122,30 @@ def test_every_pattern_of_caraml_on_pods(made: Made) -> None:
             wait_for(
                 lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 60, name, pause=0.5
             )
+
+
+def test_code_outside_the_clone_has_caraml_in_its_image(made: Made, cluster: Access, tmp_path: Path) -> None:
+    """The recipe of docs/kubernetes.md with the program of README.md; the base has what the wheel needs."""
+    mine, docs = tmp_path / "mine", text("docs/kubernetes.md")
+    mine.mkdir()
+    (mine / "talk.py").write_text(blocks("README.md", "python")[-1])
+    (recipe,) = blocks("docs/kubernetes.md", "dockerfile")
+    base = f"FROM {python_image.pushed()}\nCOPY tools /tools\nENV PYTHONPATH=/tools PIP_NO_DEPS=1"
+    (mine / "Dockerfile").write_text(recipe.replace("FROM python:3.11-slim", base))
+    shutil.copytree(Path(pip.__file__).parent, mine / "tools" / "pip")
+    (words,) = re.findall(r"^    pip (wheel .*)$", docs, re.M)
+    wheel = words.replace("CLONE", str(ROOT)).split()
+    offline = ["--no-build-isolation", "--no-index", "-q"]
+    subprocess.run([sys.executable, "-m", "pip", *wheel, *offline], cwd=mine, check=True, timeout=120)
+    image = docker_build.pushed(cluster.registry, cluster.docker_host, mine, "mine")
+    program = """
+with Experiment("e") as e:
+    e.new_process("learner", command="python", args=["talk.py", "learner"]).binds("replay")
+    e.new_process("worker", command="python", args=["talk.py", "worker"]).connects("replay")
+"""
+    with made("hello.pods", ".", **{"symphony:image": image}) as sandbox:
+        sandbox.write(program, "stacks/hello.py")
+        sandbox.symphony("up", "hello.pods", "-y", timeout=120)
+        wait_for(
+            lambda: sandbox.symphony("logs", "hello.pods", "learner").out.startswith("1.0"), 60, "it learns"
+        )

@@ -18,13 +18,17 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
     folder: where its processes begin, from the root of the repository.
     """
+    said = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
+    return pushed(registry, docker_host, ROOT, "examples", *said, "-f", ROOT / "examples" / "Dockerfile")
+
+
+def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
+    """The image that Docker makes of a folder."""
     host = docker_host or os.environ.get("DOCKER_HOST", "")
     docker = ["env", "DOCKER_BUILDKIT=0", *([f"DOCKER_HOST={host}"] if host else []), "docker"]
-    said = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
-    file = ROOT / "examples" / "Dockerfile"
-    made = run([*docker, "build", "-q", *said, "-f", file, ROOT], timeout=BUILD_DEADLINE).strip()
+    made = run([*docker, "build", "-q", *options, folder], timeout=BUILD_DEADLINE).strip()
     # Named by its content: a node that has an image of some name does not look for a newer one.
-    image = f"{registry}/symphony/examples:{made.removeprefix('sha256:')[:16]}"
+    image = f"{registry}/symphony/{name}:{made.removeprefix('sha256:')[:16]}"
     run([*docker, "tag", made, image])
     run([*docker, "push", "-q", image], timeout=PUSH_DEADLINE)
     return image
