@@ -184,15 +184,9 @@ def width(text: str) -> int:
     """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_columns(character) for character in text)
+    from rich.cells import cell_len
 
-
-def _columns(character: str) -> int:
-    import unicodedata
-
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return cell_len(text)
 
 
 def _padded(text: str, to: int, right: bool) -> str:

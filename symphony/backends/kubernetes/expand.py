@@ -9,8 +9,9 @@ from typing import Any
 
 import pulumi
 
+from symphony.backends import local_files
 from symphony.backends.expand import Components, Context
-from symphony.backends.kubernetes import local_files, settings
+from symphony.backends.kubernetes import settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.manifests import controllers, process_inputs

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pulumi
 
+from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import local_files, settings
+from symphony.backends.kubernetes import settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of
 from symphony.backends.kubernetes.cluster import inventory, replacement

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
+from symphony.backends import local_files
 from symphony.errors import SymphonyError
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.names import is_label, shown, why_not_label
@@ -23,7 +24,7 @@ from symphony_tmux.tmux import capacity, client
 
 def unusable(spec: CheckedSpec, folder: Path) -> dict[str, str]:
     """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
-    found = {file: why for file in (*spec.secrets, *spec.configs) if (why := _unreadable(file))}
+    _, found = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
     for said in {owner.start_dir for owner in owners if owner.start_dir}:
         if why := _not_a_folder(resolved(said, folder)):
@@ -115,14 +116,6 @@ def _missing(command: str, folder: Path, path: str) -> str:
     if not file.exists():
         return "there is no such file"
     return "" if os.access(file, os.X_OK) and file.is_file() else "it is not an executable file"
-
-
-def _unreadable(file: str) -> str:
-    try:
-        with Path(file).expanduser().open("rb"):
-            return ""
-    except (OSError, RuntimeError, ValueError) as error:
-        return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def _not_a_folder(path: Path) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
 from symphony import paths
+from symphony_tmux import files
 
 
 def is_intact(file: Path) -> bool:
@@ -109,14 +109,5 @@ def _read(file: Path) -> bytes | None:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """For its owner only, whole or not at all, also after a loss of power."""
     paths.private_folder(file.parent)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.new")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    files.replace(file, data, durable=True)

@@ -1,6 +1,8 @@
 """One WebSocket to the API server that carries several streams, as exec and port-forward do.
 
-The first byte of each message says which stream it is of.
+The first byte of each message says which stream it is of. websocket-client frames them; by hand is what it
+lacks: TLS on which one thread receives while another sends, and pings that go unanswered for as long as a
+process takes no input.
 """
 
 from __future__ import annotations

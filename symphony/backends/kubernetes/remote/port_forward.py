@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Re
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.logs.interruptible import take
 from symphony.backends.kubernetes.manifests import labels, process_inputs
-from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.kubernetes.status import pod_status, service_address
 from symphony.errors import SymphonyError
 
 _PROTOCOLS = ("v4.channel.k8s.io",)
@@ -38,7 +38,8 @@ def way(client: Client, namespace: str, service: str) -> Way:
     kind = text(found, "spec", "type")
     address = ""
     if kind == "LoadBalancer":
-        address = _of_balancer(found)
+        port = text(_port(found), "port")
+        address = next((_address(host, port) for host in service_address.addresses(found)), "")
     elif kind == "NodePort":
         address = _of_node(client, namespace, found)
     forward = partial(_forward, client, namespace, service)
@@ -58,15 +59,6 @@ def _why_silent(client: Client, namespace: str, service: str, found: Mapping[str
     first = next(each for each in every if each.state != "completed" or each is every[-1])
     why = f": {first.why}" if first.why else ""
     return f"nothing runs behind {service}: {first.path} is {first.state}{why}"
-
-
-def _of_balancer(service: Mapping[str, Any]) -> str:
-    """Nothing as long as the cloud has not given it an address."""
-    port = text(_port(service), "port")
-    for place in listing(service, "status", "loadBalancer", "ingress"):
-        if host := text(place, "ip") or text(place, "hostname"):
-            return _address(host, port)
-    return ""
 
 
 def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:

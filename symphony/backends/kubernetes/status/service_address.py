@@ -24,7 +24,7 @@ def pending(services: Iterable[Values]) -> set[str]:
     return {
         text(each, "metadata", "name")
         for each in services
-        if text(each, "spec", "type") == LOAD_BALANCER and not _addresses(each)
+        if text(each, "spec", "type") == LOAD_BALANCER and not addresses(each)
     }
 
 
@@ -33,8 +33,8 @@ def reached(service: Values, node: str) -> str:
     name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
     ports = listing(service, "spec", "ports")
     if kind == LOAD_BALANCER:
-        addresses = _addresses(service)
-        where = ", ".join(f"{address}:{text(port, 'port')}" for address in addresses for port in ports)
+        every = addresses(service)
+        where = ", ".join(f"{address}:{text(port, 'port')}" for address in every for port in ports)
         return f"{name}: {where}" if where else f"{name}: {PENDING}"
     if kind == "NodePort":
         found = ", ".join(text(port, "nodePort") for port in ports)
@@ -45,6 +45,7 @@ def reached(service: Values, node: str) -> str:
     return ""
 
 
-def _addresses(service: Values) -> list[str]:
+def addresses(service: Values) -> list[str]:
+    """The outside addresses of a balanced service; none as long as the cloud has not given any."""
     every = listing(mapping(service, "status", "loadBalancer"), "ingress")
-    return [text(each, "ip") or text(each, "hostname") for each in every]
+    return [host for each in every if (host := text(each, "ip") or text(each, "hostname"))]
