@@ -1,4 +1,4 @@
-"""Waiting for what threads say so that Ctrl-C always ends it; forward and logs wait so for theirs."""
+"""Waiting for what threads say so that Ctrl-C always ends it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unrea
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.logs.deduplicate import Told
-from symphony.backends.kubernetes.logs.interruptible import take
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
@@ -24,6 +23,8 @@ from symphony.plan.names import printable
 
 _AT_ONCE = 16
 _ROUND = 0.5
+# Those that have ended are looked for in one listing so often.
+_LOOK_AGAIN = 2.0
 # The API server sends nothing while a process is silent, so silence only means that it is worth a look.
 # With one answer that does not come it makes less than the 30 s after which a silent server is an error.
 _SILENCE = 12.0
@@ -61,7 +62,7 @@ def merged(
     readers = [_Reader(client, namespace, place) for place in places]
     yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
     if follow:
-        yield from _following(readers)
+        yield from _following(client, namespace, readers)
 
 
 def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
@@ -87,31 +88,43 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
     return [line for line in lines if line]
 
 
-def _following(readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """What all of them say from now on; a thread waits for each: the API server sends one log at a time."""
-    told: queue.SimpleQueue[LogLine | Exception | None] = queue.SimpleQueue()
+def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
+    """What all of them say from now on; a thread waits for each: the API server sends one log at a time.
+
+    As long as one of them goes on, an `up` may start those again that have ended.
+    """
+    told: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
     ended = threading.Event()
 
     def pump(reader: _Reader) -> None:
         try:
             for line in reader.news(ended):
                 told.put(line)
-            told.put(None)
+            told.put(reader)
         except Exception as error:
             # Whatever it is, it is raised where somebody sees it; without it we would wait for ever.
             told.put(error)
 
-    threads = [threading.Thread(target=pump, args=(reader,), daemon=True) for reader in readers]
-    for thread in threads:
-        thread.start()
+    over: list[_Reader] = []
+    looked = time.monotonic()
     try:
-        left = len(threads)
-        while left:
-            line = take(told)
+        for reader in readers:
+            threading.Thread(target=pump, args=(reader,), daemon=True).start()
+        while len(over) < len(readers):
+            if over and time.monotonic() - looked > _LOOK_AGAIN:
+                looked = time.monotonic()
+                pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
+                for reader in [each for each in over if each.is_started_again(pods)]:
+                    over.remove(reader)
+                    threading.Thread(target=pump, args=(reader,), daemon=True).start()
+            try:
+                line = told.get(timeout=_ROUND)
+            except queue.Empty:
+                continue
             if isinstance(line, Exception):
                 raise line
-            if line is None:
-                left -= 1
+            if isinstance(line, _Reader):
+                over.append(line)
             else:
                 yield line
     finally:
@@ -174,6 +187,11 @@ class _Reader:
                 return
             gone = gone or (0.0 if pods else time.monotonic())
             time.sleep(_ROUND)
+
+    def is_started_again(self, pods: Mapping[str, Body]) -> bool:
+        """Whether the process has another pod than the one that was read to its end."""
+        uid = text(pods.get(self.place.pod), "metadata", "uid")
+        return uid not in ("", self._uid)
 
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
         """The newest pod after its log was read, and how starts of the process ended.

@@ -13,6 +13,7 @@ import pytest
 from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.logs.reader import Place
+from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
@@ -158,6 +159,41 @@ def test_a_word_of_the_node_itself_is_a_line_and_no_time() -> None:
     with serving(node) as api:
         assert lines(api, follow=True) == ["n 1", words.decode().strip(), "n 2"]
     assert node.asked[1]["sinceTime"] == ["2026-01-01T00:00:01Z"]
+
+
+def test_what_up_starts_again_after_it_had_ended_is_followed_while_another_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.1)
+    states, uids = {"a": RUNNING, "b": ENDED}, {"a": "a", "b": "first"}
+    said = {"a": stamped(1), "first": stamped(2), "second": stamped(3)}
+
+    def pod(name: str) -> dict[str, Any]:
+        node = Node()
+        node.state = states[name]
+        made = node.pod()
+        named = {"name": name, "uid": uids[name], "labels": {labels.POD: name}}
+        return {**made, "metadata": {**made["metadata"], **named}}
+
+    def answer(asked: Asked) -> Answer:
+        place = urlsplit(asked.path)
+        if place.path.endswith("/log"):
+            uid = uids[place.path.split("/")[-2]]
+            if uid == "second":
+                states["a"] = ENDED
+            return 200, chunked(said[uid])
+        (selector,) = parse_qs(place.query)["labelSelector"]
+        if selector == labels.OURS:
+            uids["b"] = "second"
+        return 200, {
+            "items": [pod(each) for each in "ab" if selector in (labels.OURS, f"{labels.POD}={each}")]
+        }
+
+    places = [Place(each, each, "a") for each in "ab"]
+    with serving(answer) as api:
+        found = reader.merged(api.client(), "n", places, follow=True, since=None, tail=None)
+        heard = {line.text for line in found if not line.ended}
+    assert heard == {"n 1", "n 2", "n 3"}
 
 
 @pytest.mark.parametrize("words", ['parsing time "x" as "2006"', "container a is not valid for pod a"])
