@@ -250,7 +250,8 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
 
 def test_every_field_that_kubernetes_has_is_known() -> None:
     """Else a right one could be taken for a misspelling of another."""
-    models = pytest.importorskip("kubernetes.client.models")
+    from kubernetes.client import models  # half a second
+
     for model, known in ((models.V1Container, overrides._CONTAINER), (models.V1PodSpec, overrides._SPEC)):
         kinds = {name: model.openapi_types[own] for own, name in model.attribute_map.items()}
         assert set(kinds) == set(known)
