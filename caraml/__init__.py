@@ -80,6 +80,14 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
+def __dir__() -> list[str]:
+    """With what is loaded when it is first used."""
+    from caraml import errors, zmq
+
+    of_errors = (name for name in vars(errors) if name.endswith("Error"))
+    return sorted({*globals(), *_HOME_OF, *zmq.__all__, *of_errors})
+
+
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:

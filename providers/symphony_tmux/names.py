@@ -12,6 +12,7 @@ OWNER = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+#[A-Za-z0-9]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKER = "SYMPHONY_ID"
 PROCESSES = "processes"
+LAUNCH_FILE = "launch.sh"
 
 
 def is_name(text: str) -> bool:

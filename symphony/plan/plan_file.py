@@ -147,5 +147,8 @@ def _is_running(pid: str) -> bool:
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    places = tuple(Location(place["file"], place["line"]) for place in data["where"])
-    return Problem(data["what"], data["remedy"], places)
+    return Problem(data["what"], data["remedy"], tuple(map(_location, data["where"])))
+
+
+def _location(data: Mapping[str, Any]) -> Location:
+    return Location(data["file"], data["line"], tuple(map(_location, data["called_from"])))

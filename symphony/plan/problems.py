@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,18 +33,18 @@ class Problem:
 
     def lines(self, file: str) -> str:
         """Its places, as `line 14` for those in `file` and file:line for the others."""
-        known = [place for place in dict.fromkeys(self.where) if place != NOWHERE]
-        here = [str(place.line) for place in known if place.short_file == file]
+        known = [place for place in self.where if place != NOWHERE]
+        here = dict.fromkeys(_line(place) for place in known if place.short_file == file)
         if not here:
-            return ", ".join(map(str, known))
-        there = [str(place) for place in known if place.short_file != file]
+            return ", ".join(dict.fromkeys(map(str, known)))
+        there = dict.fromkeys(str(place) for place in known if place.short_file != file)
         return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *there])
 
     def to_json(self) -> dict[str, Any]:
         return {
             "what": self.what,
             "remedy": self.remedy,
-            "where": [{"file": place.file, "line": place.line} for place in self.where],
+            "where": [dataclasses.asdict(place) for place in self.where],
         }
 
 
@@ -73,6 +74,12 @@ class PlanError(UserError):
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
         return (*body, "Nothing was started.")
+
+
+def _line(place: Location) -> str:
+    """`14`, and of a line in a helper who called that: `4 (called from 14)`."""
+    called = (str(one.line) if one.file == place.file else str(one) for one in place.called_from)
+    return "".join([str(place.line), *(f" (called from {one})" for one in called)])
 
 
 def _folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:

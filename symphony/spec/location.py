@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent) + os.sep, "<frozen", contextlib.__file__)
+_LIBRARIES = ("site-packages", "dist-packages", "pulumi-language-python-exec")
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A line of a file; line 0 means that the line is not known."""
+    """A line of a file; line 0 means that the line is not known.
+
+    called_from: the line that called the function in which it is; none for a line in no function.
+    """
 
     file: str
     line: int
+    called_from: tuple[Location, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        return f"{self.short_file}:{self.line}" if self.line else self.short_file
+        if not self.line:
+            return self.short_file
+        called = (f"line {one.line}" if one.file == self.file else str(one) for one in self.called_from)
+        return ", called from ".join([f"{self.short_file}:{self.line}", *called])
 
     @property
     def short_file(self) -> str:
@@ -36,15 +46,31 @@ NOWHERE = Location("", 0)
 
 
 def caller() -> Location:
-    """The nearest line on the call stack that is not symphony's own."""
+    """The nearest line on the call stack that is not symphony's own, and what called its function."""
     frame = inspect.currentframe()
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_NOT_THE_USERS):
-            # Absolute, for the problems are shown from another folder than the program runs in.
-            return Location(os.path.abspath(file), frame.f_lineno)  # noqa: PTH100 : hot path
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         frame = frame.f_back
-    return NOWHERE
+    if frame is None:
+        return NOWHERE
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    # A comprehension is a frame of its own.
+    while frame is not None and frame.f_code.co_name in _COMPREHENSIONS:
+        frame = frame.f_back
+    above = frame.f_back if frame is not None and not frame.f_code.co_name.startswith("<") else None
+    while above is not None and _is_between(above.f_code.co_filename):
+        above = above.f_back
+    called_from = () if above is None else (_at(above.f_code.co_filename, above.f_lineno),)
+    return dataclasses.replace(_at(file, line), called_from=called_from)
+
+
+def _is_between(file: str) -> bool:
+    """Whether a file is of symphony or of a library that calls the user's functions."""
+    return file.startswith(_NOT_THE_USERS) or any(part in file for part in _LIBRARIES)
+
+
+def _at(file: str, line: int) -> Location:
+    # Absolute, for the problems are shown from another folder than the program runs in.
+    return Location(os.path.abspath(file), line)  # noqa: PTH100 : hot path
 
 
 def part_of(setting: str, part: object) -> str:

@@ -30,3 +30,9 @@ def test_importing_sockets_loads_nothing_slow():
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     slow = {"asyncio", "concurrent", "email", "http", "multiprocessing", "ssl", "tempfile", "unittest"}
     assert loaded.isdisjoint(slow | {"psutil", "pulumi", "pyarrow", "symphony", "yaml"})
+
+
+def test_dir_lists_what_is_loaded_when_it_is_first_used():
+    import caraml
+
+    assert {"ZmqPuller", "ZmqPub", "DataFetcher", "encode", "Limits", "ZmqTimeoutError"} <= {*dir(caraml)}

@@ -49,7 +49,8 @@ def test_a_name_without_end_is_cut():
 
 def test_as_json():
     problem = Problem("x", "y", (Location("rl.py", 3),))
-    assert problem.to_json() == {"what": "x", "remedy": "y", "where": [{"file": "rl.py", "line": 3}]}
+    where = {"file": "rl.py", "line": 3, "called_from": ()}
+    assert problem.to_json() == {"what": "x", "remedy": "y", "where": [where]}
 
 
 def test_the_same_mistake_of_a_loop_is_one_line_that_counts_them():

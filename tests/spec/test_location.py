@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from symphony import Experiment
+from symphony.plan.problems import Problem
 from symphony.spec.location import NOWHERE, Location, caller, part_of, place_of
 
 
@@ -27,13 +28,21 @@ def test_a_call_over_several_lines_is_where_it_begins():
     assert process.spec.where.line == line_of("process = experiment.new_process(")
 
 
-def test_the_line_of_a_helper_of_the_user_is_the_helpers():
+def test_the_line_of_a_helper_of_the_user_is_the_helpers_and_says_who_called_it():
     def worker(experiment: Experiment, name: str) -> None:
         experiment.new_process(name).binds("s")  # in the helper
 
     experiment = Experiment("rl")
-    worker(experiment, "a")
-    assert experiment.spec.processes[0].binds[0].where.line == line_of("# in the helper")
+    worker(experiment, "a")  # by this line
+    [worker(experiment, name) for name in "b"]  # and this
+    helper, first, second = map(line_of, ("# in the helper", "# by this line", "# and this"))
+    assert [str(one.binds[0].where).rpartition(":")[2] for one in experiment.spec.processes] == [
+        f"{helper}, called from line {first}",
+        f"{helper}, called from line {second}",
+    ]
+    problem = Problem("x", "y", tuple(one.where for one in experiment.spec.processes))
+    file = problem.where[0].short_file
+    assert problem.lines(file) == f"lines {helper} (called from {first}), {helper} (called from {second})"
 
 
 def test_a_file_of_the_user_that_is_called_contextlib_is_not_skipped(tmp_path):

@@ -119,9 +119,12 @@ def read(
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
-    """The last lines, not more bytes than the limit; reads only the end of the files."""
+    """The last lines of the last attempt, not more bytes than the limit; reads only the end of the files."""
     found = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
-    return found[-limit:]
+    begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
+    # What began in the file before has all of this one, and more.
+    own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
+    return found[-min(limit, own) :] if own > 0 else b""
 
 
 def end(log: Path | str) -> Position:

@@ -78,7 +78,9 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
     services = addresses.place(inputs.server, inputs.session)
-    files.create(folder / "launch.sh", launch_file.content(inputs, marker, launch_file.caller(), services))
+    files.create(
+        folder / names.LAUNCH_FILE, launch_file.content(inputs, marker, launch_file.caller(), services)
+    )
     files.create(folder / limits.NAME, limits.content())
     files.touch(folder / "log")
     (folder / PIPE).unlink(missing_ok=True)
@@ -121,7 +123,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
     found = perl()
     if not found:
-        return [launch_file.shell(inputs), str(folder / "launch.sh")]
+        return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
     return [
         found,
         _installed_supervisor(paths.home()),

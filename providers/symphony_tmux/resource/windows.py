@@ -101,7 +101,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     if owners.of(paths.experiment_folder(server, session)) != owner:
         return
     folder = names.process_folder(server, session, path)
-    for name in ("launch.sh", limits.NAME, child.NAME, start.PIPE, record.NAME):
+    for name in (names.LAUNCH_FILE, limits.NAME, child.NAME, start.PIPE, record.NAME):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from symphony_tmux.processes.launch import launch_file
 from symphony_tmux.processes.launch.environment import environment
 from symphony_tmux.tmux import client
 
+_DEADLINE = 10.0
 # The preamble is the user's own shell text; the command comes as words, and its output stays its own.
 _AFTER_PREAMBLE = 'exec 9>&1 >&2\n{preamble}\nexec >&9 9>&-\nexec "$@"\n'
 
@@ -49,8 +51,9 @@ def attach(path: str, facts: Mapping[str, Any], streams: Streams) -> int:
     if _is_in(server):
         client.run(server, ["switch-client", "-t", window])
         return 0
-    own = {name: value for name, value in os.environ.items() if name != "TMUX"}
-    return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), own, streams)
+    if os.environ.get("TMUX"):
+        return _switch(client.command(server, ["attach-session", "-t", window]))
+    return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), os.environ, streams)
 
 
 def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
@@ -66,6 +69,28 @@ def _is_in(server: str) -> bool:
     """Whether this terminal is a client of that tmux server."""
     socket = os.environ.get("TMUX", "").partition(",")[0]
     return bool(socket) and os.path.realpath(socket) == os.path.realpath(tmux_socket(server))
+
+
+def _switch(words: Sequence[str]) -> int:
+    """The client of another tmux server goes over to ours, and comes back when it leaves."""
+    socket = os.environ["TMUX"].partition(",")[0]
+    theirs = ["tmux", "-S", socket]
+    try:
+        asked = subprocess.run(
+            [*theirs, "display-message", "-p", "#{session_id}"],
+            capture_output=True,
+            text=True,
+            timeout=_DEADLINE,
+            check=True,
+        )
+        back = [*theirs, "attach-session", "-t", asked.stdout.strip()]
+        then = f"{shlex.join(words)}; exec {shlex.join(back)}"
+        subprocess.run([*theirs, "detach-client", "-E", then], timeout=_DEADLINE, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SymphonyError(
+            "your tmux does not let go of this terminal", where=socket, remedy="Detach it, and try again"
+        ) from error
+    return 0
 
 
 def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:

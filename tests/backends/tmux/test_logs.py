@@ -254,3 +254,14 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
     found = endings.ended(status, pane, {"log": str(log)})
     assert (found.state, found.why) == expected
+
+
+def test_the_last_lines_are_of_the_last_start_as_they_are_indented(log: Path) -> None:
+    before, now = b"one\ntwo\n", b"  File x\n\nexperiments/rl/processes/a/launch.sh: line 16: no: not found\n"
+    log.write_bytes(before + now)
+    marks = f"1.0 0 start 1 0\n2.0 {len(before)} exit 1\n3.0 {len(before)} start 2 0\n4.0 99 exit 1\n"
+    log.with_name("index").write_text(marks)
+    assert logs.last_lines(str(log), 5) == ("  File x", "no: not found")
+    log.write_bytes(before)
+    assert logs.last_lines(str(log), 5) == ()
+    assert "./launch.sh: line 3: mine" in logs._shown(b"./launch.sh: line 3: mine")  # pyright: ignore[reportPrivateUsage]

@@ -82,7 +82,7 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
     query |= {"previous": "true"} if previous else {}
     try:
         with client.stream(f"{pods_path(namespace, place.pod)}/log", _WORDS_DEADLINE, **query) as stream:
-            lines = [raw.decode("utf-8", "replace").strip() for raw in stream]
+            lines = [raw.decode("utf-8", "replace").rstrip() for raw in stream]
     except (Refused, Unreachable, OSError):
         return []
     return [line for line in lines if line]

@@ -47,7 +47,9 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
         # Of a begin that went with a rotation only the launch is known.
         return replace(status, since=began or status.since, last=log_lines.how(before) if before else "")
     words = log_lines.last_lines(log, 5)
-    why = ": ".join([f"starts again after {log_lines.how(end)}", *(line[:_LONGEST] for line in words[-1:])])
+    why = ": ".join(
+        [f"starts again after {log_lines.how(end)}", *(line.strip()[:_LONGEST] for line in words[-1:])]
+    )
     return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 
@@ -58,4 +60,4 @@ def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     code = "exit code not known" if pane.exit_code is None else f"exit {pane.exit_code}"
     how = observe.signal_name(pane.signal) if pane.signal else code
     how += log_lines.after_restarts(facts)
-    return f"{how}: {words[-1][:_LONGEST]}" if words else how
+    return f"{how}: {words[-1].strip()[:_LONGEST]}" if words else how

@@ -17,12 +17,15 @@ from symphony.plan.problems import count
 from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Mark, Part
 from symphony_tmux.logs.removed import log_trouble
+from symphony_tmux.names import LAUNCH_FILE
 from symphony_tmux.processes.observe import signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
 # All of these but colours, which a terminal shows.
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
+# How a shell says which line of its file went wrong; that file is ours.
+_OF_SHELL = re.compile(rf"^(\S*/)?experiments/\S+/{re.escape(LAUNCH_FILE)}: (line )?\d+: ")
 _ROUND = 0.1
 # A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
 _ENDED_AFTER = 1.5
@@ -51,8 +54,8 @@ def merged(
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
-    """The last lines of a log that say something."""
-    lines = [_shown(line).strip() for line in files.last(log, count).split(b"\n")]
+    """The last lines of the last attempt that say something, as they are indented."""
+    lines = [_shown(line).rstrip() for line in files.last(log, count).split(b"\n")]
     return tuple(line for line in lines if line)
 
 
@@ -170,7 +173,8 @@ def _time(line: LogLine) -> float:
 
 def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """A line as it stands on a terminal: what a progress bar overwrote is gone there too."""
-    return without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
+    text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
+    return _OF_SHELL.sub("", text) if LAUNCH_FILE in text else text
 
 
 def how(mark: Mark) -> str:

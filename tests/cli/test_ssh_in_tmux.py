@@ -1,0 +1,34 @@
+"""`symphony ssh` in a tmux of one's own: its client goes over to the window, and comes back."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.sandbox import SYMPHONY, Sandbox
+from tests.terminal import terminal
+
+
+@pytest.mark.thorough
+def test_it_switches_and_does_not_nest(sandbox: Sandbox) -> None:
+    sandbox.write("with Experiment() as e: e.new_process('a', cmds=['echo here is a', 'sleep 600'])")
+    sandbox.symphony("up", "rl", "-y")
+    own = ["tmux", "-S", str(sandbox.home.parent / "own.sock")]
+    ours = ["tmux", "-S", str(sandbox.home / "tmux" / "default.sock")]
+
+    def clients(of: list[str]) -> list[str]:
+        return sandbox.run([*of, "list-clients", "-F", "#{session_name}"]).out.split()
+
+    shell = [*own, "-f", "/dev/null", "new-session", "-s", "mine", "sh"]
+    try:
+        with terminal(sandbox, ["env", "-u", "TMUX", *shell]) as person:
+            person.shows("[mine]")
+            person.type(f"{SYMPHONY} ssh rl a", "Enter")
+            person.shows("here is a")
+            assert (clients(ours), clients(own)) == (["rl"], [])
+            person.type("C-b", "d")
+            person.shows("ssh rl a")
+            assert clients(own) == ["mine"]
+    finally:
+        subprocess.run([*own, "kill-server"], check=False, timeout=10)
