@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, cast
 
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 
 if TYPE_CHECKING:
     from symphony.backends.access import Access
@@ -110,4 +110,13 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 @cache
 def _row(name: str) -> Backend:
-    return _entry_points()[name].load()
+    entry = _entry_points()[name]
+    try:
+        return entry.load()
+    except Exception as error:
+        package = entry.dist.name if entry.dist else entry.value
+        raise SymphonyError(
+            f'the backend "{name}" cannot be loaded: {error}',
+            where=package,
+            remedy="Upgrade or remove that package",
+        ) from error

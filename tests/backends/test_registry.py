@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from symphony.backends import registry
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.mounts import MOUNT_KINDS
@@ -27,6 +29,26 @@ def test_unknown():
         registry.named("tmx", where="symphony:backend")
     assert str(raised.value) == (
         'there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.'
+    )
+
+
+def test_one_that_another_package_brings_and_that_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "theirs-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[symphony.backends]\nbroken = no_such_module:BACKEND\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._entry_points.cache_clear()
+    try:
+        with pytest.raises(SymphonyError) as raised:
+            registry.every()
+    finally:
+        registry._entry_points.cache_clear()
+    assert raised.value.line == (
+        "the backend \"broken\" cannot be loaded: No module named 'no_such_module' (theirs)."
+        " Upgrade or remove that package."
     )
 
 
