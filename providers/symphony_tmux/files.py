@@ -41,10 +41,14 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
 def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
     """Readers see the old content or the new, never a part; durable: after a loss of power, too."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    create(draft, content, mode)
-    if durable:
-        _sync(draft)
-    draft.replace(path)
+    try:
+        create(draft, content, mode)
+        if durable:
+            _sync(draft)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _sync(path: Path) -> None:

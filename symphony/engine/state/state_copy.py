@@ -33,7 +33,8 @@ def keep(file: Path) -> None:
     with suppress(OSError):
         data = file.read_bytes()
         if _noted(file) in (None, _md5(data)) and data != _kept(file) and _is_state(data):
-            _write(_copy(file), hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+            paths.private_folder(_copy(file).parent)
+            files.replace(_copy(file), hashlib.sha256(data).hexdigest().encode() + b"\n" + data, durable=True)
 
 
 def restore(file: Path, stack: str) -> bytes | None:
@@ -49,9 +50,9 @@ def restore(file: Path, stack: str) -> bytes | None:
         changed = {place: place.stat().st_mtime for place in whole}
         latest = max(changed, key=lambda place: changed[place])
         damaged = file.with_name(f"{file.name}.damaged")
-        _write(damaged, file.read_bytes())
-        _write(_note(file), json.dumps({"md5": _md5(whole[latest])}).encode())
-        _write(file, whole[latest])
+        files.replace(damaged, file.read_bytes())
+        files.replace(_note(file), json.dumps({"md5": _md5(whole[latest])}).encode())
+        files.replace(file, whole[latest], durable=True)
     except OSError:
         return None
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(changed[latest]))
@@ -106,8 +107,3 @@ def _read(file: Path) -> bytes | None:
         return file.read_bytes()
     except OSError:
         return None
-
-
-def _write(file: Path, data: bytes) -> None:
-    paths.private_folder(file.parent)
-    files.replace(file, data, durable=True)
