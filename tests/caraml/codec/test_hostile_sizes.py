@@ -203,3 +203,37 @@ def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
         with caraml.ZmqClient(address=server.address, timeout=20) as honest:
             server.start_loop(lambda request: b"served")
             assert honest.request(b"x") == b"served"
+
+
+@pytest.mark.timeout(60)
+def test_what_nobody_receives_is_one_message_more_than_the_mark_for_each_connection(spawn):
+    """A sender that would go on finds no room soon; the pages of the receiver say what it holds."""
+    program = spawn(
+        """
+        import pathlib, caraml
+        def mib(): return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+        puller = caraml.ZmqPuller(port=0, hwm=8, limits=caraml.Limits(message_bytes=1 << 20))
+        before = mib()
+        print(puller.socket.port, flush=True)
+        input()
+        print(mib() - before, flush=True)
+        """,
+        stdin=True,
+    )
+    port, peers = int(program.line()), 3
+    with zmq.Context() as context:
+        sockets = [context.socket(zmq.PUSH) for _ in range(peers)]
+        for peer in sockets:
+            peer.linger, peer.sndhwm, peer.sndtimeo = 0, 1, 2000
+            peer.connect(f"tcp://127.0.0.1:{port}")
+            with pytest.raises(zmq.Again):
+                _flood(peer)
+        program.tell("")
+        assert peers * 8 <= int(program.line()) <= peers * 9 + 4
+        for peer in sockets:
+            peer.close(0)
+
+
+def _flood(peer):
+    for _ in range(200):
+        peer.send(bytes(MIB))
