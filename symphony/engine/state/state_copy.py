@@ -12,6 +12,7 @@ import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 from symphony import paths
 from symphony_tmux import files
@@ -29,10 +30,18 @@ def is_intact(file: Path) -> bool:
 
 
 def keep(file: Path) -> None:
-    """Copy what the engine has just written; without room for it the last copy stays."""
+    """Copy what the engine has just written, of a stack with nothing left in it no copy.
+
+    Without room for it the last copy stays.
+    """
     with suppress(OSError):
         data = file.read_bytes()
-        if _noted(file) in (None, _md5(data)) and data != _kept(file) and _is_state(data):
+        checkpoint = _checkpoint(data) if _noted(file) in (None, _md5(data)) else {}
+        latest: dict[str, Any] = checkpoint.get("latest") or {}
+        if checkpoint and not latest.get("resources"):
+            _copy(file).unlink(missing_ok=True)
+            _damaged(file).unlink(missing_ok=True)
+        elif checkpoint and data != _kept(file):
             paths.private_folder(_copy(file).parent)
             files.replace(_copy(file), hashlib.sha256(data).hexdigest().encode() + b"\n" + data, durable=True)
 
@@ -43,32 +52,33 @@ def restore(file: Path, stack: str) -> bytes | None:
     Ours is of the last run that ended; the engine's is later where a run was killed, or its disk is full.
     """
     copies = {_copy(file): _kept(file), _backup(file): _read(_backup(file))}
-    whole = {place: data for place, data in copies.items() if data is not None and _is_state(data)}
+    whole = {place: data for place, data in copies.items() if data is not None and _checkpoint(data)}
     if not whole:
         return None
     try:
         changed = {place: place.stat().st_mtime for place in whole}
         latest = max(changed, key=lambda place: changed[place])
-        damaged = file.with_name(f"{file.name}.damaged")
-        files.replace(damaged, file.read_bytes())
+        files.replace(_damaged(file), file.read_bytes())
         files.replace(_note(file), json.dumps({"md5": _md5(whole[latest])}).encode())
         files.replace(file, whole[latest], durable=True)
     except OSError:
         return None
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(changed[latest]))
     warnings.warn(
-        f"the state of {stack} was damaged and is now its copy of {when} ({damaged} is the damaged one)."
-        f" Run `symphony up {stack}` if it has changed since.",
+        f"the state of {stack} was damaged and is now its copy of {when}. Run `symphony up {stack}` if it has"
+        f" changed since; {_damaged(file)} is the damaged one.",
         stacklevel=2,
     )
     return whole[latest]
 
 
-def _is_state(data: bytes) -> bool:
+def _checkpoint(data: bytes) -> dict[str, Any]:
+    """What a state holds, nothing where it is none."""
     try:
-        return bool(json.loads(data)["checkpoint"])
+        found: object = json.loads(data)["checkpoint"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return False
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _kept(file: Path) -> bytes | None:
@@ -95,6 +105,10 @@ def _copy(file: Path) -> Path:
 
 def _note(file: Path) -> Path:
     return file.with_name(f"{file.name}.attrs")
+
+
+def _damaged(file: Path) -> Path:
+    return file.with_name(f"{file.name}.damaged")
 
 
 def _backup(file: Path) -> Path:

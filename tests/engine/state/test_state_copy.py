@@ -94,6 +94,18 @@ def test_what_the_engine_emptied_on_a_full_disk_is_what_it_was_before(own_home: 
             assert len(file_store.read(NAME).resources) == 2
 
 
+def test_of_a_deleted_stack_no_copy_is_left(own_home: Path) -> None:
+    file = written(RESOURCES)
+    file_store.keep_copy(NAME)
+    file.write_bytes(b"")
+    with pytest.warns(UserWarning, match="was damaged"):
+        file_store.read(NAME)
+    written([])
+    file_store.keep_copy(NAME)
+    assert not list((own_home / "copies").rglob("*.json"))
+    assert not list(file.parent.glob("*.damaged"))
+
+
 def test_the_copy_is_of_what_the_engine_wrote(own_home: Path) -> None:
     file = written(RESOURCES)
     file_store.keep_copy(NAME)
