@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,3 +174,11 @@ def test_kubeconfig_with_an_auth_plugin(tmp_path: Any):
 )
 def test_which_change_of_the_provider_means_another_cluster(old: Any, new: Any, another: bool):
     assert settings.names_another_cluster(old, new) is another
+
+
+def test_who_asks_how_to_install_it_installs_nothing(tmp_path: Path):
+    environment = {**os.environ, "PULUMI_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    words = [sys.executable, "-m", "toolchain.plugin_kubernetes.install", "--help"]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert "usage: python -m toolchain.plugin_kubernetes.install" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
