@@ -48,7 +48,8 @@ def _pieces(text: str) -> tuple[tuple[int, int, str], ...]:
 def state(status: ProcessStatus) -> str:
     """The state of a process in words: `running: 14m (last: exit 139)`."""
     since = ago(status.since)
-    parts = [status.why, f"{since} ago" if status.why and since else since]
+    # The scheduler ends its own words with a full stop.
+    parts = [status.why.rstrip("."), f"{since} ago" if status.why and since else since]
     if status.state == "running":
         parts = [since, status.why]
     words = ", ".join(part for part in parts if part)
