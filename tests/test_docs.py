@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes.manifests import controllers
-from symphony.backends.observe import LIMIT, PATIENCE
 from symphony.cli.commands import find
 from symphony.engine.state import prune
 from symphony_tmux.processes import start
@@ -56,14 +55,13 @@ def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
 def test_the_figures_are_those_of_the_code() -> None:
     supervisor = (ROOT / "providers" / "symphony_tmux" / "processes" / "supervise.pl").read_text()
     failures, long = re.findall(r"= \((\d+), (\d+), \d+\);", supervisor)[0]
-    processes, kubernetes = text("docs/processes.md"), text("docs/kubernetes.md")
+    processes = text("docs/processes.md")
     assert f"{int(failures) + 1} failures in a row" in processes
     assert f"a run of {int(long) // 60} minutes" in processes
     assert f"{controllers.RETRIES} restarts" in processes
     assert f"{start.LOG_CAP >> 20} MiB" in processes
     assert prune.KEPT == 10
     assert "the last ten entries" in processes
-    assert f"by default {PATIENCE:.0f} and at most {LIMIT:.0f}" in kubernetes
 
 
 def test_every_folder_of_the_table_is_there() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pulumi
 
+    from symphony.backends.stack_settings import StackSettings
     from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan
     from symphony.plan.target import Target
@@ -32,7 +33,7 @@ class Context:
     backend: str
     dry_run: bool
     folder: Path
-    setting: Callable[[str], str | None]
+    settings: StackSettings
     recorded: frozenset[str] | None = None
 
 

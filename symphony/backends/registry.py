@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from symphony.backends.expand import Expander
     from symphony.backends.observe import Observer
     from symphony.backends.prerequisites import Prerequisites
+    from symphony.backends.stack_settings import StackSettings
 
 GROUP = "symphony.backends"
 DEFAULT = "tmux"
@@ -31,6 +32,7 @@ class Backend:
     plugins: the Pulumi plugins that make its resources, which the engine installs.
     settings: those that it uses of the settings that not every backend does; a mount by its kind.
     cluster: `module:class` of its Cluster, with options of its own.
+    stack_settings: `module:class` of what the configuration of a stack says to it.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Backend:
     plugins: tuple[str, ...] = ()
     settings: frozenset[str] = frozenset()
     cluster: str = "symphony.classic.cluster:Cluster"
+    stack_settings: str = "symphony.backends.stack_settings:StackSettings"
 
     @property
     def expander(self) -> Expander:
@@ -64,11 +67,20 @@ class Backend:
     @property
     def cluster_class(self) -> type[Any]:
         """Its Cluster."""
-        module, _, name = self.cluster.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _loaded(self.cluster)
+
+    @property
+    def settings_class(self) -> type[StackSettings]:
+        """The settings of a stack that it takes, those of every backend among them."""
+        return _loaded(self.stack_settings)
 
     def _door(self, name: str) -> object:
         return importlib.import_module(f"{self.package}.{name}")
+
+
+def _loaded(place: str) -> type[Any]:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def names() -> list[str]:
@@ -94,12 +106,10 @@ def resolve(name: str | None) -> str | None:
     return next((each.name for each in every() if wanted in each.aliases), None)
 
 
-def named(name: str | None, *, where: str = "") -> Backend:
+def named(name: str | None) -> Backend:
     """The backend of a name or an alias. UserError: there is none; the message lists those there are."""
     if (known := resolve(name)) is None:
-        raise UserError(
-            f'there is no backend "{name}"', where=where, remedy=f"The backends are: {', '.join(names())}"
-        )
+        raise UserError(f'there is no backend "{name}"', remedy=f"The backends are: {', '.join(names())}")
     return _row(known)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pulumi
 
-from symphony.components.run import require_root
+from symphony.components.run import require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
 
@@ -24,7 +24,7 @@ def run_program(folder: str | Path = "stacks") -> None:
     require_root()
     home = Path(folder)
     stack = pulumi.get_stack()
-    name = pulumi.Config("symphony").get("program") or stack.partition(".")[0]
+    name = settings().program or stack.partition(".")[0]
     file = home / f"{name}.py"
     if not file.is_file():
         programs = sorted(each.stem for each in home.glob("*.py") if not each.stem.startswith("_"))

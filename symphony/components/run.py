@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pulumi
 
 from symphony import paths
-from symphony.backends import registry
+from symphony.backends import registry, settings_reader, stack_file
 from symphony.backends.expand import Components, Context, Expander
+from symphony.backends.stack_settings import StackSettings
 from symphony.components import debug_log, output_wait
 from symphony.errors import SymphonyError, UserError
 from symphony.plan import plan_file
@@ -192,17 +193,33 @@ def _expand(run: Run) -> None:
         plan_file.write_plan(launched.plan, rendered)
 
 
+def settings() -> StackSettings:
+    """What the configuration of the stack says. pulumi.RunError: what is wrong in it."""
+    config = pulumi.runtime.config
+    keys = {**config.get_config_env(), **config.CONFIG.get()}
+    files: tuple[Path, ...] = ()
+    if not plan_file.is_asked():
+        # A symphony command has looked at them itself.
+        files = stack_file.files(Path.cwd(), pulumi.get_stack())
+    read = settings_reader.read({key: config.get_config(key) for key in keys}, *files)
+    if read.problems:
+        error = PlanError(pulumi.get_stack(), read.problems)
+        plan_file.write_problems(error)
+        raise pulumi.RunError(str(error))
+    return read
+
+
 def _context() -> Context:
-    config = pulumi.Config("symphony")
     project, stack = pulumi.get_project(), pulumi.get_stack()
+    read = settings()
     return Context(
         project=project,
         stack=stack,
         owner=paths.owner_of(project, stack),
-        launched_as=config.get("namespace") or launched_name(stack),
-        backend=registry.named(config.get("backend"), where="symphony:backend").name,
+        launched_as=read.namespace or launched_name(stack),
+        backend=read.backend,
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
-        setting=config.get,
+        settings=read,
         recorded=plan_file.recorded(),
     )

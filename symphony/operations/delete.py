@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from symphony.backends import registry
+from symphony.backends import registry, settings_reader
 from symphony.backends.observe import Recorded
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
@@ -176,12 +176,11 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
     # The state may have nothing yet of what the settings say and the killed run began.
-    settings = workspace.stack_config(place, stack.name.stack)
-    said = settings.get("symphony:namespace")
-    name = said if isinstance(said, str) else launched_name(stack.name.stack)
+    config = workspace.stack_config(place, stack.name.stack)
+    settings = settings_reader.read(config)
+    name = settings.namespace or launched_name(stack.name.stack)
     if not is_label(name):
         return 0
-    backend = settings.get("symphony:backend")
-    observer = registry.named(backend if isinstance(backend, str) else None).observer
-    unrecorded = Recorded(stack.owner, name, {}, reach=observer.connection_settings(settings, place.folder))
+    observer = registry.get(settings.backend).observer
+    unrecorded = Recorded(stack.owner, name, {}, reach=observer.connection_settings(config, place.folder))
     return observer.delete_orphans(stack.owner, name, unrecorded)

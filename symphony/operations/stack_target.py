@@ -6,18 +6,20 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from symphony import paths
-from symphony.backends import registry
+from symphony.backends import registry, settings_reader
+from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan.names import launched_name, near
+from symphony.plan.problems import PlanError
 
 _BACKEND = "symphony:backend"
-_SERVER, _NAMESPACE = "symphony:server", "symphony:namespace"
 # What run_program() takes where it is given no folder.
 _PROGRAMS = "stacks"
 
@@ -29,6 +31,13 @@ class Target:
     name: file_store.StackName
     workspace: workspace.Workspace
     said: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @cached_property
+    def settings(self) -> StackSettings:
+        """Those of the stack, under those that a script gives it."""
+        config = workspace.stack_config(self.workspace, self.name.stack)
+        file = workspace.config_file(self.workspace, self.name.stack)
+        return settings_reader.read({**config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
 
 
 def of(said: str | None) -> Target:
@@ -75,11 +84,10 @@ def _refuse_away(stack: stacks.Stack | None) -> None:
 
 def _refuse_namesake(target: Target) -> None:
     """In tmux two experiments of one name would share a session."""
-    row, settings = _backend(target), workspace.stack_config(target.workspace, target.name.stack)
-    if row is None or not row.local or _SERVER in settings:
+    row, settings = _backend(target), target.settings
+    if not row.local or "symphony:server" in settings.config:
         return
-    said = settings.get(_NAMESPACE)
-    session = said if isinstance(said, str) else launched_name(target.name.stack)
+    session = settings.namespace or launched_name(target.name.stack)
     living = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
     for name in file_store.names() if living else ():
         if name == target.name or paths.owner_of(name.project, name.stack) not in living:
@@ -93,8 +101,7 @@ def _refuse_namesake(target: Target) -> None:
 
 def fetches_plugins(target: Target) -> bool:
     """Whether the engine is to get plugins for this stack: what its settings say of its backend."""
-    row = _backend(target)
-    return row is not None and bool(row.plugins)
+    return bool(_backend(target).plugins)
 
 
 def before(target: Target) -> stacks.Stack:
@@ -103,11 +110,13 @@ def before(target: Target) -> stacks.Stack:
     A stack that would move would stop in one backend and start in another, which is hardly ever meant: a
     settings file is missing, or its line of the backend.
     """
+    if target.settings.problems:
+        raise PlanError(target.name.stack, target.settings.problems)
     stack = stacks.read(target.name)
     if stack.recorded is None:
         _refuse_namesake(target)
     wanted = _backend(target)
-    if stack.recorded is not None and wanted is not None and stack.backend != wanted.name:
+    if stack.recorded is not None and stack.backend != wanted.name:
         file = workspace.config_file(target.workspace, target.name.stack)
         back = (
             f'Launch it with Cluster.new("{stack.backend}")'
@@ -119,14 +128,11 @@ def before(target: Target) -> stacks.Stack:
             where="" if _BACKEND in target.said else str(file),
             remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
         )
-    return stacks.ensure_same_location(stack, target.workspace, target.said)
+    return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
 
 
-def _backend(target: Target) -> registry.Backend | None:
-    """What the settings say; None for a backend that there is not, which the program's run reports."""
-    settings = workspace.stack_config(target.workspace, target.name.stack)
-    name = registry.resolve(str(target.said.get(_BACKEND) or settings.get(_BACKEND) or ""))
-    return registry.get(name) if name else None
+def _backend(target: Target) -> registry.Backend:
+    return registry.get(target.settings.backend)
 
 
 @contextmanager
@@ -144,9 +150,7 @@ def existing(target: Target, *, changes: bool = False) -> Generator[None]:
         if created and not changes:
             _remove(target, file, settings)
     except BaseException as error:
-        row = _backend(target)
-        is_local = row is not None and row.local
-        may_live = changes and not is_local and not isinstance(error, UserError)
+        may_live = changes and not _backend(target).local and not isinstance(error, UserError)
         if created and not may_live:
             _remove(target, file, settings)
         raise

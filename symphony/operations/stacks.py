@@ -112,25 +112,17 @@ def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, 
 
 
 def ensure_same_location(
-    stack: Stack, place: Workspace | None = None, said: Mapping[str, str] | None = None
+    stack: Stack, place: Workspace | None = None, config: Mapping[str, Any] | None = None
 ) -> Stack:
     """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
 
-    place: the project of an `up`, whose settings say where it would go, and perhaps by which way; said: the
-    settings it brings along.
+    place: the project of an `up`, whose configuration says where it would go, and perhaps by which way.
     """
     if stack.recorded is None:
         return stack
-    reach = reach_of(stack, place, said) if place is not None else None
-    return replace(stack, recorded=stack.observer().ensure_same_location(stack.recorded, stack.shown, reach))
-
-
-def reach_of(stack: Stack, place: Workspace, said: Mapping[str, str] | None = None) -> dict[str, str]:
-    """How the settings of a stack say to reach its backend; said: others, which go before them."""
-    from symphony.engine import workspace
-
-    settings = workspace.stack_config(place, stack.name.stack)
-    return stack.observer().connection_settings({**settings, **(said or {})}, place.folder)
+    observer = stack.observer()
+    reach = observer.connection_settings(config or {}, place.folder) if place is not None else None
+    return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, reach))
 
 
 def addresses(stack: Stack) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symphony.backends import registry
-from symphony.backends.observe import LIMIT, PATIENCE, ProcessStatus
+from symphony.backends.observe import ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
-from symphony.engine.workspace import stack_config
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.operations import stack_target, stacks
 from symphony.operations.plan import Before, Planned, no_experiment
 from symphony.operations.program_output import ProgramOutput
@@ -30,7 +28,6 @@ _DONE = {
     "delete": "stopped",
     "create-replacement": "restarted",
 }
-_PATIENCE = "symphony:patience"
 _IMAGE = re.compile(r"\w*Image\w*: ")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
@@ -130,7 +127,6 @@ def up(
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = Before(stack_target.before(target))
-    patience = _patience(target)
     planned: Planned | None = None
     done: set[str] = set()
     with stack_target.existing(target, changes=True), plan_file(before.uids) as box:
@@ -160,7 +156,7 @@ def up(
     began = time.monotonic()
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False
-    for statuses in _watched(target, patience):
+    for statuses in _watched(target):
         # The last time as well: what was told to be waiting is there now.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
@@ -183,32 +179,16 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
     )
 
 
-def _watched(target: Target, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
+def _watched(target: Target) -> Iterator[tuple[ProcessStatus, ...]]:
     """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
     stack = stacks.read(target.name)
     if stack.recorded is None or stack.backend is None:
         return
     try:
-        yield from stack.observer().watch(stack.recorded, patience=patience)
+        yield from stack.observer().watch(stack.recorded, patience=target.settings.patience)
     except SymphonyError as error:
         what = f"{stack.shown} was started, and cannot be watched: {error.what}"
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
-
-
-def _patience(target: Target) -> float:
-    """How long trouble that may pass is waited for: a cluster that grows on demand needs longer."""
-    said = stack_config(target.workspace, target.name.stack).get(_PATIENCE, PATIENCE)
-    try:
-        seconds = float(said)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if not 0 <= seconds <= LIMIT:
-        raise UserError(
-            f"{said!r} is not a time to wait",
-            where=_PATIENCE,
-            remedy=f"Say how many seconds, at most {LIMIT:.0f}",
-        )
-    return seconds
 
 
 def _told(event: object) -> Progress | Remark | None:

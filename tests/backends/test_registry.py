@@ -26,10 +26,8 @@ def test_known(said, backend):
 
 def test_unknown():
     with pytest.raises(UserError) as raised:
-        registry.named("tmx", where="symphony:backend")
-    assert str(raised.value) == (
-        'there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.'
-    )
+        registry.named("tmx")
+    assert str(raised.value) == 'there is no backend "tmx". The backends are: tmux, kubernetes.'
 
 
 def test_one_that_another_package_brings_and_that_is_broken(

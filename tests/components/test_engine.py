@@ -339,17 +339,9 @@ def test_a_missing_module_is_the_users_own_traceback(said):
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        (
-            "backend",
-            "tmx",
-            'error: there is no backend "tmx" (symphony:backend). The backends are: tmux, kubernetes.',
-        ),
+        ("backend", "tmx", 'symphony:backend is "tmx"      did you mean tmux?'),
         ("namespace", "My_Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
-        (
-            "grace",
-            "soon",
-            "error: must be 0-600 seconds, got soon (symphony:grace).",
-        ),
+        ("grace", "soon", 'symphony:grace is "soon"      it takes 0-600 seconds'),
         (
             "program",
             "helo",
@@ -361,5 +353,5 @@ def test_wrong_settings_of_the_stack_are_one_line(project, setting, value, messa
     project.pulumi("config", "set", f"symphony:{setting}", value)
     done = project.preview(HELLO)
     assert done.returncode != 0
-    assert message in [line.strip() for line in done.stdout.splitlines()]
+    assert message in done.stdout
     assert "Traceback" not in done.stdout

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
 from symphony.engine.run.events import Diagnostic, Step
@@ -94,10 +95,10 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
         "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
     )
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    stack = stacks.Stack(StackName("sandbox", "rl"), None, "kubernetes", None)
-    assert stacks.reach_of(stack, place) == {"kubeconfig": "/old.yaml", "context": "a"}
-    said = {"kubernetes:kubeconfig": "/new.yaml"}
-    assert stacks.reach_of(stack, place, said) == {"kubeconfig": "/new.yaml", "context": "a"}
+    read = registry.get("kubernetes").observer.connection_settings
+    for said, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
+        target = stack_target.Target(StackName("sandbox", "rl"), place, said)
+        assert read(target.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
 def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +112,7 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
     monkeypatch.setattr(stacks, "read", lambda name: stack)
     target = stack_target.Target(StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path()))
-    seen = _watched(target, 1)
+    seen = _watched(target)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:
         next(seen)

@@ -35,4 +35,5 @@ BACKEND = Backend(
         }
     ),
     cluster="symphony.classic.cluster:KubeCluster",
+    stack_settings="symphony.backends.kubernetes.settings:Settings",
 )

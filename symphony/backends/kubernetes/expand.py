@@ -29,7 +29,7 @@ _SECONDS = 120
 
 def target(spec: CheckedSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
-    chosen = settings.read(context.setting, context.stack)
+    chosen = settings.of(context)
     sizes, unreadable = local_files.sizes(spec)
     client = reach_of(context).client
     if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:

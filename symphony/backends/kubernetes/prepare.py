@@ -48,7 +48,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
 
     What the state does not know is waited for, as the engine does for what it knows.
     """
-    chosen = settings.read(context.setting, context.stack)
+    chosen = settings.of(context)
     reach = reach_of(context)
     client, owner = reach.client, context.owner
     live = inventory.living(client, plan.launched_as)
@@ -78,7 +78,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
-    return Prepared(plan, marked, replaced, reach, chosen.grace)
+    return Prepared(plan, marked, replaced, reach, chosen.grace_seconds)
 
 
 def reach_of(context: Context) -> Reach:

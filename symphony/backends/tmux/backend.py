@@ -21,4 +21,5 @@ BACKEND = Backend(
         }
     ),
     cluster="symphony.classic.cluster:TmuxCluster",
+    stack_settings="symphony.backends.tmux.settings:Settings",
 )

@@ -9,20 +9,17 @@ import pulumi
 from symphony.backends.expand import Components, Context
 from symphony.backends.tmux import local_files, render, validation
 from symphony.backends.tmux.prepare import prepare as prepare
-from symphony.backends.tmux.target import server_of
+from symphony.backends.tmux.settings import server_of
 from symphony.backends.tmux.target import target as target
-from symphony.errors import UserError
 from symphony.plan.plan import Plan
 from symphony_tmux.resource.resources import Session, Window
-
-DEFAULT_GRACE = 5.0
 
 
 def expand(prepared: Plan, context: Context, components: Components) -> dict[str, dict[str, Any]]:
     """Make the session and a window for each process; return the inputs of each window by its path."""
     plan, server = prepared, server_of(context)
     folders = local_files.folders(server, plan.launched_as)
-    session = render.session(plan, context.owner, server, _grace(context))
+    session = render.session(plan, context.owner, server, context.settings.grace)
     owner = Session(plan.launched_as, **session, opts=_options(components.experiment))
     rendered: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
@@ -34,17 +31,6 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
         Window(process.path, **inputs, opts=options)
         rendered[process.path] = inputs
     return rendered
-
-
-def _grace(context: Context) -> float:
-    said = context.setting("grace")
-    try:
-        grace = float(said) if said else DEFAULT_GRACE
-    except ValueError:
-        grace = -1.0
-    if not 0 <= grace <= 600:
-        raise UserError(f"must be 0-600 seconds, got {said}", where="symphony:grace")
-    return grace
 
 
 def _options(parent: pulumi.Resource) -> pulumi.ResourceOptions:

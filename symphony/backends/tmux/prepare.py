@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from symphony.backends.expand import Context
 from symphony.backends.tmux import local_files
-from symphony.backends.tmux.target import measured, server_of
+from symphony.backends.tmux.settings import server_of
+from symphony.backends.tmux.target import measured
 from symphony.plan.build import build_plan
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 from symphony.backends.expand import Context
 from symphony.backends.tmux import validation
 from symphony.backends.tmux.backend import BACKEND
-from symphony.paths import DEFAULT_SERVER
+from symphony.backends.tmux.settings import server_of
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
@@ -42,8 +42,3 @@ def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
     )
-
-
-def server_of(context: Context) -> str:
-    """The name of the tmux server that the stack says."""
-    return context.setting("server") or DEFAULT_SERVER

@@ -13,7 +13,6 @@ from symphony import paths
 from symphony.backends import local_files
 from symphony.errors import SymphonyError
 from symphony.plan.checked_spec import CheckedSpec
-from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import path_of
 from symphony.spec.group import ProcessGroupSpec
@@ -55,9 +54,6 @@ def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
 
 def objections(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
     """Why this machine cannot run what is declared, in this session of this tmux server."""
-    if not is_label(server):
-        what = f"the setting symphony:server is {shown(server)}"
-        return (Problem(what, why_not_label(server), (spec.where,)),)
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
 

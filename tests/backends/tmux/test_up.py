@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from symphony import Experiment
-from symphony.backends.tmux import validation
-from symphony.plan.checked_spec import checked
 from symphony_tmux.processes.launch.environment import SHELLS_OWN
 from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 
@@ -161,12 +158,3 @@ def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
         sandbox.symphony("up", "rl", "-y")
         assert order() == names.split()
         assert {path: sandbox.trees()[path] for path in before} == before
-
-
-@pytest.mark.parametrize("server", ["a/b", "../../x", "#(touch x)", "A"])
-def test_the_name_of_the_tmux_server_is_checked(server: str) -> None:
-    experiment = Experiment("rl")
-    experiment.new_process("a", command=["true"])
-    (problem,) = validation.objections(checked(experiment.spec), "p/rl#1", "rl", server)
-    assert problem.what == f'the setting symphony:server is "{server}"'
-    assert "use lower-case letters" in problem.remedy

@@ -51,7 +51,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Plan:
 
 
 def expand(prepared: Plan, context: Context, components: Components) -> dict[str, dict[str, Any]]:
-    grace = float(context.setting("grace") or 5)
+    grace = context.settings.grace
     about: dict[str, Any] = {"owner": context.owner, "name": prepared.launched_as, "grace": grace}
     options = pulumi.ResourceOptions(parent=components.experiment)
     experiment = Experiment(prepared.launched_as, {**about, "services": dict(prepared.service_env)}, options)

@@ -76,7 +76,7 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
             # that change with whatever else is in the namespace.
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": settings.grace,
+            "terminationGracePeriodSeconds": settings.grace_seconds,
         },
     }
     whole = merged(manifest, of.settings.pod_yml)

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes import settings, target
+from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
-from symphony.errors import UserError
 from symphony.plan.build import problems
 from symphony.plan.checked_spec import checked
 
@@ -153,44 +152,6 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
     found = ports.choose(checked(experiment.spec))
     assert len({*found.values(), chosen("s1")["s1"]}) == 501
     assert all(20_000 <= port < 30_000 for port in found.values())
-
-
-@pytest.mark.parametrize(
-    ("said_", "words"),
-    [
-        ({"expose": "Nodeport!"}, "Did you mean NodePort"),
-        ({"expose": "LoadBalancer"}, "open to the whole internet"),
-        ({"expose": "LoadBalancer", "sourceRanges": "here"}, "no range of addresses"),
-        ({"controller": "job-set"}, "Did you mean JobSet"),
-        ({"podSecurity": "none"}, "baseline, restricted, privileged"),
-        ({"grace": "soon"}, "must be 0-600 seconds, got soon"),
-        ({"grace": "1e999"}, "must be 0-600 seconds, got 1e999"),
-        ({"grace": "nan"}, "must be 0-600 seconds, got nan"),
-    ],
-)
-def test_a_setting_that_means_nothing_is_refused(said_: dict[str, str], words: str) -> None:
-    with pytest.raises(UserError, match=re.escape(words)):
-        settings.read(said_.get)
-
-
-@pytest.mark.parametrize(("given", "grace"), [("0", 0), ("0.9", 1), ("5.0", 5), ("1e2", 100)])
-def test_grace_is_whole_seconds_and_never_less_than_was_given(given: str, grace: int) -> None:
-    assert settings.read({"grace": given}.get).grace == grace
-
-
-def test_settings_are_read_as_pulumi_writes_them() -> None:
-    found = settings.read(
-        {
-            "expose": "loadbalancer",
-            "sourceRanges": '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]',
-            "pullSecrets": "a, b",
-        }.get
-    )
-    assert (found.expose, found.source_ranges, found.pull_secrets) == (
-        "LoadBalancer",
-        ("10.0.0.0/8", "::1/128", "1.2.3.0/24"),
-        ("a", "b"),
-    )
 
 
 def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:

@@ -1,0 +1,119 @@
+"""The settings of a stack: what each takes, what is refused, and that docs/ lists them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from symphony.backends import registry, settings_reader
+from symphony.backends.kubernetes.settings import Settings
+from symphony.backends.stack_settings import StackSettings
+from tests.sandbox import ROOT
+
+
+def kubernetes(**given: Any) -> Settings:
+    config = {"symphony:backend": "kube", **{f"symphony:{key}": value for key, value in given.items()}}
+    return cast("Settings", settings_reader.read(config))
+
+
+def problems(settings: StackSettings) -> list[str]:
+    return [f"{each.what}: {each.remedy}" for each in settings.problems]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"expose": "Nodeport!"}, 'symphony:expose is "Nodeport!": did you mean NodePort?'),
+        ({"controller": "job-set"}, 'symphony:controller is "job-set": did you mean JobSet?'),
+        (
+            {"podSecurity": "none"},
+            'symphony:podSecurity is "none": it takes baseline, restricted, privileged',
+        ),
+        ({"createNamespace": "no"}, 'symphony:createNamespace is "no": it takes true, false'),
+        ({"grace": "soon"}, 'symphony:grace is "soon": it takes 0-600 seconds'),
+        ({"grace": "1e999"}, 'symphony:grace is "1e999": it takes 0-600 seconds'),
+        ({"patience": "nan"}, 'symphony:patience is "nan": it takes 0-600 seconds'),
+        ({"patience": [60]}, 'symphony:patience is "[60]": it takes 0-600 seconds'),
+        ({"sourceRanges": "here"}, 'symphony:sourceRanges is "here": it takes a list: 203.0.113.0/24'),
+        ({"backend": "gke2"}, 'symphony:backend is "gke2": it takes tmux, kubernetes'),
+        ({"backend": "tmx"}, 'symphony:backend is "tmx": did you mean tmux?'),
+        (
+            {"podSecurty": "restricted"},
+            '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
+        ),
+        ({"controler": "Job"}, '"symphony:controler" is not a setting: did you mean symphony:controller?'),
+        ({"xyz": "1"}, '"symphony:xyz" is not a setting: `symphony config` lists them'),
+        (
+            {"expose": "LoadBalancer"},
+            "symphony:expose would open a LoadBalancer to the whole internet: say who may reach it with"
+            " symphony:sourceRanges, such as 203.0.113.0/24",
+        ),
+    ],
+)
+def test_a_mistake_is_one_problem(given: dict[str, Any], problem: str) -> None:
+    assert problems(kubernetes(**given)) == [problem]
+
+
+def test_what_is_misspelt_is_found_in_tmux_too() -> None:
+    found = settings_reader.read({"symphony:podSecurty": "x", "symphony:server": "a b", "aws:bakend": "x"})
+    assert problems(found) == [
+        '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
+        'symphony:server is "a b": it takes letters, digits, -, _ and .',
+    ]
+
+
+@pytest.mark.parametrize("server", ["a/b", "../../x", "#(touch x)", ".x", "a" * 64])
+def test_the_name_of_the_tmux_server_is_checked(server: str) -> None:
+    (problem,) = problems(settings_reader.read({"symphony:server": server}))
+    assert problem.endswith("it takes letters, digits, -, _ and .")
+
+
+def test_values_as_pulumi_writes_them_and_as_they_stand_in_the_file() -> None:
+    ranges = '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]'
+    found = kubernetes(expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False)
+    assert found.problems == ()
+    assert found.source_ranges == ("10.0.0.0/8", "::1/128", "1.2.3.0/24")
+    assert (found.expose, found.pull_secrets, found.create_namespace) == ("LoadBalancer", ("a", "b"), False)
+    assert kubernetes(pullSecrets=["a", "b"], image="").pull_secrets == ("a", "b")
+
+
+@pytest.mark.parametrize(("given", "whole"), [("0", 0), ("0.9", 1), ("5.0", 5), (100, 100), (None, 5)])
+def test_grace_on_kubernetes_is_whole_seconds_and_never_less_than_was_given(given: Any, whole: int) -> None:
+    assert kubernetes(grace=given).grace_seconds == whole
+
+
+def test_an_encrypted_value_is_left_to_the_program() -> None:
+    assert kubernetes(image=object()).problems == ()
+
+
+def test_each_setting_is_said_once_and_the_default_backend_is_the_default() -> None:
+    keys = [each.key for each in settings_reader.table()]
+    assert len(keys) == len({*keys}) > 10
+    assert StackSettings().backend == registry.DEFAULT
+
+
+def test_a_line_is_found_where_it_stands(tmp_path: Path) -> None:
+    own, project = tmp_path / "Pulumi.rl.yaml", tmp_path / "Pulumi.yaml"
+    own.write_text("# ours\nsymphony:backend: kubernetes\nconfig:\n  symphony:bakend: kube\n  aws:a: b\n")
+    project.write_text("name: rl\nconfig:\n  symphony:imge: {value: a}\n")
+    found = settings_reader.read({"symphony:bakend": "kube", "symphony:imge": "a"}, own, project)
+    assert [(each.what, [place.line for place in each.where]) for each in found.problems] == [
+        ('"symphony:bakend" is not a setting', [4]),
+        ('"symphony:imge" is not a setting', [3]),
+        ('"symphony:backend" is not under `config:`', [2]),
+    ]
+    assert [Path(each.where[0].file).name for each in found.problems] == [own.name, project.name, own.name]
+
+
+def test_the_table_in_the_documents_is_this_one() -> None:
+    """A setting that is new or changed: paste the rows that this shows."""
+    rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
+    wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
+    wanted[1] = "|---|---|---|---|---|"
+    text = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    found = re.search(r"^\| setting \|.*?(?=\n\n)", text, flags=re.MULTILINE | re.DOTALL)
+    assert found is not None
+    assert found[0].splitlines() == wanted

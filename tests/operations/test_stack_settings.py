@@ -1,0 +1,70 @@
+"""What is wrong in the settings file of a stack is said with its line, and nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import Sandbox, sandbox_in
+
+SLEEPER = """
+with Experiment() as e:
+    e.new_process("a", command=["sleep", "3600"])
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
+        made.write(SLEEPER)
+        yield made
+
+
+@pytest.mark.parametrize("backend", ["tmux", "kubernetes"])
+def test_misspelt_settings_and_those_outside_config(sandbox: Sandbox, backend: str) -> None:
+    file = sandbox.folder / "Pulumi.rl.yaml"
+    text = f"symphony:grace: 3\nconfig:\n  symphony:backend: {backend}\n  symphony:podSecurty: restricted\n"
+    file.write_text(text)
+    for words in (("plan", "rl"), ("up", "rl", "-y")):
+        head, *lines, end = sandbox.symphony(*words, code=2).err.splitlines()
+        assert head == "symphony: rl cannot run: 2 problems in Pulumi.rl.yaml"
+        assert [" ".join(line.split()) for line in lines] == [
+            '"symphony:podSecurty" is not a setting line 4 did you mean symphony:podSecurity?',
+            '"symphony:grace" is not under `config:` line 1 indent it, below a line `config:`',
+        ]
+        assert end == "Nothing was started."
+    assert file.read_text() == text
+    assert sandbox.stacks() == set()
+
+
+def test_a_backend_that_there_is_not(sandbox: Sandbox) -> None:
+    sandbox.config("rl", bakend="kubernetes")
+    assert "did you mean symphony:backend?" in sandbox.symphony("plan", "rl", code=2).err
+    (sandbox.folder / "Pulumi.rl.yaml").unlink()
+    sandbox.config("rl", backend="tmx")
+    assert 'symphony:backend is "tmx"' in sandbox.symphony("up", "rl", "-y", code=2).err
+
+
+@pytest.mark.thorough
+def test_what_was_started_can_be_deleted_whatever_its_settings_say(sandbox: Sandbox) -> None:
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.config("rl", bakend="kubernetes", grace="soon")
+    assert "2 problems" in sandbox.symphony("up", "rl", "-y", code=2).err
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+def test_a_plain_pulumi_says_it_too(sandbox: Sandbox) -> None:
+    sandbox.pulumi("stack", "init", "rl")
+    file = sandbox.folder / "Pulumi.rl.yaml"
+    file.write_text("symphony:grace: 3\nconfig:\n  symphony:bakend: kubernetes\n" + file.read_text())
+    said = sandbox.pulumi("up", "--yes", "--stack", "rl", code=None)
+    assert said.code != 0
+    assert "rl cannot run: 2 problems in Pulumi.rl.yaml" in said.out
+    assert '"symphony:bakend" is not a setting' in said.out
+    assert "line 3" in said.out
+    assert '"symphony:grace" is not under `config:`' in said.out
+    assert sandbox.trees() == {}
