@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -33,6 +34,12 @@ print(run.outcome.result, flush=True)
 sys.exit(130 if run.outcome.result == "interrupted" else run.outcome.exit_code)
 """
 
+# Who waits for the engine would wait for ten minutes.
+PATIENT = """
+from symphony.engine.run import run as runs, watchdog
+watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0
+"""
+
 
 @pytest.fixture
 def mark(tmp_path: Path) -> str:
@@ -41,21 +48,26 @@ def mark(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def begun(tiny: Workspace, engine: object, tmp_path: Path, mark: str) -> subprocess.Popen[str]:
+def begun(
+    tiny: Workspace, engine: object, tmp_path: Path, mark: str, request: pytest.FixtureRequest
+) -> Iterator[subprocess.Popen[str]]:
     """A command line in the middle of an `up`: one thing is there, the provider works on a slow one."""
     workspace.create_stack(tiny, "dev")
     there = tmp_path / "there"
     program = f"fast = Thing('fast'); Thing('slow', sleep=600, mark={str(there)!r}, opts=after(fast))"
     program = "after = lambda r: pulumi.ResourceOptions(depends_on=[r])\n" + program
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tiny.folder), program, mark],
+        [sys.executable, "-c", getattr(request, "param", "") + DRIVER, str(tiny.folder), program, mark],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     wait_for(there.exists, 30, "the slow thing is being made")
     assert len(processes_with(f"MARK={mark}")) >= 3
-    return process
+    yield process
+    process.kill()
+    for pid in processes_with(f"MARK={mark}"):
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.thorough
@@ -80,13 +92,12 @@ def test_ctrl_c_on_a_terminal_reaches_the_engine_once(begun: subprocess.Popen[st
     assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
 
 
+@pytest.mark.parametrize("begun", [PATIENT], indirect=True, ids=["patient"])
 def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
-    began = time.monotonic()
     begun.send_signal(signal.SIGINT)
     time.sleep(0.3)
     begun.send_signal(signal.SIGINT)
-    begun.communicate(timeout=20)
-    assert time.monotonic() - began < 2.0
+    begun.communicate(timeout=60)
     assert processes_with(f"MARK={mark}") == []
 
 
