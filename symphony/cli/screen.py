@@ -14,7 +14,7 @@ from typing import Any
 DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 # Control characters, and the marks that turn the direction of text or hide in it.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-# No column is cut to less than its longest word, but for words longer than this.
+# No column is narrower than its longest word, but for longer words than this, or where that is not enough.
 _NARROWEST, _LONGEST = 8, 24
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
@@ -108,6 +108,12 @@ def show_table(
     paint = painter()
     # The terminal itself, not $COLUMNS: what a parent exported may be another one's.
     columns = os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    if _is_wider([head, *cleaned], columns):
+        # A column in which nothing stands leaves its room to the others.
+        kept = [i for i in range(len(head)) if i < 2 or any(row[i] for row in cleaned)]
+        head, cleaned = [head[i] for i in kept], [[row[i] for i in kept] for row in cleaned]
+        styles = [styles[i] for i in kept if i < len(styles)]
+        right = [place for place, i in enumerate(kept) if i in right]
     widths = fitted([head, *cleaned], columns)
     folded = [(number, line) for number, row in enumerate(cleaned) for line in wrapped(row, widths)]
     lines = plain_table(head, [line for _, line in folded], right)
@@ -141,16 +147,22 @@ def plain_table(
     ]
 
 
+def _is_wider(table: Sequence[Sequence[str]], columns: int) -> bool:
+    widths = [max(map(width, cells)) for cells in zip(*table, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1) > columns
+
+
 def fitted(table: Sequence[Sequence[str]], columns: int) -> list[int]:
     """How wide columns may be: the last ones shrink first, the first two, with the names, never."""
     widths = [max(map(width, cells)) for cells in zip(*table, strict=True)]
     excess = sum(widths) + 2 * (len(widths) - 1) - columns
-    for i in range(len(widths) - 1, 1, -1):
-        words = (width(word) for row in table for word in row[i].split())
-        least = max(_NARROWEST, min(max(words, default=0), _LONGEST))
-        taken = max(0, min(excess, widths[i] - least))
-        widths[i] -= taken
-        excess -= taken
+    for longest in (_LONGEST, _NARROWEST):
+        for i in range(len(widths) - 1, 1, -1):
+            words = (width(word) for row in table for word in row[i].split())
+            least = max(_NARROWEST, min(max(words, default=0), longest))
+            taken = max(0, min(excess, widths[i] - least))
+            widths[i] -= taken
+            excess -= taken
     return widths
 
 

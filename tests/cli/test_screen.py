@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 
 import pytest
@@ -66,3 +67,27 @@ def test_a_row_fits_breaks_between_words_and_keeps_its_name(columns: int) -> Non
     if columns == 100:
         words = [word for cells in zip(*lines, strict=True) for cell in cells for word in cell.split()]
         assert words == " ".join(row).split(), "whole words, in their order"
+
+
+def test_what_is_too_narrow_for_its_words_loses_none_of_their_letters() -> None:
+    head = ["group", "name", "ready", "restarts", "state"]
+    row = ["", "learner-with-a-long-name", "0", "0", "failed: the configuration is missing"]
+    widths = screen.fitted([head, row], 60)
+    assert sum(widths) + 2 * 4 == 60
+    states = [line[4] for line in screen.wrapped(row, widths)]
+    assert "".join(states).replace(" ", "") == row[4].replace(" ", "")
+
+
+def test_where_there_is_too_little_room_an_empty_column_leaves_its_own(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "is_terminal", lambda: True)
+    monkeypatch.setattr(screen.os, "get_terminal_size", lambda _: os.terminal_size((30, 20)))
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen.show_table(
+        ("", "name", "why", "binds", "n"), [("~", "a", "its folder is gone", "", "1")], right=(4,)
+    )
+    assert capfd.readouterr().out.splitlines() == [
+        "   name  why                 n",
+        "~  a     its folder is gone  1",
+    ]
