@@ -277,7 +277,11 @@ def _yaml(file: Path) -> dict[str, Any]:
         raise UserError(
             f"cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
         ) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except RecursionError as error:
+        raise UserError(
+            f"{file.name} is nested too deeply", where=str(file), remedy="Take the brackets out"
+        ) from error
+    except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         said = getattr(error, "problem", None)

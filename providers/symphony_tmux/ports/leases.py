@@ -213,7 +213,7 @@ def _read() -> dict[str, Held]:
         raise SymphonyError(
             "the table of leased ports is not one that symphony wrote",
             where=str(file),
-            remedy="Remove that file: what runs keeps its ports",
+            remedy="Remove that file; the next `up` may choose other ports",
         ) from error
 
 
