@@ -47,4 +47,4 @@ bench: setup ## the benchmark table
 	@scripts/bench.sh
 
 clean: ## forget what was set up in this folder; the engine stays in the user's cache
-	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-bench .chaos .pytest_cache .ruff_cache .import_linter_cache

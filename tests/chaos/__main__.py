@@ -39,7 +39,7 @@ def main() -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}", flush=True)
     until = time.monotonic() + options.minutes * 60
-    kinds = options.kind or list(KINDS)
+    kinds = options.kind or random.Random(seed).sample(list(KINDS), len(KINDS))
     while time.monotonic() < until and (kind := _next(kinds, tries, options.tries)):
         for found in _tries(kind, seed):
             tries.append(found)
