@@ -51,11 +51,11 @@ class ServiceVariableError(CaramlError, LookupError):
 
 
 def service_stem(service: str) -> str:
-    """The part of the variables' names that stands for the service: upper-cased, `-` turned into `_`.
+    """The part of the variables' names that stands for the service: upper-cased, `-` and the like made `_`.
 
     Two services with the same stem share their variables, which the plan refuses.
     """
-    return service.upper().replace("-", "_")
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in service.upper())
 
 
 def variable_names(service: str) -> tuple[str, str, str]:

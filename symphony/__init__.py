@@ -40,7 +40,20 @@ _HOMES = {
 _NOT_YET: dict[str, str] = dict.fromkeys(
     ("DockerBuilder", "GKEDispatcher", "clean_images"), "symphony.classic"
 )
-__all__ = ["Experiment", "Process", "ProcessGroup", "SymphonyError", "UserError", "run_program"]
+__all__ = [
+    "AddressBook",
+    "Cluster",
+    "Experiment",
+    "KubeCluster",
+    "Process",
+    "ProcessGroup",
+    "SymphonyConfig",
+    "SymphonyError",
+    "SymphonyParser",
+    "TmuxCluster",
+    "UserError",
+    "run_program",
+]
 
 # A type checker would take any misspelt name for one that this finds.
 if not TYPE_CHECKING:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# Those that are there: `import *` takes no name that only says that it is not.
+__all__: list[str] = []
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

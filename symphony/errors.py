@@ -32,7 +32,11 @@ class SymphonyError(Exception):
         return "\n".join([self.line, *self.details])
 
 
-class UserError(SymphonyError):
+class UserError(SymphonyError, ValueError):
     """The user's mistake: exit code 2, and nothing was started."""
 
     exit_code = 2
+
+
+class ResourceExistsError(UserError):
+    """There is an experiment of that name already."""

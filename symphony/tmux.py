@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from symphony.classic import TmuxExperimentSpec as TmuxExperimentSpec
+from symphony.classic import TmuxProcessGroupSpec as TmuxProcessGroupSpec
+from symphony.classic import TmuxProcessSpec as TmuxProcessSpec
 from symphony.classic.cluster import TmuxCluster as TmuxCluster
 from symphony.operations import stacks
 
 if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
+
+__all__ = ["TmuxCluster", "TmuxExperimentSpec", "TmuxProcessGroupSpec", "TmuxProcessSpec", "session"]
 
 
 def session(name: str) -> Session:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from symphony import paths
 
-NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 OWNER = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+#[A-Za-z0-9]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKER = "SYMPHONY_ID"
+ROLE = "SYMPHONY_ROLE"
 PROCESSES = "processes"
 LAUNCH_FILE = "launch.sh"
 
@@ -51,6 +52,11 @@ def process_folder(server: str, session: str, path: str) -> Path:
 def marker(owner: str, path: str, attempt: int) -> str:
     """The value of SYMPHONY_ID in the environment of every process of one tree."""
     return f"{owner}/{path}/{attempt}"
+
+
+def role(marker: str) -> str:
+    """The value of SYMPHONY_ROLE in a process with this marker: its name."""
+    return marker.rpartition("/")[0].rpartition("/")[2]
 
 
 def marked_path(owner: str, value: str) -> str | None:

@@ -31,6 +31,7 @@ class Backend:
     local:   its processes are on this machine; what no state records is found there.
     plugins: the Pulumi plugins that make its resources, which the engine installs.
     settings: those that it uses of the settings that not every backend does; a mount by its kind.
+    labels:  its objects are called by DNS labels; other names are mapped to those.
     cluster: `module:class` of its Cluster, with options of its own.
     stack_settings: `module:class` of what the configuration of a stack says to it.
     """
@@ -41,6 +42,7 @@ class Backend:
     local: bool = False
     plugins: tuple[str, ...] = ()
     settings: frozenset[str] = frozenset()
+    labels: bool = False
     cluster: str = "symphony.classic.cluster:Cluster"
     stack_settings: str = "symphony.backends.stack_settings:StackSettings"
 

@@ -6,6 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from symphony.components.experiment import Experiment
+    from symphony.components.process import Process
+    from symphony.components.process_group import ProcessGroup
+
+    ExperimentSpec = KubeExperimentSpec = TmuxExperimentSpec = Experiment
+    ProcessSpec = KubeProcessSpec = TmuxProcessSpec = Process
+    ProcessGroupSpec = KubeProcessGroupSpec = TmuxProcessGroupSpec = ProcessGroup
     from symphony.classic.addresses import AddressBook as AddressBook
     from symphony.classic.cluster import Cluster as Cluster
     from symphony.classic.cluster import KubeCluster as KubeCluster
@@ -20,6 +27,15 @@ _HOMES = {
     "SymphonyConfig": "symphony.classic.config",
     "SymphonyParser": "symphony.classic.parser",
     "TmuxCluster": "symphony.classic.cluster",
+    **{
+        f"{backend}{name}Spec": f"symphony.components.{module}:{name}"
+        for backend in ("", "Kube", "Tmux")
+        for name, module in (
+            ("Experiment", "experiment"),
+            ("ProcessGroup", "process_group"),
+            ("Process", "process"),
+        )
+    },
 }
 _NOT_YET = ("DockerBuilder", "GKEDispatcher", "clean_images")
 
@@ -30,4 +46,5 @@ if not TYPE_CHECKING:
             raise ImportError(f"this version of symphony has no {name} yet: leave out what uses it")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        module, _, alias = _HOMES[name].partition(":")
+        return getattr(importlib.import_module(module), alias or name)

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 from symphony.plan.plan import PlannedService
 from symphony.plan.services import variables
+
+
+class Entry(TypedDict):
+    """Where a service is."""
+
+    host: str
+    port: int
 
 
 class AddressBook:
@@ -12,15 +22,22 @@ class AddressBook:
     book = AddressBook()
     book.add_entry("replay-server", "10.0.0.7", 7001)
     subprocess.run(["python", "agent.py"], env={**os.environ, **book.dump()})
+
+    entries: service -> its host and port, given at once as well: AddressBook({"ps": {"host": h, "port": p}}).
     """
 
-    def __init__(self) -> None:
-        self._services: dict[str, PlannedService] = {}
+    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
+        self.entries: dict[str, Entry] = dict(entries or {})
 
     def add_entry(self, name: str, host: str, port: int) -> None:
         """Note a service; a later entry of the same name takes its place."""
-        self._services[name] = PlannedService(name=name, host=host, port=port, path="", exposed=False)
+        self.entries[name] = {"host": host, "port": port}
 
     def dump(self) -> dict[str, str]:
         """SYMPH_<SERVICE>_HOST, _PORT and _ADDR of every service, as symphony sets them in a process."""
-        return variables(tuple(self._services.values()))
+        return variables(
+            tuple(
+                PlannedService(name=name, host=entry["host"], port=entry["port"], path="", exposed=False)
+                for name, entry in self.entries.items()
+            )
+        )

@@ -11,34 +11,35 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from symphony.backends import registry
 from symphony.backends.access import Streams
-from symphony.backends.observe import LogLine, ProcessStatus
+from symphony.backends.observe import LogLine
+from symphony.classic import launch as launching
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
-from symphony.cli.screen import without_colours
+from symphony.cli import screen
+from symphony.components import run
+from symphony.components.errors import misuse
 from symphony.components.experiment import Experiment
-from symphony.engine import workspace
-from symphony.engine.run import inline
 from symphony.engine.state import store
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import UserError
 from symphony.operations import delete as deletion
 from symphony.operations import logs as output
 from symphony.operations import ls as listing
 from symphony.operations import matching, scp, ssh, stacks, switch
 from symphony.operations.exec import execute
-from symphony.operations.plan import Planned, planned_from
-from symphony.operations.process import processes
-from symphony.operations.stack_target import Target
-from symphony.operations.up import Ended, up
+from symphony.operations.plan import Planned
+from symphony.operations.process import columns, processes
+from symphony.operations.up import Ended
 from symphony.operations.visit import external_address
-from symphony.plan import plan_file
-from symphony.plan.plan_file import PlanFile
 from symphony.spec.experiment import ExperimentOptions
 from symphony.spec.shared import Text, Texts
 
 if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
 
+Described = dict[str | None, dict[str, dict[str, Any]]]
 
+
+@options.take_old_keywords
 class Cluster:
     """One backend to launch experiments in.
 
@@ -119,9 +120,11 @@ class Cluster:
     def launch(self, exp: Experiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
     @overload
     def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
-    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned:
-        """Start it; with dry_run only return the plan, for the caller to print: nothing here prints.
+    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Any:
+        """Start it; with dry_run only return the plan. At a terminal progress and plan are shown as well.
 
+        Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
+        returned; symphony:backend of the stack goes before this cluster.
         UserError: one of that name exists (force=True changes it to this one), or it cannot run (PlanError).
         SymphonyError: it is up and some of its processes neither run nor came to a good end.
         """
@@ -129,19 +132,11 @@ class Cluster:
             raise options.mistake(
                 f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns"
             )
-        target = self._target(exp.name)
-        folder = self._refuse_second(target, force)
-        if dry_run:
-            return planned_from(target, lambda t, box: self._run("preview", t, box, exp))
-        *_, ended = up(target, lambda t, box: self._run("up", t, box, exp))
-        if not isinstance(ended, Ended):
-            raise SymphonyError(f"{exp.name} did not come up")
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            exp.dump_yaml(folder / "experiment.yaml")
-        if ended.troubled:
-            raise _troubled(ended)
-        return ended
+        if run.in_program():
+            if dry_run:
+                raise misuse("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
+            return run.launch(exp, self.settings)
+        return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
 
     def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
         """Start several, one after the other. UserError: as launch(); those before it stay up."""
@@ -149,6 +144,9 @@ class Cluster:
 
     def delete(self, name: str, dry_run: bool = False) -> None:
         """Stop an experiment and everything it started; with dry_run only look for it."""
+        options.require_name("an experiment", name)
+        if run.in_program():
+            raise misuse("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
         stack = self._stack(name)
         if not dry_run:
             for _ in deletion.delete(stack):
@@ -161,41 +159,75 @@ class Cluster:
 
     def list_experiments(self) -> list[str]:
         """The names of the experiments there are."""
-        return [each.name for each in listing.ls()]
+        with stacks.only_on(self.backend):
+            return [each.name for each in listing.ls()]
 
-    def describe_experiment(self, name: str) -> dict[str | None, dict[str, dict[str, Any]]]:
+    def describe_experiment(self, name: str | None = None) -> Described:
         """{group or None: {process: {column: value}}}; columns: Group, Name, Ready, Restarts, State."""
-        described: dict[str | None, dict[str, dict[str, Any]]] = {}
+        described: Described = {}
         for status in processes(self._stack(name)):
-            described.setdefault(status.group or None, {})[status.name] = _columns(status)
+            described.setdefault(status.group or None, {})[status.name] = columns(status)
         return described
 
-    def describe_process_group(self, name: str, process_group: str) -> dict[str, dict[str, Any]]:
-        """{process: {column: value}} of one group."""
-        options.require_name("a process group", process_group)
+    def describe_process_group(
+        self, name: str | None, process_group: str | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """{process: {column: value}} of one group; without one, of the processes that are in none."""
         groups = self.describe_experiment(name)
+        if process_group is None:
+            return groups.get(None, {})
+        options.require_name("a process group", process_group)
         known = [group for group in groups if group]
         return groups[matching.match(process_group, known, "process group")]
 
-    def describe_process(self, name: str, process: str, process_group: str | None = None) -> dict[str, Any]:
+    def describe_process(
+        self, name: str | None, process: str, process_group: str | None = None
+    ) -> dict[str, Any]:
         """{column: value} of one process: describe_process("rl", "agent-0", "agents")["State"]."""
         statuses = {status.path: status for status in processes(self._stack(name))}
-        return _columns(
-            statuses[matching.match(options.path_of(process, process_group), statuses, "process")]
-        )
+        return columns(statuses[matching.match(options.path_of(process, process_group), statuses, "process")])
 
+    def find_process(self, name: str | None, process: str) -> list[str | None]:
+        """The groups in which there is a process of this name; None stands for no group."""
+        return [group for group, members in self.describe_experiment(name).items() if process in members]
+
+    @overload
     def get_log(
         self,
-        exp: str,
+        exp: str | None,
+        process: str,
+        process_group: str | None = None,
+        follow: Literal[False] = False,
+        since: str | float | None = None,
+        tail: int | None = None,
+        print_logs: bool = False,
+    ) -> list[str]: ...
+    @overload
+    def get_log(
+        self,
+        exp: str | None,
+        process: str,
+        process_group: str | None = None,
+        *,
+        follow: Literal[True],
+        since: str | float | None = None,
+        tail: int | None = None,
+        print_logs: bool = False,
+    ) -> Iterable[str]: ...
+    def get_log(
+        self,
+        exp: str | None,
         process: str,
         process_group: str | None = None,
         follow: bool = False,
         since: str | float | None = None,
         tail: int | None = None,
-    ) -> Iterator[str]:
-        """The lines a process prints; with follow, those to come as well.
+        print_logs: bool = False,
+    ) -> Iterable[str]:
+        """The lines a process prints, as a list; with follow an iterator, which goes on with those to come.
 
-        since: those of the last so many seconds, or "5m", "1h30m"; 0 for all. tail: that many of the last.
+        since: those of the last so many seconds, or "5m", "1h30m"; 0 for all. tail: that many of the last, -1
+        for all. print_logs: print them as they come.
 
         for line in cluster.get_log("rl", "learner", follow=True): ...
         """
@@ -206,10 +238,13 @@ class Cluster:
             since=options.duration(since),
             tail=options.count(tail),
         )
-        return (without_colours(line.text) for line in lines)
+        texts = (screen.without_colours(line.text) for line in lines)
+        if print_logs:
+            return [text for text in texts if screen.tell(text) is None]
+        return texts if follow else list(texts)
 
     def exec_command(
-        self, exp: str, process: str, command: Sequence[str] | str, process_group: str | None = None
+        self, exp: str | None, process: str, command: Sequence[str] | str, process_group: str | None = None
     ) -> int:
         """Run a command in a process, on the terminal or the pipes of this program; its exit code.
 
@@ -220,25 +255,46 @@ class Cluster:
         words = shlex.split(command) if isinstance(command, str) else [*command]
         return execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
 
-    def login(self, exp: str, process: str, process_group: str | None = None) -> int:
+    def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
         """Let the person at the terminal work in a process until they leave; the exit code."""
         return ssh.login(self._stack(exp), options.path_of(process, process_group), _streams())
 
-    def transfer_file(self, exp: str, source: str | Path, target: str | Path) -> None:
-        """Copy a file or folder: transfer_file("rl", "learner:model.pt", "."). UserError: no such file."""
-        scp.copy(self._stack(exp), scp.sides(str(source), str(target)))
+    def transfer_file(
+        self,
+        exp: str | None,
+        source: str | Path,
+        target: str | Path,
+        src_process: str | None = None,
+        src_process_group: str | None = None,
+        dest_process: str | None = None,
+        dest_process_group: str | None = None,
+    ) -> None:
+        """Copy a file or folder: transfer_file("rl", "learner:model.pt", "."). UserError: no such file.
 
-    def external_url(self, exp: str, service: str) -> str:
+        src_process and dest_process name the process as well, apart from the path.
+        """
+        here, there = str(source), str(target)
+        if dest_process is not None:
+            wanted = scp.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
+        elif src_process is not None:
+            wanted = scp.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
+        else:
+            wanted = scp.sides(here, there)
+        scp.copy(self._stack(exp), wanted)
+
+    def external_url(self, exp: str | None, service: str) -> str:
         """Where a service can be reached from outside, as host:port.
 
         UserError: no such service, or it can only be reached through a forwarded port.
         """
         return external_address(self._stack(exp), service)
 
+    external_service = external_url
+
     def current_experiment(self) -> str | None:
         """The name of the experiment that is meant where none is named; None when there is no such one."""
         try:
-            return stacks.one(None).shown
+            return self._stack(None).shown
         except UserError:
             return None
 
@@ -246,62 +302,40 @@ class Cluster:
         """From now on this experiment is meant where none is named. UserError: there is none such."""
         switch.remember(self._stack(name).name)
 
-    def fuzzy_match_experiment(self, name: str) -> str:
-        """The full name of the experiment that is meant. UserError: none or several."""
-        return self._stack(name).shown
+    def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
+        """The experiments of this cluster that may be meant, and whether that is the name itself.
 
-    def fuzzy_match_process(self, name: str, process: str) -> str:
-        """The path of the process that is meant. UserError: none or several."""
-        recorded = self._stack(name).recorded
-        return matching.match(process, recorded.processes if recorded else (), "process")
-
-    def _stack(self, name: str) -> stacks.Stack:
+        With the username before it, as it is, then those that begin with it or hold it.
+        """
         options.require_name("an experiment", name)
-        prefixed = SymphonyConfig().prefixed(name)
-        known = {stack.stack for stack in store.names()}
-        return stacks.one(prefixed if prefixed in known else name)
+        return matching.fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
 
-    def _target(self, name: str) -> Target:
-        place = inline.workspace_for(name)
-        return Target(workspace.stack_name(name, place), place, self._said())
+    def fuzzy_match_process(
+        self, process: str, name: str | None = None
+    ) -> tuple[list[tuple[str | None, str]], bool]:
+        """The processes (group or None, name) that may be meant, and whether that is the name itself."""
+        options.require_name("a process", process)
+        known = [
+            (group, each) for group, members in self.describe_experiment(name).items() for each in members
+        ]
+        return matching.fuzzy([process], known, lambda each: each[1])
 
-    def _refuse_second(self, target: Target, force: bool) -> Any:
-        before = stacks.read(target.name) if store.exists(target.name) else None
-        if before is not None and before.recorded is not None and not force:
-            raise UserError(
-                f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"
-            )
-        home = SymphonyConfig().experiment_folder
-        folder = home / target.name.stack if home is not None else None
-        if folder is not None and folder.exists() and not force:
-            raise UserError(
-                f"experiment {target.name.stack} was saved before",
-                where=str(folder),
-                remedy="Give it another name, or launch with force=True",
-            )
-        return folder
+    def prefix_username(self, name: str) -> str:
+        """The name with the username of SymphonyConfig before it, once."""
+        return SymphonyConfig().prefixed(name)
 
-    def _run(self, verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
-        def program() -> None:
-            plan_file.answer_in(box.file)
-            experiment.launch()
+    def _stack(self, name: str | None) -> stacks.Stack:
+        """The one on this cluster's backend; without a name the current one. UserError: there is none."""
+        if name is not None:
+            options.require_name("an experiment", name)
+            prefixed = self.prefix_username(name)
+            known = {stack.stack for stack in store.names()}
+            name = prefixed if prefixed in known else name
+        with stacks.only_on(self.backend):
+            return stacks.one(name)
 
-        return inline.InlineRun(
-            verb,
-            target.workspace,
-            target.name.stack,
-            program=program,
-            options=self._options(target),
-            fetch_plugins=bool(registry.get(self.backend).plugins),
-        )
-
-    def _options(self, target: Target) -> Sequence[str]:
-        """The settings of this cluster, kept with the stack so that the other doors see them."""
-        known = workspace.stack_config(target.workspace, target.name.stack)
-        before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **known}
-        return [f"--config={key}={value}" for key, value in self._said().items() if before.get(key) != value]
-
-    def _said(self) -> dict[str, str]:
+    @property
+    def settings(self) -> dict[str, str]:
         """The settings that this cluster gives a stack; those it is not told stay as the stack has them."""
         told = {key: value for key, value in self._settings.items() if value is not None}
         return {"symphony:backend": self.backend, **told}
@@ -332,53 +366,27 @@ class TmuxCluster(Cluster):
 class KubeCluster(Cluster):
     """A Cluster of Kubernetes: the one that the current context of your kubeconfig names.
 
-    kubeconfig: the path of another kubeconfig; context: another context of it; image: that of the processes
-    that name none. The stack keeps them: kubernetes:kubeconfig, kubernetes:context, symphony:image.
+    kubeconfig:    the path of another kubeconfig.
+    context:       another context of it.
+    image:         that of the processes that name none.
+    namespace:     another than the name of the experiment.
+    pod_security:  the Pod Security level of the namespace: "baseline", "restricted" or "privileged".
+    expose:        the type of the Services that are exposed: "ClusterIP", "NodePort" or "LoadBalancer".
+    source_ranges: who may reach a LoadBalancer, such as "203.0.113.0/24".
+    patience:      seconds to wait for trouble that may pass, such as a machine that is not there yet.
+
+    The stack keeps them, under the names that options.KUBE_SETTINGS gives.
     """
 
     backend = "kubernetes"
     options_type = options.KubeOptions
 
-    def __init__(
-        self,
-        kubeconfig: str | Path | None = None,
-        context: str | None = None,
-        image: str | None = None,
-        **given: Unpack[options.ClusterOptions],
-    ) -> None:
-        super().__init__(**given)
-        self._settings = {
-            "kubernetes:kubeconfig": options.kubeconfig_path(kubeconfig),
-            "kubernetes:context": options.word("context", context),
-            "symphony:image": options.word("image", image),
-        }
-
-
-def _troubled(ended: Ended) -> SymphonyError:
-    """What ends a script with 1 that does not catch it, as `symphony up` ends."""
-    from symphony.operations.process import state
-
-    first, *_ = ended.troubled
-    error = SymphonyError(
-        f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} do not run",
-        remedy=f"`symphony why {ended.stack} {first.path}` says more",
-    )
-    error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)
-    return error
+    def __init__(self, **given: Unpack[options.KubeOptions]) -> None:
+        own = {key: value for key, value in given.items() if key in options.KUBE_SETTINGS}
+        super().__init__(**{key: value for key, value in given.items() if key not in own})  # pyright: ignore[reportArgumentType]
+        self._settings = options.kube_settings(own)
 
 
 def _streams() -> Streams:
     sys.stdout.flush()
     return Streams(terminal=os.isatty(0) and os.isatty(1))
-
-
-def _columns(status: ProcessStatus) -> dict[str, Any]:
-    from symphony.operations.process import state
-
-    return {
-        "Group": status.group,
-        "Name": status.name,
-        "Ready": int(status.ready),
-        "Restarts": status.restarts,
-        "State": state(status),
-    }

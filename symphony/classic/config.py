@@ -8,50 +8,56 @@ from typing import Any, ClassVar, Self
 
 from symphony.errors import UserError
 
-Handler = Callable[[Any], None]
+Handler = Callable[[Any], Any]
 
 
 class SymphonyConfig:
-    """The one place of a script's settings: SymphonyConfig() is the same object everywhere."""
+    """The one place of a script's settings: SymphonyConfig() is the same object everywhere.
+
+    username: stands before the names of experiments. experiment_folder: each launched experiment is saved
+    below it. A field with a handler of its own is what that made of its value.
+    """
 
     _only: ClassVar[SymphonyConfig | None] = None
 
     username: str | None
-    experiment_folder: Path | None
+    experiment_folder: str | None
+    _handlers: dict[str, Handler]
 
     def __new__(cls) -> Self:
         if cls._only is None:
             cls._only = super().__new__(cls)
-            cls._only.reset()
+            cls.reset()
         return cls._only  # pyright: ignore[reportReturnType]
 
-    def reset(self) -> None:
+    @classmethod
+    def reset(cls) -> None:
         """Forget every setting and handler."""
-        self.username = None
-        self.experiment_folder = None
-        self._handlers: dict[str, Handler] = {
-            "username": self.set_username,
-            "experiment_folder": self.set_experiment_folder,
-        }
+        settings = vars(cls())
+        settings.clear()
+        settings.update(username=None, experiment_folder=None, _handlers={})
+        cls().register_handler("username", _username)
+        cls().register_handler("experiment_folder", _folder)
 
     def set_username(self, name: str) -> None:
         """Put this name before the names of experiments."""
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"username: {name!r} is no name", remedy="Give a text")
-        self.username = name
+        self.update({"username": name})
 
     def set_experiment_folder(self, folder: str | Path) -> None:
         """Save each launched experiment below this folder."""
-        if not isinstance(folder, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"experiment_folder: {folder!r} is no folder", remedy="Give its path")
-        self.experiment_folder = Path(folder).expanduser()
+        self.update({"experiment_folder": folder})
 
     def register_handler(self, field: str, handler: Handler) -> None:
-        """Let update() pass a field of the user's own to a function."""
+        """Let update() pass a field of the user's own to a function, and keep what that returns.
+
+        UserError: the field has a handler, or that is no function.
+        """
         if not callable(handler):
             raise UserError(
                 f'the handler of "{field}" is a {type(handler).__name__}', remedy="Give a function"
             )
+        if field in self._handlers or hasattr(type(self), field):
+            raise UserError(f'the field "{field}" has a handler', remedy="Use another name")
         self._handlers[field] = handler
 
     def update(self, settings: Mapping[str, Any]) -> None:
@@ -63,7 +69,7 @@ class SymphonyConfig:
                     remedy=f"The fields are: {', '.join(self._handlers)}",
                 )
         for field, value in settings.items():
-            self._handlers[field](value)
+            setattr(self, field, self._handlers[field](value))
 
     def load_config_file(self, path: str | Path) -> None:
         """Make the settings of a YAML or JSON file. UserError: it cannot be read."""
@@ -85,3 +91,15 @@ class SymphonyConfig:
         if not isinstance(name, str) or name.startswith(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
             return name
         return f"{prefix}{name}"
+
+
+def _username(name: Any) -> str:
+    if not isinstance(name, str):
+        raise UserError(f"username: {name!r} is no name", remedy="Give a text")
+    return name
+
+
+def _folder(folder: Any) -> str:
+    if not isinstance(folder, (str, Path)):
+        raise UserError(f"experiment_folder: {folder!r} is no folder", remedy="Give its path")
+    return str(folder)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from symphony.errors import UserError
+from symphony.classic.uncaught import in_one_line
+from symphony.errors import SymphonyError, UserError
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts
 
+_T = TypeVar("_T")
 Tmux = Literal["tmux"]
 Kubernetes = Literal["kubernetes", "kube", "k8s", "gke"]
 Backend = Tmux | Kubernetes
@@ -33,6 +38,81 @@ class KubeOptions(ClusterOptions, total=False):
     kubeconfig: str | Path | None
     context: str | None
     image: str | None
+    namespace: str | None
+    pod_security: Literal["baseline", "restricted", "privileged"] | None
+    expose: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None
+    source_ranges: str | Sequence[str] | None
+    patience: float | None
+
+
+KUBE_SETTINGS = {
+    "kubeconfig": "kubernetes:kubeconfig",
+    "context": "kubernetes:context",
+    "image": "symphony:image",
+    "namespace": "symphony:namespace",
+    "pod_security": "symphony:podSecurity",
+    "expose": "symphony:expose",
+    "source_ranges": "symphony:sourceRanges",
+    "patience": "symphony:patience",
+}
+# What the original called the parameters of a Cluster's methods; `verbose` is what a terminal is.
+_OLD_KEYWORDS = {
+    "experiment_name": ("name", "exp"),
+    "experiment_names": ("names",),
+    "experiment_config": ("exp",),
+    "experiment_configs": ("experiments",),
+    "process_name": ("process",),
+    "process_group_name": ("process_group",),
+    "service_name": ("service",),
+    "src": ("source",),
+    "src_path": ("source",),
+    "dest": ("target",),
+    "dest_path": ("target",),
+    "verbose": (),
+}
+
+
+def take_old_keywords(kind: type[_T]) -> type[_T]:
+    """A class whose methods take what the original called their parameters, too."""
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(kind, name, _taking_old_keywords(method))
+    return kind
+
+
+def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
+    own = tuple(inspect.signature(method).parameters)
+
+    @wraps(method)
+    def call(*words: Any, **given: Any) -> Any:
+        for old in [key for key in given if key in _OLD_KEYWORDS and key not in own]:
+            value = given.pop(old)
+            given.update((new, value) for new in _OLD_KEYWORDS[old] if new in own)
+        try:
+            return method(*words, **given)
+        except SymphonyError as error:
+            raise in_one_line(error) from None
+
+    return call
+
+
+def kube_settings(given: Mapping[str, Any]) -> dict[str, str | None]:
+    """The settings of a stack that the options of a KubeCluster are; what they may say is judged there."""
+    read = {"kubeconfig": kubeconfig_path, "source_ranges": _joined, "patience": _number}
+    return {
+        KUBE_SETTINGS[key]: read[key](value) if key in read else word(key, value)
+        for key, value in given.items()
+    }
+
+
+def _joined(given: Any) -> str | None:
+    if isinstance(given, (list, tuple)):
+        return ", ".join(map(str, cast("Sequence[object]", given)))
+    return word("source_ranges", given)
+
+
+def _number(given: Any) -> str | None:
+    return None if given is None else str(given)
 
 
 def mistake(what: str, remedy: str) -> UserError:
@@ -74,6 +154,8 @@ def duration(given: object) -> str | None:
 
 def count(given: object) -> int | None:
     """How many of the last lines; None for all."""
+    if given == -1:
+        return None
     if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
         return given
     raise mistake(f"tail={given!r} is no number of lines", "Say 0 or more, or leave it out for all lines")

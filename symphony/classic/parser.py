@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from symphony.cli import main as commands
-from symphony.cli import uncaught
-from symphony.errors import UserError
+from symphony.classic import built_in
+from symphony.cli import choose, screen
+from symphony.cli import main as symphony
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import stacks
+from symphony.operations.matching import AmbiguousError
 
 if TYPE_CHECKING:
     from symphony.classic.cluster import Cluster
@@ -36,13 +39,18 @@ class SymphonyParser:
             self.cluster.launch(...)
 
     MyParser().main()
+
+    What stands behind `--` is args.remainder. The commands of `symphony` see what is on the cluster's backend
+    only; a subclass that defines, say, action_delete(self, args) has its own.
     """
 
     def __init__(self) -> None:
-        uncaught.show_in_full()
         self._parsers: dict[str, argparse.ArgumentParser] = {}
         self._helps: dict[str, str] = {}
-        self.setup()
+        try:
+            self.setup()
+        except SymphonyError as error:
+            sys.exit(_told(error))
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -75,25 +83,54 @@ class SymphonyParser:
         self._helps[", ".join((name, *aliases))] = help_.partition("\n")[0]
         return parser
 
+    def get_subparser(self, name: str) -> argparse.ArgumentParser:
+        """The parser of a command, also of one of `symphony`: for an action of one's own.
+
+        UserError: there is no such command.
+        """
+        if name not in self._parsers:
+            row = built_in.find(name)
+            if row is None:
+                raise UserError(f"there is no command {name}", remedy="Add it with add_subparser()")
+            row.declare(self.add_subparser(row.name, row.aliases))
+        return self._parsers[name]
+
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Run the command that was typed; SystemExit: it did not end well, with its exit code."""
         words = list(sys.argv[1:] if arguments is None else arguments)
-        if words and words[0] in self._parsers:
-            code = self._run(self._parsers[words[0]], words[1:])
-        else:
-            code = commands.main(words)
-            if not words or words[0] in ("-h", "--help", "help"):
-                sys.stdout.write(self._own_commands())
+        try:
+            code = self._run(words)
+        except SymphonyError as error:
+            code = _told(error)
+        except KeyboardInterrupt:
+            screen.complain("interrupted.")
+            code = symphony.INTERRUPTED
         if code:
             sys.exit(code)
 
-    def _run(self, parser: argparse.ArgumentParser, words: list[str]) -> int:
-        args = parser.parse_args(words)
-        try:
+    def _run(self, words: list[str]) -> int:
+        row = built_in.find(words[0]) if words else None
+        if row is not None and words[0] not in self._parsers and row.is_overridden(type(self)):
+            self.get_subparser(row.name)
+        if words and words[0] in self._parsers:
+            end = words.index("--") if "--" in words else len(words)
+            args = self._parsers[words[0]].parse_args(words[1:end])
+            args.remainder, args.has_remainder = words[end + 1 :], end < len(words)
             return args.func(args) or 0
-        except KeyboardInterrupt:
-            commands.complain("interrupted.")
-            return commands.INTERRUPTED
+        code = self._symphony(words)
+        if not words or words[0] in ("-h", "--help", "help"):
+            sys.stdout.write(self._own_commands())
+        return code
+
+    def _symphony(self, words: Sequence[str]) -> int:
+        """Run a command of `symphony` on what is in the cluster's backend; its exit code."""
+        if type(self).create_cluster is SymphonyParser.create_cluster:
+            return symphony.main(words)
+        with stacks.only_on(self.cluster.backend):
+            return symphony.main(words)
+
+    def _built_in(self, row: built_in.Row, args: argparse.Namespace) -> int:
+        return self._symphony(row.words(args))
 
     def _action(self, name: str) -> Action:
         method = f"action_{name.replace('-', '_')}"
@@ -109,3 +146,81 @@ class SymphonyParser:
         width = max(map(len, self._helps), default=0)
         lines = [f"  {names:{width}}  {text}".rstrip() for names, text in self._helps.items()]
         return "\n".join(["", f"Commands of {Path(sys.argv[0]).name}:", *lines, ""]) if lines else ""
+
+    # what subclasses of the original call
+
+    def add_dry_run(self, parser: argparse.ArgumentParser) -> None:
+        """Add -dr, --dry-run: args.dry_run."""
+        parser.add_argument("-dr", "--dry-run", action="store_true", help="Show what would be done.")
+
+    _add_dry_run = add_dry_run
+
+    def _add_experiment_name(
+        self, parser: argparse.ArgumentParser, required: bool = True, positional: bool = True
+    ) -> None:
+        """Add args.experiment_name: a word, one that may be missing, or an option."""
+        help_ = "The name of the experiment."
+        if positional:
+            parser.add_argument("experiment_name", nargs=None if required else "?", help=help_)
+        else:
+            names = ("-e", "--exp", "--experiment", "--experiment-name")
+            parser.add_argument(*names, dest="experiment_name", help=help_)
+
+    def _add_component_arg(self, parser: argparse.ArgumentParser) -> None:
+        """Add args.component_name: a process."""
+        parser.add_argument("component_name", help="The process, or group/process.")
+
+    def _get_experiment(self, args: argparse.Namespace) -> str | None:
+        """The full name of the experiment that args.experiment_name means; None without one."""
+        return self._interactive_find_exp(args.experiment_name) if args.experiment_name else None
+
+    def _interactive_find_exp(self, name: str) -> str:
+        """The full name of an experiment. UserError: none, or several and no terminal to ask on."""
+        matches, is_exact = self.cluster.fuzzy_match_experiment(name)
+        return matches[0] if is_exact else self._interactive_find(matches, name, "experiment")
+
+    def _interactive_find_process(self, process: str, name: str | None = None) -> tuple[str | None, str]:
+        """Group, or None, and name of a process. UserError: none, or several and no terminal to ask on."""
+        group, _, last = process.rpartition("/")
+        matches, is_exact = self.cluster.fuzzy_match_process(last, name)
+        if group:
+            matches = [each for each in matches if each[0] == group]
+        if is_exact and len(matches) == 1:
+            return matches[0]
+        return self._interactive_find(matches, process, "process")
+
+    def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "one") -> Any:
+        """The one of several that a person means."""
+        shown = {_label(each): each for each in matches}
+
+        def find(said: str | None) -> Any:
+            if said in shown:
+                return shown[said]
+            if not shown:
+                raise UserError(f"there is no {kind} {name}", remedy="Check it for typing mistakes")
+            if len(shown) == 1:
+                return matches[0]
+            raise AmbiguousError(kind, name, list(shown))
+
+        return choose.asking(find, None)
+
+    def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
+        """What describe_experiment() says, as a table."""
+        rows = [list(map(str, each.values())) for group in data.values() for each in group.values()]
+        heads = [list(each) for group in data.values() for each in group.values()][:1]
+        lines = screen.plain_table(heads[0], rows) if heads else []
+        return "\n".join("".join(cells).rstrip() for cells in lines)
+
+
+for _row in built_in.ROWS:
+    setattr(SymphonyParser, _row.action, partialmethod(SymphonyParser._built_in, _row))  # pyright: ignore[reportPrivateUsage]
+
+
+def _label(match: str | tuple[str | None, str]) -> str:
+    return match if isinstance(match, str) else "/".join(filter(None, match))
+
+
+def _told(error: SymphonyError) -> int:
+    """Show an error in its own lines; the exit code."""
+    screen.complain(error.line, error.details)
+    return error.exit_code

@@ -36,7 +36,9 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
     if not 1 <= len(words) <= 2:
         raise UserError("name one process, or an experiment and a process", remedy="See `symphony ls`")
     try:
-        return ask(experiment(words[0] if len(words) == 2 else None), words[-1])
+        if len(words) == 2:
+            return in_either_order(words, lambda first, second: ask(experiment(first), second))
+        return ask(experiment(None), words[0])
     except AmbiguousError:
         raise
     except UserError:
@@ -48,6 +50,20 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
         f"which process of {named.shown}?",
         remedy=f"Name one of: {', '.join(paths[:10])}{', …' if len(paths) > 10 else ''}",
     )
+
+
+def in_either_order(words: Sequence[str], ask: Callable[[str, str], _T]) -> _T:
+    """What ask() answers to two words, or to the second and the first. UserError: of the usual order."""
+    first, second = words
+    try:
+        return ask(first, second)
+    except AmbiguousError:
+        raise
+    except UserError as error:
+        try:
+            return ask(second, first)
+        except UserError:
+            raise error from None
 
 
 def process_of(stack: stacks.Stack, said: str) -> str:

@@ -45,7 +45,7 @@ COMMANDS = (
     Row(
         "delete",
         "Stop an experiment and everything it started.",
-        ("d",),
+        ("d", "del"),
         ("stop", "down", "kill", "rm", "destroy"),
     ),
     Row("delete-batch", "Stop several experiments, by name or pattern.", ("db",)),
@@ -53,8 +53,8 @@ COMMANDS = (
     Row(
         "process",
         "List the processes of an experiment.",
-        ("p", "lsp", "list-processes"),
-        ("ps", "processes", "status", "get", "top"),
+        ("p", "ps", "lsp", "list-processes"),
+        ("processes", "status", "get", "top"),
     ),
     Row("why", "Tell why a process is as it is, step by step.", (), ("describe", "explain")),
     Row("logs", "Show the output of processes, merged or of one.", ("l", "log"), ("tail",)),

@@ -63,10 +63,10 @@ def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _experiments() -> Iterable[str]:
-    from symphony.engine.state import store
     from symphony.operations import stacks
 
-    return stacks.labels(store.names()).values()
+    there = (stack.name for stack in stacks.every() if stack.recorded is not None)
+    return stacks.labels(there).values()
 
 
 def _programs() -> Iterable[str]:

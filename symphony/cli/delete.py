@@ -20,7 +20,12 @@ Orphans = Annotated[
 ]
 
 
-def command(name: options.Experiment = None, yes: options.Yes = False, orphans: Orphans = False) -> int:
+def command(
+    name: options.Experiment = None,
+    yes: options.Force = False,
+    orphans: Orphans = False,
+    dry_run: options.DryRun = False,
+) -> int:
     """Stop an experiment and everything it started; its logs go with it.
 
     Examples:
@@ -38,6 +43,9 @@ def command(name: options.Experiment = None, yes: options.Yes = False, orphans: 
             remedy=f"If {stack.shown} is meant: `symphony delete {stack.shown} -y`",
         )
     total = len(stack.recorded.processes) if stack.recorded else 0
+    if dry_run:
+        print(screen.clean(f"{stack.shown}: {count(total, 'process', 'processes')} would be stopped."))
+        return 0
     if not yes:
         choose.require_terminal()
         if not choose.confirmed(

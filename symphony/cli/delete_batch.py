@@ -25,11 +25,12 @@ def command(
         list[str],
         typer.Argument(
             metavar="NAME_OR_PATTERN...",
-            help="Whole names, or shell patterns as 'sweep-*'.",
+            help="Whole names, shell patterns as 'sweep-*', regular expressions as '/^sweep/'.",
             autocompletion=complete.experiments,
         ),
     ],
-    yes: options.Yes = False,
+    yes: options.Force = False,
+    dry_run: options.DryRun = False,
 ) -> int:
     """Stop several experiments and everything they started; one that fails does not keep the others.
 
@@ -38,13 +39,17 @@ def command(
         symphony delete-batch rl numint -y
     """
     found = matching(names)
-    if not yes:
-        choose.require_terminal()
+    if dry_run or not yes:
+        if not dry_run:
+            choose.require_terminal()
         for stack in found:
             print(screen.clean(f"  {stack.shown}  {_size(stack)}"))
-        if not choose.confirmed(f"Stop {count(len(found), 'experiment')} and delete their logs?"):
-            print("Nothing was changed.")
-            return 1
+    if dry_run:
+        print(f"{count(len(found), 'experiment')} would be stopped.")
+        return 0
+    if not yes and not choose.confirmed(f"Stop {count(len(found), 'experiment')} and delete their logs?"):
+        print("Nothing was changed.")
+        return 1
     return 0 if _deleted(found) else 1
 
 

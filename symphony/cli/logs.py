@@ -21,7 +21,10 @@ from symphony.plan.names import shown
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 
-def _lines(said: str) -> int:
+def _lines(said: str | None) -> int | None:
+    """How many lines -t means; -1 is all of them, as in kubectl."""
+    if said in (None, "-1"):
+        return None
     if not (said.isascii() and said.isdigit()):
         raise UserError(f"--tail {shown(said)} is not a number of lines", remedy="Write it as `-t 20`")
     return int(said)
@@ -41,8 +44,8 @@ def command(
         str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
     ] = None,
     tail: Annotated[
-        int | None,
-        typer.Option("--tail", "-t", metavar="LINES", parser=_lines, help="Only the last lines of each."),
+        str | None,
+        typer.Option("--tail", "-t", metavar="LINES", help="Only the last lines of each; -1 means all."),
     ] = None,
     times: Annotated[bool, typer.Option("--times", help="Put date and time before each line.")] = False,
     as_json: options.AsJson = False,
@@ -57,7 +60,7 @@ def command(
         symphony logs rl --since 5m --times
     """
     stack, said = _meant(words or ())
-    lines = logs(stack, said, follow=follow, since=since, tail=tail)
+    lines = logs(stack, said, follow=follow, since=since, tail=_lines(tail))
     if as_json:
         for line in lines:
             print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
@@ -74,20 +77,25 @@ def _has_failed(stack: stacks.Stack, said: Sequence[str]) -> bool:
 
 
 def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
-    """The experiment and the processes: the first word may be a process of the only experiment."""
+    """The experiment and the processes: it comes first, or is the current one, or comes last."""
     if not words:
         return choose.experiment(None), []
-    try:
-        return choose.experiment(words[0]), words[1:]
-    except AmbiguousError:
-        raise
-    except UserError as error:
+    ways: list[tuple[str | None, Sequence[str]]] = [(words[0], words[1:]), (None, words)]
+    if len(words) > 1:
+        ways.append((words[-1], words[:-1]))
+    errors: list[UserError] = []
+    for name, said in ways:
         try:
-            stack = stacks.one(None)
-            chosen(list(stack.recorded.processes) if stack.recorded else [], words)
-        except UserError:
-            raise error from None
-        return stack, words
+            # Only the usual way is worth a question.
+            stack = stacks.one(name) if errors else choose.experiment(name)
+            chosen(list(stack.recorded.processes) if stack.recorded else [], said)
+        except UserError as error:
+            if isinstance(error, AmbiguousError) and not errors:
+                raise
+            errors.append(error)
+        else:
+            return stack, said
+    raise errors[0]
 
 
 def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:

@@ -10,6 +10,8 @@ from symphony.cli import complete
 
 AsJson = Annotated[bool, typer.Option("--json", help="The facts as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]
 Experiment = Annotated[
     str | None,
     typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.", autocompletion=complete.experiments),

@@ -34,6 +34,8 @@ def show(planned: Planned) -> None:
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
     print(" ".join([_total(planned), *_not_used(planned)]))
+    for remark in planned.remarks:
+        print(screen.clean(remark))
 
 
 def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:

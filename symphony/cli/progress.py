@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
+from symphony.operations.plan import Planned
 from symphony.operations.process import in_order
-from symphony.operations.up import Progress
+from symphony.operations.up import Ended, Progress, Remark, UpEvent, Watched
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -84,6 +86,22 @@ class Board:
         """What is going to change: how long the bar is, and how wide the names are."""
         self._total = len(names)
         self._width = max((screen.width(screen.clean(name)) for name in names), default=0)
+
+    def show(self, event: UpEvent, show_plan: Callable[[Planned], None] | None) -> None:
+        """What happens in an `up`."""
+        match event:
+            case Planned(changes=changes):
+                self.expect([change.path for change in changes if change.kind != "keep"])
+                if show_plan is not None:
+                    self.above(partial(show_plan, event))
+            case Progress():
+                self.tell(event)
+            case Remark(text=text):
+                self.say(text)
+            case Watched(statuses=statuses):
+                self.watch(statuses)
+            case Ended():
+                self.end()
 
     def tell(self, progress: Progress) -> None:
         """One process goes on."""

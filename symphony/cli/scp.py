@@ -13,7 +13,8 @@ from rich.filesize import decimal
 
 from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
-from symphony.operations.scp import copy, sides
+from symphony.errors import UserError
+from symphony.operations.scp import Sides, copy, sides
 from symphony.plan.problems import count
 
 
@@ -35,8 +36,8 @@ def command(
     """
     if not 2 <= len(words) <= 3:
         raise typer.BadParameter("name what to copy and where to")
-    wanted = sides(words[-2], words[-1])
-    stack = choose.experiment(words[0] if len(words) == 3 else None)
+    name, wanted = _meant(words)
+    stack = choose.experiment(name)
     path = choose.process_of(stack, wanted.process)
     began = time.monotonic()
     with _progress() as tell:
@@ -47,6 +48,19 @@ def command(
     where = f"to {path}" if wanted.sends else f"from {path}"
     what = f"{count(done.files, 'file')}, {decimal(done.bytes)} copied {where}, in {seconds:.1f} s."
     print(screen.clean(what))
+
+
+def _meant(words: list[str]) -> tuple[str | None, Sides]:
+    """The experiment comes first, or last, or is the current one."""
+    if len(words) == 2:
+        return None, sides(*words)
+    try:
+        return words[0], sides(words[1], words[2])
+    except UserError as error:
+        try:
+            return words[2], sides(words[0], words[1])
+        except UserError:
+            raise error from None
 
 
 @contextmanager

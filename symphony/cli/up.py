@@ -13,10 +13,10 @@ from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
 from symphony.operations import stack_target
-from symphony.operations.plan import Planned, plan
+from symphony.operations.plan import plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
-from symphony.operations.up import Ended, Progress, Remark, Watched, up
+from symphony.operations.up import Ended, Watched, up
 
 
 def command(
@@ -49,21 +49,11 @@ def _run(target: stack_target.Target, yes: bool, output: ProgramOutput) -> int:
     with Board() as board:
         try:
             for event in up(target, output=output.told(lambda line: board.say(screen.of_program(line)))):
-                match event:
-                    case Planned(changes=changes):
-                        board.expect([change.path for change in changes if change.kind != "keep"])
-                        if yes:
-                            board.above(lambda planned=event: plan_table.show(planned))
-                    case Progress():
-                        board.tell(event)
-                    case Remark(text=text):
-                        board.say(text)
-                    case Watched(statuses=statuses):
-                        watched = event
-                        board.watch(statuses)
-                    case Ended():
-                        board.end()
-                        return _ended(event)
+                board.show(event, plan_table.show if yes else None)
+                if isinstance(event, Watched):
+                    watched = event
+                elif isinstance(event, Ended):
+                    return _ended(event)
         except KeyboardInterrupt:
             if watched is None:
                 raise

@@ -54,9 +54,11 @@ def command(
 
 def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The experiment and the service: one word may be a service of the current experiment."""
-    if len(words) != 1:
-        stack = choose.experiment(words[0] if words else None)
-        return stack, _service(stack, words[1] if words else None)
+    if len(words) == 2:
+        return choose.in_either_order(words, _of)
+    if not words:
+        stack = choose.experiment(None)
+        return stack, _service(stack, None)
     try:
         stack = choose.experiment(words[0])
     except AmbiguousError:
@@ -68,6 +70,11 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
         except UserError:
             raise error from None
     return stack, _service(stack, None)
+
+
+def _of(name: str, said: str) -> tuple[stacks.Stack, str]:
+    stack = choose.experiment(name)
+    return stack, _service(stack, said)
 
 
 def _service(stack: stacks.Stack, said: str | None) -> str:

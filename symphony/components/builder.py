@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from symphony.components.errors import misuse
+from symphony.components.overrides import Override
 from symphony.plan.names import shown
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
+
+
+# What the original Symphony took: whether a process has a pod of its own. It has one when it is in no group.
+_MEANS_NOTHING = ("standalone",)
 
 
 def merged(before: Any, added: Any) -> Any:
@@ -63,6 +68,8 @@ def declare(kind: type[AnySpec], name: str, given: Mapping[str, Any]) -> AnySpec
     unknown: list[str] = []
     for keyword, value in given.items():
         setting = keywords.get(keyword)
+        if keyword in _MEANS_NOTHING:
+            continue
         if setting is None:
             unknown.append(keyword)
         elif value is not None and (setting.name not in made or keyword == setting.name):
@@ -125,7 +132,7 @@ class MemberBuilder(Builder[MemberSpec]):
     with its line at launch. pod_yml is a dict that is merged last into the pod's manifest.
     """
 
-    pod_yml: dict[str, Any]
+    pod_yml: Override
 
     @property
     def spec(self) -> MemberSpec:
@@ -157,16 +164,18 @@ class MemberBuilder(Builder[MemberSpec]):
         operator: Operator | None = None,
         value: str | None = None,
         effect: Effect | None = None,
+        tolerationSeconds: int | None = None,
     ) -> None:
         """May run on nodes with this taint; what is left out matches any.
 
         operator: "Equal" (by default) compares key and value, "Exists" only the key.
         effect:   "NoSchedule", "PreferNoSchedule" or "NoExecute".
+        tolerationSeconds: for how long after the taint comes (NoExecute); for ever by default.
 
         add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
         """
         before = self._spec.pod.tolerations
-        added = Toleration(key, operator, value, effect)
+        added = Toleration(key, operator, value, effect, tolerationSeconds)
         self._pod("tolerations", [len(before)], tolerations=(*before, added))
 
     def restart_policy(self, policy: RestartPolicy) -> None:

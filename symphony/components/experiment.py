@@ -84,7 +84,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     @property
     def addresses(self) -> dict[str, str]:
         """service -> "host:port". UserError: it is not launched yet."""
-        return {service.name: service.address for service in self.plan.services}
+        return self.plan.addresses()
 
     @property
     def session(self) -> str:
@@ -160,6 +160,19 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         with told_in_one_line():
             Path(file).write_text(serialize.dump_yaml(self.spec), encoding="utf-8")
 
+    def dump_json_str(self) -> str:
+        """The declaration as JSON. UserError: a value of it cannot be saved."""
+        with told_in_one_line():
+            return serialize.dump_json(self.spec)
+
+    def dump_yaml_str(self) -> str:
+        """The declaration as YAML. UserError: a value of it cannot be saved."""
+        with told_in_one_line():
+            return serialize.dump_yaml(self.spec)
+
+    dump_json_file = dump_json
+    dump_yaml_file = dump_yaml
+
     @classmethod
     def load_dict(cls, data: Mapping[str, Any]) -> Experiment:
         """An experiment that declares what a saved one declared. UserError: not a saved experiment."""
@@ -177,6 +190,21 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         """The experiment saved in a YAML file. UserError: not a saved experiment."""
         with told_in_one_line():
             return cls.from_spec(serialize.load_yaml(Path(file).read_text(encoding="utf-8"), caller()))
+
+    @classmethod
+    def load_json_str(cls, text: str) -> Experiment:
+        """The experiment saved in JSON. UserError: not a saved experiment."""
+        with told_in_one_line():
+            return cls.from_spec(serialize.load_json(text, caller()))
+
+    @classmethod
+    def load_yaml_str(cls, text: str) -> Experiment:
+        """The experiment saved in YAML. UserError: not a saved experiment."""
+        with told_in_one_line():
+            return cls.from_spec(serialize.load_yaml(text, caller()))
+
+    load_json_file = load_json
+    load_yaml_file = load_yaml
 
     @classmethod
     def from_spec(cls, spec: ExperimentSpec) -> Experiment:
@@ -212,7 +240,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         )
         self._plan = plan
         for process in self._processes:
-            process.register(process.spec.name, plan, self)
+            process.register(self._path(process), plan, self)
         for group in self._groups:
             group.register(plan, self)
         exposed = [service.name for service in plan.services if service.exposed]
@@ -220,7 +248,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
             {
                 "session": self.session,
                 "backend": plan.backend,
-                "addresses": self.addresses,
+                "addresses": {service.name: service.address for service in plan.services},
                 "exposed": exposed,
                 # So that a person who is elsewhere can be told where its program is.
                 "folder": str(Path.cwd()),
@@ -229,10 +257,11 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
 
     def components(self) -> Components:
         """What a backend hangs its resources under."""
-        free = {each.spec.name: each for each in self._processes}
-        grouped = {
-            f"{group.spec.name}/{each.spec.name}": each
-            for group in self._groups
-            for each in group.list_processes()
-        }
-        return Components(self, {each.spec.name: each for each in self._groups}, {**free, **grouped})
+        free = {self._path(each): each for each in self._processes}
+        grouped = {self._path(group, each): each for group in self._groups for each in group.list_processes()}
+        return Components(self, {self._path(each): each for each in self._groups}, {**free, **grouped})
+
+    def _path(self, *things: Process | ProcessGroup) -> str:
+        """What something is called in the backend."""
+        declared = "/".join(each.name for each in things)
+        return self._plan.renamed.get(declared, declared) if self._plan else declared

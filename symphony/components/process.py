@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pulumi
 
 from symphony.components.builder import MemberBuilder, copied, declare
+from symphony.components.overrides import ContainerOverride, Override
 from symphony.spec.location import caller
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
 from symphony.spec.services import Services, read_services
 from symphony.spec.shared import Texts
+from symphony.spec.types import read_texts, read_words
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
@@ -24,7 +26,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     worker.connects("replay")
     worker.resource_request(cpu=2, memory="8Gi")
 
-    name:          small letters, digits and "-"; no two alike in an experiment or group.
+    name:          letters, digits, "-" and "_"; no two alike in an experiment or group.
     command, args: the program and its arguments, run without a shell; one text is split at its blanks.
     cmds:          lines for a shell, in place of both.
     preamble_cmds: lines for a shell before it, such as "source venv/bin/activate".
@@ -34,14 +36,16 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     container_yml: a dict that is merged last into the container's manifest (Kubernetes).
     """
 
+    container_yml: ContainerOverride
+
     def __init__(
         self,
         name: str,
         cmds: Texts | None = None,
         **options: Unpack[ProcessOptions],
     ) -> None:
-        self.pod_yml = {}
-        self.container_yml: dict[str, Any] = {}
+        self.pod_yml = Override()
+        self.container_yml = ContainerOverride(self.set_env)
         self._path = name
         self._plan: Plan | None = None
         self._spec = declare(ProcessSpec, name, {"cmds": cmds, **options})
@@ -50,8 +54,8 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     def from_spec(cls, spec: ProcessSpec) -> Process:
         """A process that declares what a loaded spec declares."""
         process = cls(spec.name)
-        process.pod_yml = copied(spec.pod.pod_yml)
-        process.container_yml = copied(spec.container_yml)
+        process.pod_yml.update(copied(spec.pod.pod_yml))
+        process.container_yml.update(copied(spec.container_yml))
         process._spec = spec
         return process
 
@@ -74,6 +78,14 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     def session(self) -> str:
         """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
         return self._launched(self._plan).launched_as
+
+    def set_command(self, command: Texts) -> None:
+        """What runs, without a shell: set_command(["python", "agent.py"])."""
+        self._set("command", command=read_words(command))
+
+    def set_args(self, args: Texts) -> None:
+        """The arguments of the command: set_args(["--lr", 0.1])."""
+        self._set("args", args=read_texts(args))
 
     def binds(self, *services: Services) -> None:
         """Serve these services to the other processes: names, lists of names, or {name: port}.

@@ -10,6 +10,7 @@ import pulumi
 
 from symphony.components.builder import MemberBuilder, copied, declare
 from symphony.components.errors import misuse
+from symphony.components.overrides import Override
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
 from symphony.spec.group import GroupOptions, ProcessGroupSpec
@@ -26,12 +27,12 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     group = experiment.new_process_group("agents", env={"SEED": 1})
     group.new_process("agent-0", command=["python", "agent.py"])
 
-    name: small letters, digits and "-". Of preamble_cmds, start_dir, env and image, see Process: what is said
+    name: letters, digits, "-" and "_". Of preamble_cmds, start_dir, env and image, see Process: what is said
     here holds for each of its processes, which may say another.
     """
 
     def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:
-        self.pod_yml = {}
+        self.pod_yml = Override()
         self._processes: list[Process] = []
         self._plan: Plan | None = None
         self._spec = declare(ProcessGroupSpec, name, options)
@@ -40,7 +41,7 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
         """A group that declares what a loaded spec declares."""
         group = cls(spec.name)
-        group.pod_yml = copied(spec.pod.pod_yml)
+        group.pod_yml.update(copied(spec.pod.pod_yml))
         group._processes = [Process.from_spec(each) for each in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
         return group
@@ -86,11 +87,13 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     def register(self, plan: Plan, parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
         options = pulumi.ResourceOptions(parent=parent)
-        pulumi.ComponentResource.__init__(self, "symphony:index:ProcessGroup", self._spec.name, None, options)
         self._plan = plan
-        for process in self._processes:
-            process.register(f"{self._spec.name}/{process.spec.name}", plan, self)
-        paths = [f"{self._spec.name}/{each.spec.name}" for each in self._processes]
+        name = plan.renamed.get(self.name, self.name)
+        pulumi.ComponentResource.__init__(self, "symphony:index:ProcessGroup", name, None, options)
+        declared = [f"{self.name}/{each.name}" for each in self._processes]
+        paths = [plan.renamed.get(path, path) for path in declared]
+        for process, path in zip(self._processes, paths, strict=True):
+            process.register(path, plan, self)
         self.register_outputs({"session": self.session, "processes": paths})
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,9 +55,12 @@ class Run:
     """The experiments of one run of a program; a stack is one experiment."""
 
     context: Context
-    expander: Expander
     experiments: list[Declared] = field(default_factory=list["Declared"])
     launched: dict[int, Launched] = field(default_factory=dict[int, "Launched"])
+
+    @property
+    def expander(self) -> Expander:
+        return registry.get(self.context.backend).expander
 
 
 def program_name() -> str:
@@ -76,8 +79,16 @@ def declared(experiment: Declared) -> None:
     run.experiments.append(experiment)
 
 
-def launch(experiment: Declared) -> None:
-    """Plan an experiment and register its components; its resources follow when the program has ended."""
+def in_program() -> bool:
+    """Whether a Pulumi program is running."""
+    return _root() is not None
+
+
+def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None:
+    """Plan an experiment and register its components; its resources follow when the program has ended.
+
+    given: the settings of the Cluster that launches it; those of the stack go before them.
+    """
     root = require_root()
     # An experiment of a plain script was declared before the program began.
     run: Run = getattr(root, _ATTRIBUTE, None) or _begin(root)
@@ -86,20 +97,26 @@ def launch(experiment: Declared) -> None:
     _refuse_second(run)
     if id(experiment) in run.launched:
         return
-    spec = experiment.spec
-    launched = _planned(run, experiment, spec)
+    launched = _planned(run, experiment, replace(experiment.spec, maps_names=given is not None), given)
     experiment.register(launched.plan)
     run.launched[id(experiment)] = launched
 
 
-def _planned(run: Run, experiment: Declared, spec: ExperimentSpec) -> Launched:
+def _planned(
+    run: Run, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
+) -> Launched:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.plan.build import build_plan
     from symphony.plan.checked_spec import checked
 
     try:
+        if given:
+            run.context = _context(given)
+        _refuse_to_move(run.context)
         clean = checked(spec)
-        return Launched(experiment, spec, clean, build_plan(clean, run.expander.target(clean, run.context)))
+        plan = build_plan(clean, run.expander.target(clean, run.context))
+        remarks = (*_overruled(run, given), *plan.remarks)
+        return Launched(experiment, spec, clean, replace(plan, remarks=remarks))
     except PlanError as error:
         raise _refused(run, error.problems) from None
     except SymphonyError as error:
@@ -151,8 +168,7 @@ def _begin(root: Any) -> Run:
     debug_log.drop_debug_messages()
     output_wait.wait_linearly()
     try:
-        context = _context()
-        run = Run(context, registry.get(context.backend).expander)
+        run = Run(_context())
     except SymphonyError as error:
         raise _failed(error) from None
     setattr(root, _ATTRIBUTE, run)
@@ -193,15 +209,15 @@ def _expand(run: Run) -> None:
         plan_file.write_plan(launched.plan, rendered)
 
 
-def settings() -> StackSettings:
-    """What the configuration of the stack says. pulumi.RunError: what is wrong in it."""
+def settings(given: Mapping[str, str] | None = None) -> StackSettings:
+    """What the configuration of the stack says, else what is given. pulumi.RunError: what is wrong in it."""
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
     files: tuple[Path, ...] = ()
     if not plan_file.is_asked():
         # A symphony command has looked at them itself.
         files = stack_file.files(Path.cwd(), pulumi.get_stack())
-    read = settings_reader.read({key: config.get_config(key) for key in keys}, *files)
+    read = settings_reader.read({**(given or {}), **{key: config.get_config(key) for key in keys}}, *files)
     if read.problems:
         error = PlanError(pulumi.get_stack(), read.problems)
         plan_file.write_problems(error)
@@ -209,14 +225,29 @@ def settings() -> StackSettings:
     return read
 
 
-def _context() -> Context:
+def _refuse_to_move(context: Context) -> None:
+    """What is up on another backend the settings name, where they say one: an operation has seen to that."""
+    runs_on = plan_file.runs_on()
+    if runs_on is not None and runs_on != context.backend:
+        raise plan_file.would_move(context.stack, runs_on, context.backend)
+
+
+def _overruled(run: Run, given: Mapping[str, str] | None) -> Iterator[str]:
+    """What the Cluster says and the stack says otherwise."""
+    wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
+    if wanted and wanted != backend:
+        yield f"symphony:backend of {run.context.stack} is {backend}, which goes before the {wanted} cluster."
+
+
+def _context(given: Mapping[str, str] | None = None) -> Context:
+    """The stack that runs; given: settings that hold where it says nothing."""
     project, stack = pulumi.get_project(), pulumi.get_stack()
-    read = settings()
+    read = settings(given)
     return Context(
         project=project,
         stack=stack,
         owner=paths.owner_of(project, stack),
-        launched_as=read.namespace or launched_name(stack),
+        launched_as=read.namespace or launched_name(stack, label=registry.get(read.backend).labels),
         backend=read.backend,
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),

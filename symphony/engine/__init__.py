@@ -1,6 +1,6 @@
 """Driving Pulumi from outside: the binary, projects, state, runs and their errors.
 
-The classic names (`from symphony.engine import Cluster`) live in symphony.classic, loaded when asked for.
+The classic names (`from symphony.engine import *`) live in symphony.classic, loaded when asked for.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_CLASSIC = ("AddressBook", "Cluster", "SymphonyConfig")
+_CLASSIC = ("AddressBook", "Cluster", "ExperimentSpec", "ProcessGroupSpec", "ProcessSpec", "SymphonyConfig")
+globals()["__all__"] = _CLASSIC
 
 
 def __getattr__(name: str) -> Any:

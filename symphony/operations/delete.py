@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +20,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
 from symphony.operations.up import Progress, path_of
-from symphony.plan.names import is_label, launched_name, shown
+from symphony.plan.names import is_name, launched_name, shown
 from symphony.plan.problems import count
 
 
@@ -81,17 +82,29 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
 
 
 def matching(said: Sequence[str]) -> list[stacks.Stack]:
-    """The experiments of whole names and shell patterns, each once. UserError: one matches nothing."""
+    """The experiments of whole names, shell patterns and /regular expressions/, each once.
+
+    UserError: one matches nothing, or is no regular expression.
+    """
     every = {stack.name: stack for stack in stacks.every() if stack.recorded is not None or stack.trouble}
     labels = stacks.labels(every)
     found: dict[file_store.StackName, stacks.Stack] = {}
     for pattern in said:
-        names = [name for name, label in labels.items() if fnmatchcase(label, pattern)]
+        names = [name for name, label in labels.items() if _is_meant(label, pattern)]
         if not names:
             known = ", ".join(sorted(labels.values())) or "none"
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
         found.update((name, every[name]) for name in names)
     return list(found.values())
+
+
+def _is_meant(label: str, pattern: str) -> bool:
+    if len(pattern) < 3 or not (pattern[0] == pattern[-1] == "/"):
+        return fnmatchcase(label, pattern)
+    try:
+        return re.search(pattern[1:-1], label) is not None
+    except re.error as error:
+        raise UserError(f"{shown(pattern)} is not a regular expression: {error}") from None
 
 
 def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Deleted:
@@ -178,9 +191,10 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     # The state may have nothing yet of what the settings say and the killed run began.
     config = workspace.stack_config(place, stack.name.stack)
     settings = settings_reader.read(config)
-    name = settings.namespace or launched_name(stack.name.stack)
-    if not is_label(name):
+    row = registry.get(settings.backend)
+    name = settings.namespace or launched_name(stack.name.stack, label=row.labels)
+    if not is_name(name):
         return 0
-    observer = registry.get(settings.backend).observer
+    observer = row.observer
     unrecorded = Recorded(stack.owner, name, {}, reach=observer.connection_settings(config, place.folder))
     return observer.delete_orphans(stack.owner, name, unrecorded)

@@ -11,7 +11,7 @@ from symphony.backends.observe import LogLine
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match
-from symphony.plan.names import shown
+from symphony.plan.names import is_same, shown
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -30,7 +30,8 @@ def logs(
     if stack.recorded is None:
         raise UserError(f"{stack.shown} has no logs", remedy=f"Start it with `symphony up {stack.shown}`")
     paths = chosen(list(stack.recorded.processes), said)
-    moment = time.time() - seconds(since) if since else None
+    # kubectl says 0 for all of them.
+    moment = time.time() - ago if since and (ago := seconds(since)) else None
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
 
 
@@ -47,8 +48,8 @@ def chosen(paths: Sequence[str], said: Sequence[str]) -> list[str]:
                 there = ", ".join(paths[:10])
                 raise UserError(f"no process matches {shown(name)}", remedy=f"There are: {there}")
             found.update(matching)
-        elif name.rstrip("/") in groups and name not in paths:
-            found.update(path for path in paths if path.startswith(f"{name.rstrip('/')}/"))
+        elif name not in paths and (group := next((g for g in groups if is_same(g, name.rstrip("/"))), None)):
+            found.update(path for path in paths if path.startswith(f"{group}/"))
         else:
             found.add(match(name, paths, "process"))
     return [path for path in paths if path in found]

@@ -44,7 +44,9 @@ def ls() -> list[Listed]:
     every = stacks.every()
     # A damaged state may record anything.
     known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
-    lost = orphans.orphans(known)
+    lost = {
+        name: orphan for name, orphan in orphans.orphans(known).items() if stacks.is_in_scope(orphan.backend)
+    }
     labels = stacks.labels([*known, *lost])
     by_backend: dict[str, list[stacks.Stack]] = defaultdict(list)
     for stack in every:

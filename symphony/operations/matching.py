@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from symphony.errors import UserError
-from symphony.plan.names import near, shown
+from symphony.plan.names import is_same, near, shown
+
+_T = TypeVar("_T", bound=Hashable)
 
 
 class AmbiguousError(UserError):
@@ -21,7 +24,7 @@ class AmbiguousError(UserError):
 def match(said: str, names: Iterable[str], kind: str) -> str:
     """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
     known = sorted(names)
-    tests = (str.__eq__, str.startswith, str.endswith, str.__contains__)
+    tests = (str.__eq__, is_same, str.startswith, str.endswith, str.__contains__)
     for test in tests if said else ():
         found = [name for name in known if test(name, said)]
         if len(found) == 1:
@@ -40,3 +43,14 @@ def match(said: str, names: Iterable[str], kind: str) -> str:
 def _or(names: Sequence[str]) -> str:
     """`a`, `a or b`, `a, b or c`."""
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
+    """What may be meant by one of some names, the likeliest first, and whether that is the name itself."""
+    every = sorted(known, key=lambda each: (name(each), str(each)))
+    for test in (str.__eq__, is_same):
+        for said in wanted:
+            if found := [each for each in every if test(name(each), said)]:
+                return found, True
+    found = [each for said in wanted for each in every if name(each).startswith(said)]
+    return list(dict.fromkeys([*found, *(each for each in every if wanted[-1] in name(each))])), False

@@ -31,9 +31,13 @@ class Planned:
     def backend(self) -> str:
         return str(self.plan["backend"])
 
+    @property
+    def remarks(self) -> list[str]:
+        return list(self.plan["remarks"])
+
     def __str__(self) -> str:
         rows = [f"  {change.path}: {change.kind}, {change.why}".rstrip(", ") for change in self.changes]
-        return "\n".join([f"{self.stack} on {self.backend}", *rows])
+        return "\n".join([f"{self.stack} on {self.backend}", *rows, *self.remarks])
 
     def count(self, kind: str) -> int:
         return sum(1 for change in self.changes if change.kind == kind)
@@ -69,7 +73,7 @@ def planned_from(
 ) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
     before = Before(stack_target.before(target))
-    with stack_target.existing(target), plan_file(before.uids) as box:
+    with stack_target.existing(target), plan_file(before.uids, before.stack.backend) as box:
         with make_run(target, box) as run:
             for event in run:
                 if output is not None:
@@ -87,7 +91,7 @@ def _project_run(target: stack_target.Target, box: PlanFile) -> Run:
         target.workspace,
         target.name.stack,
         extra=box.environment,
-        fetch_plugins=stack_target.fetches_plugins(target),
+        fetch_plugins=stack_target.fetches_plugins(target, box.runs_on),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from symphony.backends.observe import ProcessStatus
 from symphony.errors import SymphonyError, UserError
@@ -55,3 +56,14 @@ def state(status: ProcessStatus) -> str:
     words = ", ".join(part for part in parts if part)
     last = f" (last: {status.last})" if status.last else ""
     return f"{status.state}{': ' if words else ''}{words}{last}"
+
+
+def columns(status: ProcessStatus) -> dict[str, Any]:
+    """What is told of a process, by the heads of the original's table."""
+    return {
+        "Group": status.group,
+        "Name": status.name,
+        "Ready": int(status.ready),
+        "Restarts": status.restarts,
+        "State": state(status),
+    }

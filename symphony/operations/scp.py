@@ -14,8 +14,8 @@ from symphony.operations import stacks
 from symphony.operations.access import running
 from symphony.plan.names import shown
 
-# `learner:/data`, `agents/agent-0:runs`. A path that begins with . or / is never taken for one.
-_REMOTE = re.compile(r"([a-z0-9][a-z0-9-]*(?:/[a-z0-9][a-z0-9-]*)?):(.*)", re.DOTALL)
+# `learner:/data`, `agents/agent_0:runs`. A path that begins with . or / is never taken for one.
+_REMOTE = re.compile(r"([^./~:][^/:]*(?:/[^./:][^/:]*)?):(.*)", re.DOTALL)
 
 
 class Sides(NamedTuple):

@@ -16,6 +16,7 @@ from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.errors import UserError
 from symphony.operations import stacks
+from symphony.plan import plan_file
 from symphony.plan.names import launched_name, near
 from symphony.plan.problems import PlanError
 
@@ -87,7 +88,7 @@ def _refuse_namesake(target: Target) -> None:
     row, settings = _backend(target), target.settings
     if not row.local or "symphony:server" in settings.config:
         return
-    session = settings.namespace or launched_name(target.name.stack)
+    session = settings.namespace or launched_name(target.name.stack, label=row.labels)
     living = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
     for name in file_store.names() if living else ():
         if name == target.name or paths.owner_of(name.project, name.stack) not in living:
@@ -99,9 +100,10 @@ def _refuse_namesake(target: Target) -> None:
             )
 
 
-def fetches_plugins(target: Target) -> bool:
-    """Whether the engine is to get plugins for this stack: what its settings say of its backend."""
-    return bool(_backend(target).plugins)
+def fetches_plugins(target: Target, runs_on: str | None = None) -> bool:
+    """Whether the engine is to get plugins for this stack: what its settings say, or on what it is up."""
+    rows = (_backend(target), registry.get(runs_on) if runs_on else None)
+    return any(row is not None and row.plugins for row in rows)
 
 
 def before(target: Target) -> stacks.Stack:
@@ -116,18 +118,14 @@ def before(target: Target) -> stacks.Stack:
     if stack.recorded is None:
         _refuse_namesake(target)
     wanted = _backend(target)
-    if stack.recorded is not None and stack.backend != wanted.name:
+    # Where nothing says it the program does, which refuses to move as well.
+    is_said = _BACKEND in target.settings.config
+    if stack.backend is not None and is_said and stack.backend != wanted.name:
+        if _BACKEND in target.said:
+            back = f'Launch it with Cluster.new("{stack.backend}")'
+            raise plan_file.would_move(stack.shown, stack.backend, wanted.name, back)
         file = workspace.config_file(target.workspace, target.name.stack)
-        back = (
-            f'Launch it with Cluster.new("{stack.backend}")'
-            if _BACKEND in target.said
-            else f"Say `symphony:backend: {stack.backend}`"
-        )
-        raise UserError(
-            f"{stack.shown} runs on {stack.backend} and would move to {wanted.name}",
-            where="" if _BACKEND in target.said else str(file),
-            remedy=f"{back}, or end it first: `symphony delete {stack.shown}`",
-        )
+        raise plan_file.would_move(stack.shown, stack.backend, wanted.name, where=str(file))
     return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
 
 _EXPERIMENT = "symphony:index:Experiment"
+_scope: ContextVar[str | None] = ContextVar("scope", default=None)
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,24 @@ class Stack:
         return registry.get(self.backend).observer
 
 
+@contextmanager
+def only_on(backend: str) -> Generator[None]:
+    """In the block there are no experiments but those of one backend."""
+    token = _scope.set(backend)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def is_in_scope(backend: str | None) -> bool:
+    """Whether what is on a backend is meant here; what is on none, or in a damaged state, may be."""
+    return _scope.get() in (None, backend) or not backend
+
+
 def every() -> list[Stack]:
     """All stacks of the store, in order; a state that cannot be read is a stack with trouble."""
-    return [_read(name) for name in store.names()]
+    return [stack for stack in map(_read, store.names()) if is_in_scope(stack.backend)]
 
 
 def orphan(said: str | None) -> Stack | None:
@@ -70,8 +88,8 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
 def one(said: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    Stacks on which nothing is started stand behind those that record something. Without a name, the one that
-    was switched to, else the only experiment there is, or the only one of the project here.
+    One on which nothing is started is meant by its whole name only. Without a name, the one that was switched
+    to, else the only experiment there is, or the only one of the project here.
     UserError: none or several.
     """
     names = store.names()
@@ -80,18 +98,18 @@ def one(said: str | None) -> Stack:
     exact = [name for name in names if said in _spellings(name)]
     if len(exact) == 1:
         # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
-        return _checked(_read(exact[0]))
+        return _in_scope(_checked(_read(exact[0])))
     from symphony.engine import workspace
 
     here = workspace.find_usable()
     own = [name for name in exact if here is not None and name.project == here.project]
     if len(own or exact) == 1:
-        return _checked(_read((own or exact)[0]))
-    known = {stack.name: stack for stack in map(_read, exact or names)}
+        return _in_scope(_checked(_read((own or exact)[0])))
+    known = {stack.name: stack for stack in map(_read, exact or names) if is_in_scope(stack.backend)}
     live = [name for name, stack in known.items() if stack.recorded is not None or stack.trouble]
     if exact and len(live) == 1:
         return _checked(known[live[0]])
-    by_label = {label: name for name, label in labels(live or known).items()}
+    by_label = {label: name for name, label in labels(live).items()}
     return _checked(known[by_label[match(said, by_label, "experiment")]])
 
 
@@ -153,9 +171,12 @@ def read(name: file_store.StackName) -> Stack:
 def _only(names: list[file_store.StackName]) -> Stack:
     chosen = current()
     for name in names:
-        if str(name) == chosen and (stack := _checked(_read(name))).recorded is not None:
+        if str(name) != chosen:
+            continue
+        stack = _checked(_read(name))
+        if stack.recorded is not None and is_in_scope(stack.backend):
             return stack
-    live = [stack for stack in map(_read, names) if stack.recorded is not None]
+    live = [stack for stack in every() if stack.recorded is not None]
     if len(live) > 1:
         from symphony.engine import workspace
 
@@ -176,6 +197,15 @@ def _outputs(stack: Stack) -> Mapping[str, Any]:
     resources = stack.state.resources if stack.state else ()
     experiment = next((each for each in resources if each.type == _EXPERIMENT), None)
     return experiment.outputs if experiment else {}
+
+
+def _in_scope(stack: Stack) -> Stack:
+    if is_in_scope(stack.backend):
+        return stack
+    raise UserError(
+        f"{stack.shown} runs on {stack.backend}, and this is for {_scope.get()}",
+        remedy="`symphony ls` shows all of them",
+    )
 
 
 def _checked(stack: Stack) -> Stack:

@@ -113,7 +113,7 @@ def _project_run(target: Target, box: PlanFile) -> Run:
         target.workspace,
         target.name.stack,
         extra=box.environment,
-        fetch_plugins=stack_target.fetches_plugins(target),
+        fetch_plugins=stack_target.fetches_plugins(target, box.runs_on),
     )
 
 
@@ -129,7 +129,7 @@ def up(
     before = Before(stack_target.before(target))
     planned: Planned | None = None
     done: set[str] = set()
-    with stack_target.existing(target, changes=True), plan_file(before.uids) as box:
+    with stack_target.existing(target, changes=True), plan_file(before.uids, before.stack.backend) as box:
         with make_run(target, box) as run:
             for event in run:
                 if output is not None:

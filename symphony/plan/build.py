@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
@@ -13,6 +15,8 @@ from symphony.plan.unused import not_used
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
+
+_TOLD = 5
 
 
 def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
@@ -35,13 +39,15 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
         backend=target.backend,
         launched_as=target.launched_as,
         processes=members,
-        groups=tuple(_planned_group(group) for group in spec.groups),
+        groups=tuple(_planned_group(group, target) for group in spec.groups),
         services=services,
         service_env=variables(services),
         inherit=spec.inherit,
         secrets=spec.secrets,
         configs=spec.configs,
         unused=not_used(spec, target),
+        renamed=_renamed(spec, target),
+        remarks=tuple(_told_names(spec, target)),
     )
 
 
@@ -52,24 +58,46 @@ def _planned(
     target: Target,
 ) -> PlannedProcess:
     settings = merged(spec, group, process, target)
-    binds = _names(process, "binds")
-    exposes = _names(process, "exposes")
+    binds = _names(process, "binds", target)
+    exposes = _names(process, "exposes", target)
     return PlannedProcess(
         **{name: value for name, value in settings.items() if name not in superseded(settings, target)},
-        path=path_of(group, process),
-        name=process.name,
-        group=group.name if group else None,
+        path=target.path_of(group, process),
+        name=target.named(process.name),
+        group=target.named(group.name) if group else None,
         service_env=bind_variables((*binds, *exposes), target),
         binds=binds,
-        connects=_names(process, "connects"),
+        connects=_names(process, "connects", target),
         exposes=exposes,
         where=str(process.where),
     )
 
 
-def _names(process: ProcessSpec, verb: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(use.name for use in getattr(process, verb)))
+def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
 
 
-def _planned_group(group: ProcessGroupSpec) -> PlannedGroup:
-    return PlannedGroup(group.name, tuple(path_of(group, process) for process in group.processes), group.pod)
+def _planned_group(group: ProcessGroupSpec, target: Target) -> PlannedGroup:
+    paths = tuple(target.path_of(group, process) for process in group.processes)
+    return PlannedGroup(target.named(group.name), paths, group.pod)
+
+
+def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
+    found = {group.name: target.named(group.name) for group in spec.groups}
+    for group, process in spec.members():
+        found[path_of(group, process)] = target.path_of(group, process)
+    return {declared: name for declared, name in found.items() if declared != name}
+
+
+def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[str]:
+    """One sentence on all names that are others here."""
+    processes = [process for _, process in spec.members()]
+    uses = [use for process in processes for use in (*process.binds, *process.exposes)]
+    names = [each.name for each in (*spec.groups, *processes, *uses)]
+    mapped = {name: target.named(name) for name in names if target.named(name) != name}
+    if target.named(spec.name) == target.launched_as != spec.name:
+        mapped = {spec.name: target.launched_as, **mapped}
+    if mapped:
+        told = [f"{declared} is {name}" for declared, name in mapped.items()]
+        more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+        yield f"Names on {target.backend}: {', '.join(told[:_TOLD])}{more}."

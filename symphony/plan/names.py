@@ -1,4 +1,4 @@
-"""The one home of naming: alphabet, length, launched name, near names."""
+"""The one home of naming: alphabets, length, mapping, near names; rules and backends ask here."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import re
 from collections.abc import Iterable
 
 MAX_NAME = 63
+_NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def is_name(name: str) -> bool:
+    """Letters, digits, `_` and inner dashes, at most 63: the names of processes, groups, services."""
+    return _NAME.fullmatch(name) is not None
+
+
 def is_label(name: str) -> bool:
-    """Lower-case letters, digits and inner dashes, at most 63: a DNS label, and safe as a tmux name."""
+    """Lower-case letters, digits and inner dashes, at most 63: a DNS label, as on Kubernetes."""
     return _LABEL.fullmatch(name) is not None
 
 
@@ -26,31 +32,75 @@ def is_variable(name: str) -> bool:
     return _VARIABLE.fullmatch(name) is not None
 
 
-def why_not_label(name: str) -> str:
+def why_not_name(name: str) -> str:
     """What is wrong with a name, as the remedy to show."""
+    return _why_not(name, as_name(name), 'use letters, digits, "-" and "_"')
+
+
+def why_not_label(name: str) -> str:
+    """What is wrong with a DNS label, as the remedy to show."""
+    return _why_not(name, as_label(name), 'use lower-case letters, digits and "-"')
+
+
+def _why_not(name: str, suggestion: str, remedy: str) -> str:
     if not name:
         return "a name needs at least one letter or digit"
     if len(name) > MAX_NAME:
         return f"names have at most {MAX_NAME} characters, this one has {len(name)}"
-    if suggestion := as_label(name):
-        return f'use lower-case letters, digits and "-": "{suggestion}"'
-    return 'use lower-case letters, digits and "-"'
+    return f'{remedy}: "{suggestion}"' if suggestion else remedy
+
+
+def as_name(name: str) -> str:
+    """The name itself where it is legal, else the nearest that is, or nothing.
+
+    >>> as_name("agent_0"), as_name("My.Exp"), as_name("modèle 1")
+    ('agent_0', 'My-Exp', 'modele-1')
+    """
+    return name if is_name(name) else _mapped(r"[^A-Za-z0-9_]+", _unaccented(name))
 
 
 def as_label(name: str) -> str:
-    """The nearest allowed name, or nothing where there is none."""
+    """The name itself where it is a DNS label, else the nearest that is, or nothing.
+
+    >>> as_label("agent_0"), as_label("Joy"), as_label("My.Exp"), as_label("__")
+    ('agent-0', 'joy', 'my-exp', '')
+    """
+    return name if is_label(name) else _mapped(r"[^a-z0-9]+", _unaccented(name).lower())
+
+
+def as_stack(name: str) -> str:
+    """The name itself where a stack may have it, else the nearest."""
+    return name if is_experiment(name) else as_name(name) or name
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two paths are one where names are mapped: `agents/agent_0` is `agents/agent-0`."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(path: str) -> list[str]:
+    return [as_label(part) or part for part in path.split("/")]
+
+
+def _mapped(others: str, name: str) -> str:
+    return re.sub(others, "-", name)[:MAX_NAME].strip("-")
+
+
+def _unaccented(name: str) -> str:
+    if name.isascii():
+        return name
+    # Most names are ASCII.
     import unicodedata
 
-    # Without their accents; of a letter that is none then nobody knows what it should be.
     plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
-    if any(each.isalnum() and not each.isascii() for each in plain):
-        return ""
-    return re.sub(r"[^a-z0-9]+", "-", plain.lower())[:MAX_NAME].strip("-")
+    # Of a letter that is none then nobody knows what it should be.
+    return "" if any(each.isalnum() and not each.isascii() for each in plain) else plain
 
 
-def launched_name(stack: str) -> str:
-    """What a stack's experiment is called in its backend: the stack's name with `.` turned into `-`."""
-    return stack.rpartition("/")[2].replace(".", "-")
+def launched_name(stack: str, *, label: bool) -> str:
+    """What a stack's experiment is called in its backend; label: that one wants a DNS label."""
+    name = stack.rpartition("/")[2].replace(".", "-")
+    return (as_label(name) if label else as_name(name)) or name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

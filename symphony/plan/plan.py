@@ -16,13 +16,17 @@ from symphony.spec.serialize import dump_mount
 
 @dataclass(frozen=True)
 class PlannedService:
-    """A service and where it is: `path` is the process that serves it."""
+    """A service and where it is: `path` is the process that serves it.
+
+    declared: the program's own name for it, where that is another one.
+    """
 
     name: str
     host: str
     port: int
     path: str
     exposed: bool
+    declared: str = ""
 
     @property
     def address(self) -> str:
@@ -80,7 +84,8 @@ class Plan:
     """Everything that will run: made by build_plan, rendered by a backend.
 
     name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
-    variables that every process gets.
+    variables that every process gets. renamed are the paths of the program's own names for processes and
+    groups that are called otherwise here -> theirs; remarks are sentences to show with the plan.
     """
 
     name: str
@@ -94,13 +99,16 @@ class Plan:
     secrets: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
     unused: tuple[Unused, ...] = field(default=())
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    remarks: tuple[str, ...] = ()
 
     def process(self, path: str) -> PlannedProcess:
         return next(process for process in self.processes if process.path == path)
 
-    def addresses(self, path: str) -> dict[str, str]:
-        """service -> "host:port" of what one process serves."""
-        return {service.name: service.address for service in self.services if service.path == path}
+    def addresses(self, path: str | None = None) -> dict[str, str]:
+        """service -> "host:port" of what one process serves, or all; each by the program's name as well."""
+        served = [service for service in self.services if path is None or service.path == path]
+        return {name: each.address for each in served for name in (each.name, each.declared) if name}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a mount says its kind. What all processes share stands there once."""

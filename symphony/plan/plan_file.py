@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.plan.plan import Plan, whole
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
@@ -43,9 +43,29 @@ def is_asked() -> bool:
 
 def recorded() -> frozenset[str] | None:
     """The uids of what the state records, as the command told; None where none did."""
+    told = _told()
+    return None if told is None else frozenset(told["uids"])
+
+
+def runs_on() -> str | None:
+    """The backend on which the stack is up, as the command told; None where it is not, or none did."""
+    return (_told() or {}).get("runs_on")
+
+
+def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
+    """It would stop in one backend and start in another, which is hardly ever meant."""
+    back = back or f"Say `symphony:backend: {runs_on}`"
+    return UserError(
+        f"{stack} runs on {runs_on} and would move to {backend}",
+        where=where,
+        remedy=f"{back}, or end it first: `symphony delete {stack}`",
+    )
+
+
+def _told() -> dict[str, Any] | None:
     if (file := _file()) is None or not (told := file.with_name(_RECORDED)).exists():
         return None
-    return frozenset(json.loads(told.read_text()))
+    return json.loads(told.read_text())
 
 
 def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -96,8 +116,9 @@ class Handed:
 class PlanFile:
     """Where one run of the program puts its plan."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, runs_on: str | None = None) -> None:
         self.file = file
+        self.runs_on = runs_on
         self.environment = {VARIABLE: str(file)}
 
     def take_new(self) -> Handed | None:
@@ -121,10 +142,10 @@ class PlanFile:
 
 
 @contextmanager
-def plan_file(recorded: Collection[str] = ()) -> Generator[PlanFile]:
+def plan_file(recorded: Collection[str] = (), runs_on: str | None = None) -> Generator[PlanFile]:
     """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
 
-    recorded: the uids of what the state records, for the program.
+    recorded: the uids of what the state records, runs_on: the backend on which it is up, for the program.
     """
     home = paths.private_folder(paths.home())
     prefix = f"plan-{paths.host()}-"
@@ -132,8 +153,9 @@ def plan_file(recorded: Collection[str] = ()) -> Generator[PlanFile]:
         if not _is_running(left.name.removeprefix(prefix).partition("-")[0]):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
-        (Path(folder) / _RECORDED).write_text(json.dumps(sorted(recorded)))
-        yield PlanFile(Path(folder) / "plan.json")
+        told = {"uids": sorted(recorded), "runs_on": runs_on}
+        (Path(folder) / _RECORDED).write_text(json.dumps(told))
+        yield PlanFile(Path(folder) / "plan.json", runs_on)
 
 
 def _is_running(pid: str) -> bool:

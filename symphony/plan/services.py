@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from caraml import service_env
 from symphony.plan.checked_spec import CheckedSpec
-from symphony.plan.names import is_label
+from symphony.plan.names import as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.experiment import ExperimentSpec
 
 
 def wanted_ports(spec: CheckedSpec) -> dict[str, int | None]:
@@ -18,7 +18,8 @@ def wanted_ports(spec: CheckedSpec) -> dict[str, int | None]:
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
-        if is_label(name) and (not fixed or 1 <= fixed[0] <= 65535):
+        is_legal = is_name(name) or (spec.maps_names and as_name(name))
+        if is_legal and (not fixed or 1 <= fixed[0] <= 65535):
             wanted[name] = fixed[0] if fixed else None
     return wanted
 
@@ -31,11 +32,12 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
     for group, process in spec.members():
         for use in (*process.binds, *process.exposes):
             chosen[use.name] = PlannedService(
-                name=use.name,
-                host=target.host_of.format(service=use.name),
+                name=target.named(use.name),
+                host=target.host_of.format(service=target.named(use.name)),
                 port=fixed[use.name] if use.name in fixed else target.ports[use.name],
-                path=path_of(group, process),
+                path=target.path_of(group, process),
                 exposed=use.name in exposed,
+                declared=use.name if target.named(use.name) != use.name else "",
             )
     return tuple(chosen.values())
 

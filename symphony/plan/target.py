@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
+from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.process import ProcessSpec
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Target:
     reserved:     a variable that no process can be given -> why.
     defaults:     the settings of a process that makes none, such as its image or start_dir.
     objections:   what this backend alone would refuse.
+    labels:       names there are DNS labels.
     """
 
     backend: str
@@ -43,3 +47,16 @@ class Target:
     reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     objections: tuple[Problem, ...] = ()
+    labels: bool = False
+
+    def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
+        """How a process is named there within its experiment."""
+        return "/".join(self.named(each.name) for each in (group, process) if each is not None)
+
+    def is_legal(self, name: str, *, maps: bool) -> bool:
+        """Whether something may have this name there; maps: one that is mapped to a legal one is legal."""
+        return (maps or is_name(name)) and bool(self.named(name))
+
+    def named(self, name: str) -> str:
+        """What a process, group or service of this name is called there."""
+        return as_label(name) if self.labels else as_name(name)

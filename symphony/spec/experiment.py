@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from symphony.spec import setting, types
 from symphony.spec.group import ProcessGroupSpec
@@ -26,6 +26,7 @@ class ExperimentSpec(SharedSettings, Declared):
 
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
+    maps_names: names that are not legal are mapped to those that are, as in the original Symphony.
     """
 
     processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
@@ -34,6 +35,7 @@ class ExperimentSpec(SharedSettings, Declared):
     secrets: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     port_range: tuple[int, int] | None = setting.setting(types.PORT_RANGE, keyword=True, varies=True)
+    maps_names: bool = field(default=False, compare=False)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
         """Every process with its group, in the order of declaration: groups after the free processes."""

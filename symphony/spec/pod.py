@@ -15,12 +15,13 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 @dataclass(frozen=True)
 class Toleration:
-    """A taint the pod may be placed on; Kubernetes' own four fields."""
+    """A taint the pod may be placed on; Kubernetes' own fields."""
 
     key: str | None = setting.setting(types.OPTIONAL_TEXT)
     operator: Operator | None = setting.setting(types.one_of(Operator))
     value: str | None = setting.setting(types.OPTIONAL_TEXT)
     effect: Effect | None = setting.setting(types.one_of(Effect))
+    tolerationSeconds: int | None = setting.setting(types.WHOLE_NUMBER)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def test_what_is_misspelt_is_found_in_tmux_too() -> None:
     found = settings_reader.read({"symphony:podSecurty": "x", "symphony:server": "a b", "aws:bakend": "x"})
     assert problems(found) == [
         '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
-        'symphony:server is "a b": it takes letters, digits, -, _ and .',
+        'symphony:server is "a b": it takes letters, digits, - and _',
     ]
 
 

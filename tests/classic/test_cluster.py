@@ -76,8 +76,23 @@ def test_described(sandbox: Sandbox) -> None:
         "assert cluster.describe_process_group('rand', 'group')['bob']['Ready'] == 1\n"
         "assert cluster.describe_process('rand', 'bob', 'group')['Restarts'] == 0\n"
         "assert cluster.list_experiments() == ['ada-rand']\n"
-        "assert cluster.fuzzy_match_experiment('ran') == 'ada-rand'\n"
-        "assert cluster.fuzzy_match_process('rand', 'bo') == 'group/bob'\n"
+        "assert set(cluster.describe_process_group('rand', None)) == {'alice'}\n"
+        "assert cluster.describe_experiment(None) == cluster.describe_experiment(experiment_name='rand')\n"
+        "bob = cluster.describe_process('rand', process_name='bob', process_group_name='group')\n"
+        "assert bob == d['group']['bob']\n"
+        "assert cluster.prefix_username('x') == 'ada-x'\n"
+        "assert cluster.fuzzy_match_experiment('rand') == (['ada-rand'], True)\n"
+        "assert cluster.fuzzy_match_experiment('ran') == (['ada-rand'], False)\n"
+        "assert cluster.fuzzy_match_process('bo', 'rand') == ([('group', 'bob')], False)\n"
+        "assert cluster.fuzzy_match_process('alice', 'rand') == ([(None, 'alice')], True)\n"
+        "assert cluster.find_process('rand', 'bob') == ['group']\n"
+        "assert cluster.find_process('rand', 'alice') == [None]\n"
+        "url = cluster.external_service('rand', service_name='example')\n"
+        "assert url == cluster.external_url('rand', 'example')\n"
+        "assert Cluster.new('kube').list_experiments() == []\n"
+        "copy = type(exp).load_yaml_str(exp.dump_yaml_str())\n"
+        "assert copy.spec == exp.spec == type(exp).load_json_str(exp.dump_json_str()).spec\n"
+        "exp.dump_yaml_file('e.yaml'); assert type(exp).load_yaml_file('e.yaml').spec == exp.spec\n"
         "print(cluster.external_url('rand', 'example'))",
     )
     assert said.strip().startswith("127.0.0.1:")
@@ -96,6 +111,9 @@ def test_commands_and_files(sandbox: Sandbox) -> None:
         "cluster.transfer_file('rand', Path('note'), f'alice:{there}')\n"
         "cluster.transfer_file('rand', f'group/bob:{there}', 'back')\n"
         "assert Path('back').read_text() == 'hello'\n"
+        "cluster.transfer_file('rand', 'note', there + '2', dest_process='alice')\n"
+        "cluster.transfer_file('rand', there + '2', 'again', src_process='bob', src_process_group='group')\n"
+        "assert Path('again').read_text() == 'hello'\n"
         "cluster.set_experiment('rand'); assert cluster.current_experiment() == 'ada-rand'",
     )
     assert said.startswith("127.0.0.1:")
@@ -104,8 +122,8 @@ def test_commands_and_files(sandbox: Sandbox) -> None:
 def test_logs(sandbox: Sandbox) -> None:
     said = script(
         sandbox,
-        "print(list(cluster.get_log('rand', 'alice')))\n"
-        "print(list(cluster.get_log('rand', 'bob', 'group', tail=1)))\n"
+        "print(cluster.get_log('rand', 'alice', tail=-1))\n"
+        "print(cluster.get_log('rand', process_name='bob', process_group='group', tail=1, print_logs=True))\n"
         "assert list(cluster.get_log(exp='rand', process='alice', since=3600, tail=5)) == ['yes hello']\n"
         "assert list(cluster.get_log('rand', 'alice', since=0)) == ['yes hello']\n"
         "assert list(cluster.get_log('rand', 'alice', since=0.01)) == []",
@@ -117,6 +135,7 @@ def test_logs(sandbox: Sandbox) -> None:
 # What a script calls wrongly, and what it is told.
 MISTAKES = [
     ("cluster.launch(exp)", "experiment ada-rand exists"),
+    ("Cluster.new('kube', pod_security=['x'])", "pod_security=['x']: must be a non-empty string"),
     ("Cluster.new('slurm')", "tmux, kubernetes"),
     ("cluster.delete('nobody')", "no experiment"),
     ("cluster.describe_process('rand', 'alicia')", "alice"),
@@ -130,19 +149,23 @@ MISTAKES = [
     ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
     ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
     ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
-    ("Cluster.new('kube', contex='x')", "preamble_cmds, start_dir, kubeconfig, context, image"),
+    ("Cluster.new('kube', contex='x')", "kubeconfig, context, image, namespace, pod_security, expose"),
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
     ("Cluster.new('kube', image=7)", "image=7: must be a non-empty string"),
     ("Cluster.new(['tmux'])", "tmux, kubernetes"),
     ("cluster.launch('rand')", "a str is no experiment"),
     ("cluster.delete(exp)", "is not the name of an experiment"),
-    ("cluster.describe_process_group('rand', None)", "None is not the name of a process group"),
+    ("cluster.delete(None)", "None is not the name of an experiment"),
+    (
+        "Cluster.new('kube').describe_experiment('ada-rand')",
+        "ada-rand runs on tmux, and this is for kubernetes",
+    ),
     ("cluster.describe_process('rand', None)", "None is not the name of a process"),
     ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
     ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
     ("cluster.get_log('rand', 'alice', since='²')", "is no length of time"),
-    ("cluster.get_log('rand', 'alice', tail=-1)", "tail=-1 is no number of lines"),
-    ("exp.new_process('bad name', cmds=['true']); cluster.launch(exp, force=True)", "bad name"),
+    ("cluster.get_log('rand', 'alice', tail=-2)", "tail=-2 is no number of lines"),
+    ("exp.new_process('模', cmds=['true']); cluster.launch(exp, force=True)", "1 problem"),
 ]
 # Each after a script of its own, as if it were alone.
 EACH = """
@@ -177,5 +200,7 @@ def test_force_changes_it_and_delete_takes_it(sandbox: Sandbox) -> None:
     assert after["ada-rand/group/bob"] == before["ada-rand/group/bob"]
     assert after["ada-rand/alice"] != before["ada-rand/alice"]
     script(sandbox, "cluster.delete_batch(['rand'])")
+    # What was deleted may be launched again, although it was saved.
+    script(sandbox, "cluster.launch(exp); cluster.delete(exp.name)")
     assert sandbox.trees() == {}
     assert sandbox.servers() == []

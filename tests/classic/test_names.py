@@ -55,6 +55,30 @@ def test_what_never_was_is_pythons_own_error() -> None:
         assert "cannot import name 'Nix'" in python(f"from {home} import Nix")
 
 
+STARS = """
+from symphony import *
+from symphony.engine import *
+from symphony.kube import *
+from symphony.tmux import *
+from symphony.addons import *
+from symphony.commandline import *
+import symphony
+assert Cluster and SymphonyConfig and AddressBook and KubeCluster and TmuxCluster and SymphonyParser
+for spec in (ExperimentSpec, KubeExperimentSpec, TmuxExperimentSpec):
+    assert spec is symphony.Experiment
+for spec in (ProcessGroupSpec, KubeProcessGroupSpec, TmuxProcessGroupSpec):
+    assert spec is symphony.ProcessGroup
+for spec in (ProcessSpec, KubeProcessSpec, TmuxProcessSpec):
+    assert spec is symphony.Process
+from symphony.errors import ResourceExistsError
+assert issubclass(ResourceExistsError, symphony.UserError) and issubclass(symphony.UserError, ValueError)
+"""
+
+
+def test_all_names_of_the_original_come_with_a_star() -> None:
+    assert python(STARS) == ""
+
+
 def test_import_symphony_loads_none_of_them() -> None:
     assert (
         python("import sys, symphony; print([m for m in sys.modules if m.startswith('symphony.')])") == "[]\n"
@@ -68,10 +92,12 @@ def test_everything_that_dir_lists_is_there() -> None:
 def test_an_address_book_names_the_variables() -> None:
     from symphony import AddressBook
 
+    assert AddressBook({"a": {"host": "h", "port": 1}}).dump()["SYMPH_A_ADDR"] == "h:1"
     book = AddressBook()
     book.add_entry("replay-server", "10.0.0.7", 7001)
     book.add_entry("ps", "::1", 1)
     book.add_entry("ps", "::1", 2)
+    assert book.entries["ps"] == {"host": "::1", "port": 2}
     assert book.dump() == {
         "SYMPH_REPLAY_SERVER_HOST": "10.0.0.7",
         "SYMPH_REPLAY_SERVER_PORT": "7001",

@@ -23,6 +23,11 @@ class MyParser(SymphonyParser):
         parser.add_argument("--count", type=int, default=1)
         self.add_subparser("doctor")
         self.add_subparser("fail")
+        parser = self.add_subparser("find")
+        self._add_component_arg(parser)
+        self._add_experiment_name(parser, required=False)
+        self.add_dry_run(parser)
+        self.get_subparser("delete-batch").add_argument("--mine", action="store_true")
 
     def action_create_one(self, args):
         '''Start processes that sleep.
@@ -40,6 +45,16 @@ class MyParser(SymphonyParser):
     def action_fail(self, args):
         raise UserError("this cannot be", remedy="Do something else")
 
+    def action_list_processes(self, args):
+        name = self._get_experiment(args)
+        print("mine", name)
+        print(self._print_experiment(self.cluster.describe_experiment(name)))
+
+    def action_find(self, args):
+        name = self._get_experiment(args)
+        print(self._interactive_find_process(args.component_name, name), args.dry_run, args.remainder)
+        return self.action_log(args)
+
 MyParser().main()
 """
 
@@ -49,6 +64,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with sandbox_in(tmp_path_factory.mktemp("parser")) as made:
         (made.folder / "Pulumi.yaml").unlink()
         (made.folder / "mine.py").write_text(PROGRAM)
+        (made.folder / "kube.py").write_text(PROGRAM.replace('Cluster.new("tmux")', 'Cluster.new("kube")'))
         yield made
 
 
@@ -58,8 +74,21 @@ def mine(sandbox: Sandbox, *words: str, code: int = 0) -> Ran:
 
 def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
     assert "rl is up: 2 of 2 running" in mine(sandbox, "c", "rl", "--count", "2").out
-    assert "running" in mine(sandbox, "p", "rl").out
-    assert mine(sandbox, "l", "rl", "p1").out == "this is 1\n"
+    own = mine(sandbox, "p", "r").out.splitlines()
+    assert own[:2] == ["mine rl", "Group  Name  Ready  Restarts  State"]
+    assert [line.split()[0] for line in own[2:]] == ["p0", "p1"]
+    assert mine(sandbox, "l", "rl", "p1").out == mine(sandbox, "l", "p1", "rl").out == "this is 1\n"
+    # The newest launch is the current experiment; an action of the original takes what its own parser read.
+    found = mine(sandbox, "find", "p1", "-dr", "--", "a", "-b").out
+    assert found == "(None, 'p1') True ['a', '-b']\nthis is 1\n"
+    kube = [sys.executable, "kube.py"]
+    assert "No experiments" in sandbox.run([*kube, "ls"]).out
+    refused = sandbox.run([*kube, "d", "rl", "-f"], code=2).err
+    assert (
+        refused == "symphony: rl runs on tmux, and this is for kubernetes. `symphony ls` shows all of them.\n"
+    )
+    assert len(sandbox.trees()) == 2
+    assert "would be stopped" in mine(sandbox, "db", "/^r.$/", "-dr").out
     assert "rl" in mine(sandbox, "lse").out
     # What stands behind `--` is the command's own.
     assert mine(sandbox, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
@@ -84,7 +113,7 @@ def test_help_shows_both(sandbox: Sandbox) -> None:
         (("fail",), "symphony: this cannot be. Do something else."),
         (("creat",), "there is no command 'creat'"),
         (("c", "rl", "--count", "x"), "invalid int value: 'x'"),
-        (("c", "No Name"), "No Name"),
+        (("c", "模"), "模"),
     ],
     ids=["own error", "unknown", "argument", "plan"],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox import Sandbox, sandbox_in
+from tests.terminal import terminal
 
 MISTAKES = """
 from symphony import Cluster
@@ -18,7 +19,7 @@ cluster = Cluster.new("tmux")
 experiment = cluster.new_experiment("rl")
 experiment.new_process("agent", command=["sleep", "1"]).connects("replay-sever")
 experiment.new_process("learner", command=["sleep", "1"]).binds("replay-server")
-experiment.new_process("No Name", command=["sleep", "1"])
+experiment.new_process("模", command=["sleep", "1"])
 cluster.launch(experiment)
 """
 AT_ONCE = """
@@ -61,6 +62,17 @@ def test_an_error_that_nobody_catches_is_shown_as_python_does(sandbox: Sandbox) 
     assert 'did you mean "replay-server"?' in ran.stderr
     assert "line 8" in ran.stderr
     assert sandbox.trees() == {}
+
+
+def test_at_a_terminal_it_is_its_own_lines(sandbox: Sandbox) -> None:
+    (sandbox.folder / "sweep.py").write_text(MISTAKES + "\nprint('not reached')\n")
+    with terminal(sandbox, [sys.executable, "sweep.py"]) as shown:
+        assert shown.ends() == 1
+        seen = shown.history()
+    assert "symphony: rl cannot run: 2 problems in sweep.py" in seen
+    assert 'did you mean "replay-server"?' in seen
+    assert "Traceback" not in seen
+    assert "not reached" not in seen
 
 
 def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:

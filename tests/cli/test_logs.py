@@ -92,7 +92,7 @@ def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
         (("rl", "lerner"), "learner"),
         (("rl", "zzz"), "learner"),
         (("rl", "learner", "-s", "yesterday"), "5m"),
-        (("rl", "learner", "-t", "-1"), "--tail"),
+        (("rl", "learner", "-t", "-2"), "--tail"),
         (("rl", "learner", "-t", "many"), "--tail"),
         (("rl", ""), "learner"),
         (("nothing",), "rl"),

@@ -340,7 +340,7 @@ def test_a_missing_module_is_the_users_own_traceback(said):
     ("setting", "value", "message"),
     [
         ("backend", "tmx", 'symphony:backend is "tmx"      did you mean tmux?'),
-        ("namespace", "My_Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
+        ("namespace", "My Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
         ("grace", "soon", 'symphony:grace is "soon"      it takes 0-600 seconds'),
         (
             "program",

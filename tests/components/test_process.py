@@ -166,5 +166,5 @@ def test_a_setting_that_is_assigned_is_not_lost_silently(setting, remedy):
         setattr(process, setting, ["a.py"])
     assert remedy in error.value.remedy
     assert "test_process.py:" in error.value.where
-    process.pod_yml = {"spec": {}}
+    process.pod_yml = {"spec": {}}  # pyright: ignore[reportAttributeAccessIssue]
     process.mine = 3

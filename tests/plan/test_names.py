@@ -6,26 +6,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symphony.plan.names import as_label, is_label, launched_name, nearest, printable, shown, why_not_label
+from symphony.plan.names import (
+    as_label,
+    as_name,
+    is_label,
+    is_name,
+    is_same,
+    launched_name,
+    nearest,
+    printable,
+    shown,
+    why_not_label,
+    why_not_name,
+)
 
 
 @given(st.text())
 def test_a_suggested_name_is_legal(name):
-    suggestion = as_label(name)
-    assert suggestion == "" or is_label(suggestion)
+    suggestions = as_label(name), as_name(name)
+    assert suggestions[0] == "" or is_label(suggestions[0])
+    assert suggestions[1] == "" or is_name(suggestions[1])
     assert why_not_label(name)
+    assert why_not_name(name)
 
 
-@given(st.text())
-def test_what_is_legal_stays_as_it_is(name):
-    assert not is_label(name) or as_label(name) == name.strip() == name
+@given(st.from_regex(r"[-a-zA-Z0-9_]{1,64}", fullmatch=True))
+def test_what_is_legal_stays_as_it_is_and_a_label_is_a_name(name):
+    assert not is_label(name) or as_label(name) == as_name(name) == name
+    assert not is_name(name) or as_name(name) == name
 
 
 @pytest.mark.parametrize(
-    ("stack", "name"), [("rl", "rl"), ("rl.gke", "rl-gke"), ("me/project/rl.a.b", "rl-a-b"), ("RL", "RL")]
+    ("name", "in_tmux", "on_kubernetes"),
+    [
+        ("agent_0", "agent_0", "agent-0"),
+        ("Joy", "Joy", "joy"),
+        ("My.Exp", "My-Exp", "my-exp"),
+        ("modèle 1", "modele-1", "modele-1"),
+        ("-x-", "x", "x"),
+        ("模型", "", ""),
+        ("__", "__", ""),
+        ("a" * 70, "a" * 63, "a" * 63),
+    ],
 )
-def test_launched_name(stack, name):
-    assert launched_name(stack) == name
+def test_mapped(name, in_tmux, on_kubernetes):
+    assert as_name(name) == in_tmux
+    assert as_label(name) == on_kubernetes
+    assert not in_tmux or is_same(f"group/{name}", f"Group/{in_tmux}")
+
+
+@pytest.mark.parametrize(
+    ("stack", "name", "label"),
+    [
+        ("rl", "rl", "rl"),
+        ("rl.gke", "rl-gke", "rl-gke"),
+        ("me/project/rl.a.b", "rl-a-b", "rl-a-b"),
+        ("RL_1", "RL_1", "rl-1"),
+    ],
+)
+def test_launched_name(stack, name, label):
+    assert launched_name(stack, label=False) == name
+    assert launched_name(stack, label=True) == label
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ BACKEND = Backend(
             "tolerations",
         }
     ),
+    labels=True,
     cluster="symphony.classic.cluster:KubeCluster",
     stack_settings="symphony.backends.kubernetes.settings:Settings",
 )

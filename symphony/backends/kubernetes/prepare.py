@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pulumi
-
 from symphony.backends import local_files
 from symphony.backends.expand import Context
 from symphony.backends.kubernetes import settings
@@ -83,9 +81,8 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
 
 def reach_of(context: Context) -> Reach:
     """How the running program's configuration says to reach the cluster."""
-    config = pulumi.Config("kubernetes")
-    said = kubeconfig.located(config.get("kubeconfig") or "", context.folder)
-    return Reach(said, config.get("context") or "")
+    said = kubeconfig.located(str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder)
+    return Reach(said, str(context.settings.config.get("kubernetes:context") or ""))
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:

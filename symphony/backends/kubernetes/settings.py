@@ -76,4 +76,6 @@ class Settings(StackSettings):
 def of(context: Context) -> Settings:
     """Those of the running program, which are of this backend."""
     settings = cast("Settings", context.settings)
-    return replace(settings, shared_as="" if settings.create_namespace else launched_name(context.stack))
+    return replace(
+        settings, shared_as="" if settings.create_namespace else launched_name(context.stack, label=True)
+    )

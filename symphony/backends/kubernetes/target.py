@@ -38,6 +38,7 @@ def target(
         one_host=False,
         host_of=f"{settings.named('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",
+        labels=True,
         ports=ports.choose(spec),
         unreadable=unreadable or {},
         defaults={"image": settings.image},

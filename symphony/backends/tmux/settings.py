@@ -6,15 +6,25 @@ from dataclasses import dataclass
 from typing import cast
 
 from symphony.backends.expand import Context
-from symphony.backends.stack_settings import NAME, StackSettings, setting
+from symphony.backends.stack_settings import SettingType, StackSettings, setting
 from symphony.paths import DEFAULT_SERVER
+from symphony.plan.names import is_name
+
+
+def _server(text: str) -> str:
+    if not is_name(text):
+        raise ValueError
+    return text
+
+
+_SERVER = SettingType("letters, digits, - and _", _server)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
     """What the configuration of a stack says to this backend."""
 
-    server: str = setting(NAME, DEFAULT_SERVER, "Which of several tmux servers of yours.")
+    server: str = setting(_SERVER, DEFAULT_SERVER, "Which of several tmux servers of yours.")
 
 
 def server_of(context: Context) -> str:

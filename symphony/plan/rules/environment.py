@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from caraml import service_env
-from symphony.plan.names import is_label, is_variable, shown
+from symphony.plan.names import is_variable, shown
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -47,7 +47,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
         name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
     }
     for service, servers in served(spec).items():
-        if not is_label(service):
+        if not target.is_legal(service, maps=spec.maps_names):
             continue
         where = tuple(use.where for _, use in servers)
         for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):

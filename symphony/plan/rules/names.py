@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symphony.plan.names import MAX_NAME, is_experiment, is_label, nearest, shown, why_not_label
+from symphony.plan.names import (
+    MAX_NAME,
+    as_name,
+    is_experiment,
+    is_label,
+    is_name,
+    nearest,
+    shown,
+    why_not_label,
+    why_not_name,
+)
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -22,16 +32,17 @@ _CALLS = frozenset(
 
 
 def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    if not is_label(target.launched_as):
+    is_legal, why_not = (is_label, why_not_label) if target.labels else (is_name, why_not_name)
+    if not is_legal(target.launched_as):
         yield Problem(
             f"the experiment cannot be called {shown(target.launched_as)} on {target.backend}",
-            f"{why_not_label(target.launched_as)}; rename the stack or set symphony:namespace",
+            f"{why_not(target.launched_as)}; rename the stack or set symphony:namespace",
             (spec.where,),
         )
 
 
 def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    if not is_experiment(spec.name):
+    if not is_experiment(spec.name) and not (spec.maps_names and as_name(spec.name)):
         yield Problem(
             f"the experiment is called {shown(spec.name)}",
             f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
@@ -53,33 +64,36 @@ def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[
             )
 
 
-def names_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     things: list[tuple[str, ProcessSpec | ProcessGroupSpec]] = [("process group", g) for g in spec.groups]
     things += [("process", process) for _, process in spec.members()]
     for kind, thing in things:
-        if not is_label(thing.name):
+        if not target.is_legal(thing.name, maps=spec.maps_names):
             yield Problem(
-                f"{kind} {shown(thing.name)} has an illegal name", why_not_label(thing.name), (thing.where,)
+                f"{kind} {shown(thing.name)} has an illegal name", why_not_name(thing.name), (thing.where,)
             )
 
 
-def names_are_unique(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     # A free process and a group share one scope: each becomes a pod of that name.
-    yield from _repeated([*spec.processes, *spec.groups])
+    yield from _repeated([*spec.processes, *spec.groups], target)
     for group in spec.groups:
-        yield from _repeated(group.processes, within=f" in process group {shown(group.name)}")
+        yield from _repeated(group.processes, target, within=f" in process group {shown(group.name)}")
 
 
 def _repeated(
-    things: list[ProcessSpec | ProcessGroupSpec] | tuple[ProcessSpec, ...], within: str = ""
+    things: list[ProcessSpec | ProcessGroupSpec] | tuple[ProcessSpec, ...], target: Target, within: str = ""
 ) -> Iterator[Problem]:
     first: dict[str, ProcessSpec | ProcessGroupSpec] = {}
     for thing in things:
-        other = first.setdefault(thing.name, thing)
-        if other is not thing:
+        name = target.named(thing.name)
+        other = first.setdefault(name, thing)
+        if other is not thing and name:
             kind = "process" if isinstance(thing, ProcessSpec) else "process group"
             same = type(other) is type(thing)
             mistake = f"is declared twice{within}" if same else "has the name of a process in no group"
+            if other.name != thing.name:
+                mistake = f"and {shown(other.name)} are both {name} on {target.backend}"
             yield Problem(
                 f"{kind} {shown(thing.name)} {mistake}",
                 "give one of them another name",

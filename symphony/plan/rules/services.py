@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from symphony.plan.names import is_label, nearest, shown, why_not_label
+from symphony.plan.names import nearest, shown, why_not_name
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -30,12 +30,12 @@ def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
     return servers
 
 
-def names_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, verb, use in _said(spec):
-        if not is_label(use.name) and use.name not in seen:
+        if not target.is_legal(use.name, maps=spec.maps_names) and use.name not in seen:
             seen.add(use.name)
-            yield Problem(f"{path} {verb} {shown(use.name)}", why_not_label(use.name), (use.where,))
+            yield Problem(f"{path} {verb} {shown(use.name)}", why_not_name(use.name), (use.where,))
 
 
 def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -55,10 +55,10 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             )
 
 
-def connects_to_what_is_bound(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     known = served(spec)
     for path, _, use in _said(spec, "connects"):
-        if use.name not in known and is_label(use.name):
+        if use.name not in known and target.is_legal(use.name, maps=spec.maps_names):
             near = nearest(use.name, known)
             listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
             remedy = f"did you mean {shown(near)}?" if near else listed

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from symphony.plan.build import build_plan
+from symphony.plan.checked_spec import checked
+
 ILLEGAL = [
-    ("Learner", 'use lower-case letters, digits and "-": "learner"'),
-    ("a.b", 'use lower-case letters, digits and "-": "a-b"'),
-    ("a:b", 'use lower-case letters, digits and "-": "a-b"'),
-    ("a/b", 'use lower-case letters, digits and "-": "a-b"'),
-    ("#(reboot)", 'use lower-case letters, digits and "-": "reboot"'),
-    ("$(reboot)", 'use lower-case letters, digits and "-": "reboot"'),
-    ("../../etc", 'use lower-case letters, digits and "-": "etc"'),
-    ("a;", 'use lower-case letters, digits and "-": "a"'),
-    ("-a", 'use lower-case letters, digits and "-": "a"'),
-    ("a-", 'use lower-case letters, digits and "-": "a"'),
-    ("日本", 'use lower-case letters, digits and "-"'),
-    ("a\x1b[31m", 'use lower-case letters, digits and "-": "a-31m"'),
-    ("a\n", 'use lower-case letters, digits and "-": "a"'),
-    ("a\0", 'use lower-case letters, digits and "-": "a"'),
-    ("\u0661", 'use lower-case letters, digits and "-"'),
+    ("a.b", 'use letters, digits, "-" and "_": "a-b"'),
+    ("a:b", 'use letters, digits, "-" and "_": "a-b"'),
+    ("a/b", 'use letters, digits, "-" and "_": "a-b"'),
+    ("#(reboot)", 'use letters, digits, "-" and "_": "reboot"'),
+    ("$(reboot)", 'use letters, digits, "-" and "_": "reboot"'),
+    ("../../etc", 'use letters, digits, "-" and "_": "etc"'),
+    ("a;", 'use letters, digits, "-" and "_": "a"'),
+    ("-a", 'use letters, digits, "-" and "_": "a"'),
+    ("a-", 'use letters, digits, "-" and "_": "a"'),
+    ("é t", 'use letters, digits, "-" and "_": "e-t"'),
+    ("日本", 'use letters, digits, "-" and "_"'),
+    ("a\x1b[31m", 'use letters, digits, "-" and "_": "a-31m"'),
+    ("a\n", 'use letters, digits, "-" and "_": "a"'),
+    ("a\0", 'use letters, digits, "-" and "_": "a"'),
+    ("\u0661", 'use letters, digits, "-" and "_"'),
     ("", "a name needs at least one letter or digit"),
     ("x" * 64, "names have at most 63 characters, this one has 64"),
 ]
@@ -55,9 +60,77 @@ def test_illegal_names_of_groups(refused, name, remedy):
     )
 
 
-@pytest.mark.parametrize("name", ["a", "0", "x" * 63, "a-b", "a--b", "0-9"])
+@pytest.mark.parametrize("name", ["a", "0", "x" * 63, "a-b", "a--b", "0-9", "Joy", "agent_0", "_"])
 def test_legal_names(planned, name):
     assert planned(f'exp = Experiment("rl"); exp.new_process({name!r}, ["x"])').processes[0].path == name
+
+
+MAPPED = """
+        exp = Experiment("rl")
+        exp.new_process("agent_0", ["x"]).binds("Replay_Server")
+        exp.new_process_group("Joy").new_process("b_1", ["x"]).connects("Replay_Server")
+"""
+
+
+def test_names_are_mapped_where_they_must_be_labels_and_both_are_known(planned, kubernetes):
+    plan = planned(MAPPED, replace(kubernetes, labels=True, defaults={"image": "i"}))
+    assert [(each.path, each.name, each.group) for each in plan.processes] == [
+        ("agent-0", "agent-0", None),
+        ("joy/b-1", "b-1", "joy"),
+    ]
+    assert [(group.name, group.paths) for group in plan.groups] == [("joy", ("joy/b-1",))]
+    assert plan.renamed == {"agent_0": "agent-0", "Joy": "joy", "Joy/b_1": "joy/b-1"}
+    where = plan.services[0].address
+    assert where.startswith("replay-server.rl.svc:")
+    assert plan.addresses() == {"replay-server": where, "Replay_Server": where} == plan.addresses("agent-0")
+    assert plan.service_env["SYMPH_REPLAY_SERVER_ADDR"] == where
+    assert plan.processes[1].connects == ("replay-server",)
+    told = "Joy is joy, agent_0 is agent-0, b_1 is b-1, Replay_Server is replay-server"
+    assert plan.remarks == (f"Names on kubernetes: {told}.",)
+
+
+def test_names_stay_as_they_are_in_tmux(planned):
+    plan = planned(MAPPED)
+    assert [each.path for each in plan.processes] == ["agent_0", "Joy/b_1"]
+    assert list(plan.addresses()) == ["Replay_Server"]
+    assert (plan.renamed, plan.remarks) == ({}, ())
+
+
+def test_the_classic_api_maps_what_nobody_takes(declare, tmux):
+    spec, _ = declare("""
+        exp = Experiment("My Exp")
+        exp.new_process("agent 0", ["x"]).binds("replay.server")
+    """)
+    plan = build_plan(checked(replace(spec, maps_names=True)), replace(tmux, launched_as="My-Exp"))
+    assert plan.processes[0].path == "agent-0"
+    assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
+    told = "My Exp is My-Exp, agent 0 is agent-0, replay.server is replay-server"
+    assert plan.remarks == (f"Names on tmux: {told}.",)
+
+
+def test_two_names_that_are_one_there(refused, kubernetes):
+    refused(
+        """
+        exp = Experiment("rl")
+        exp.new_process("agent_0", ["x"])  # <-
+        exp.new_process("Agent-0", ["x"])  # <-
+        """,
+        'process "Agent-0" and "agent_0" are both agent-0 on kubernetes',
+        "give one of them another name",
+        replace(kubernetes, labels=True, defaults={"image": "i"}),
+    )
+
+
+def test_a_name_of_which_nothing_is_left(refused, kubernetes):
+    refused(
+        """
+        exp = Experiment("rl")
+        exp.new_process("__", ["x"])  # <-
+        """,
+        'process "__" has an illegal name',
+        'use letters, digits, "-" and "_": "__"',
+        replace(kubernetes, labels=True, defaults={"image": "i"}),
+    )
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "ä", "x" * 64, "a\n"])
@@ -80,7 +153,7 @@ def test_legal_names_of_experiments(planned, name):
 @pytest.mark.parametrize(
     ("launched_as", "remedy"),
     [
-        ("My-Stack", 'use lower-case letters, digits and "-": "my-stack"'),
+        ("My Stack", 'use letters, digits, "-" and "_": "My-Stack"'),
         ("x" * 64, "names have at most 63 characters, this one has 64"),
     ],
 )

@@ -201,12 +201,12 @@ def test_a_range_of_ports_that_is_used_up(refused):
 @pytest.mark.parametrize(
     ("name", "shown", "remedy"),
     [
-        ("Replay_Server", "Replay_Server", 'use lower-case letters, digits and "-": "replay-server"'),
+        ("Replay.Server", "Replay.Server", 'use letters, digits, "-" and "_": "Replay-Server"'),
         ("", "", "a name needs at least one letter or digit"),
         ("a" * 64, "a" * 59 + "…", "names have at most 63 characters, this one has 64"),
-        ("löß", "löß", 'use lower-case letters, digits and "-"'),
-        ("a\nb", r"a\nb", 'use lower-case letters, digits and "-": "a-b"'),
-        ("-", "-", 'use lower-case letters, digits and "-"'),
+        ("löß", "löß", 'use letters, digits, "-" and "_"'),
+        ("a\nb", r"a\nb", 'use letters, digits, "-" and "_": "a-b"'),
+        ("-", "-", 'use letters, digits, "-" and "_"'),
     ],
 )
 def test_illegal_service_names_are_reported_where_they_are_first_said(refused, name, shown, remedy):
@@ -221,14 +221,14 @@ def test_illegal_service_names_are_reported_where_they_are_first_said(refused, n
     )
 
 
-def test_names_that_would_share_their_variables_are_refused(refused):
-    # On legal names, "-" to "_" and upper case lose nothing, so only an illegal one could collide.
-    refused(
+def test_names_that_would_share_their_variables_are_refused(found):
+    problems = found(
         """
         exp = Experiment("rl")
         exp.new_process("a", ["x"]).binds("replay-server")
-        exp.new_process("b", ["x"]).binds("replay_server")  # <-
-        """,
-        'b binds "replay_server"',
-        'use lower-case letters, digits and "-": "replay-server"',
+        exp.new_process("b", ["x"]).binds("replay_server")
+        """
     )
+    assert {each.remedy for each in problems} == {"rename one of the services"}
+    said = 'service "replay_server" needs the variable SYMPH_REPLAY_SERVER_HOST'
+    assert problems[0].what == f'{said}, but it belongs to service "replay-server"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from symphony_tmux.names import MARKER
+from symphony_tmux.names import MARKER, ROLE, role
 
 INHERITED = (
     "PATH",
@@ -97,7 +97,7 @@ def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
 
 def told(services: Mapping[str, str], declared: Mapping[str, str], marker: str) -> dict[bytes, bytes]:
     """The upper layer: what the process itself is told."""
-    layers = {**services, **declared, MARKER: marker}
+    layers = {ROLE: role(marker), **services, **declared, MARKER: marker}
     return {_bytes(name): _bytes(value) for name, value in layers.items()}
 
 

@@ -284,6 +284,8 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContex
                 file.write(certificate + b"\n" + key)
                 file.flush()
                 context.load_cert_chain(file.name)
+    except UserError:
+        raise
     except (ssl.SSLError, ValueError, OSError) as error:
         raise UserError(f"the kubeconfig's certificates cannot be used: {error}") from error
     return context

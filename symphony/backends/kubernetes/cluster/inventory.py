@@ -321,7 +321,7 @@ def end_strays(
 def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
     """The Secrets or the ConfigMaps that an experiment has; who may not look made none."""
     # Not those of all experiments that share the namespace: they may be large, and secret.
-    names = filter(is_label, (namespace, launched_name(paths.stack_of(owner))))
+    names = filter(is_label, (namespace, launched_name(paths.stack_of(owner), label=True)))
     labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
     with contextlib.suppress(Forbidden):
         every = client.items(path_of(kind, namespace), labelSelector=labelled)

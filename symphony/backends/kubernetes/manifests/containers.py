@@ -15,6 +15,7 @@ from symphony.spec.process import Resources
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
+ROLE = "SYMPHONY_ROLE"
 GPU = "nvidia.com/gpu"
 _NOBODY = 65534
 
@@ -48,7 +49,7 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "command": [literal(word) for word in _command(process)],
         "args": [literal(word) for word in process.args],
         "workingDir": process.start_dir,
-        "env": _env({**process.env, **used_variables(plan, process), **_folders(plan)}),
+        "env": _env({ROLE: process.name, **process.env, **used_variables(plan, process), **_folders(plan)}),
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
         "volumeMounts": mounts,

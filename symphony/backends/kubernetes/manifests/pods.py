@@ -136,5 +136,5 @@ def _unlike(name: str, taken: Sequence[str]) -> str:
     return found
 
 
-def _toleration(toleration: Toleration) -> dict[str, str]:
+def _toleration(toleration: Toleration) -> dict[str, str | int]:
     return {name: value for name, value in asdict(toleration).items() if value is not None}

@@ -9,7 +9,7 @@ from typing import Any
 from symphony.backends.kubernetes.manifests import controllers, labels, volumes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import overrides
-from symphony.plan.names import MAX_NAME, is_label, shown
+from symphony.plan.names import MAX_NAME, as_label, shown
 from symphony.plan.problems import Problem
 from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -129,7 +129,7 @@ def _files(
 
 def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objections:
     for use in (*process.binds, *process.exposes):
-        if is_label(use.name) and not use.name[0].isalpha():
+        if (label := as_label(use.name)) and not label[0].isalpha():
             yield Problem(
                 f"{path} serves {shown(use.name)}, which begins with a digit",
                 "the name of a Kubernetes Service begins with a letter",
@@ -222,6 +222,8 @@ def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
             f"the value {shown(toleration.value)} with Exists",
             'leave the value out, or say operator="Equal"',
         )
+    if toleration.tolerationSeconds is not None and toleration.effect != "NoExecute":
+        yield f"{toleration.tolerationSeconds} tolerationSeconds", 'say effect="NoExecute", or leave them out'
     if not exists and toleration.value and not is_label_value(toleration.value):
         yield f"the value {shown(toleration.value)}", 'at most 63 letters, digits, "-", "_", "."'
 

@@ -13,7 +13,7 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.backends.kubernetes.validation.declaration import MAX_FILES, is_key, is_label_value
-from symphony.plan.names import is_label, shown
+from symphony.plan.names import as_label, is_label, shown
 from symphony.plan.problems import Problem
 from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec
@@ -31,7 +31,7 @@ _Mistake = tuple[str, str]
 
 def refusals(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     """Every reason for which the cluster would not take them, with the lines of the processes."""
-    places = {thing.name: thing.where for thing in (*spec.processes, *spec.groups)}
+    places = {as_label(thing.name): thing.where for thing in (*spec.processes, *spec.groups)}
     found = [
         Problem(f"{name} {what}", remedy, (places[name],))
         for name, (_, manifest) in manifests.pods.items()

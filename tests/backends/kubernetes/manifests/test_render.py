@@ -206,7 +206,7 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     process.pod_yml["metadata"] = {"labels": {"mine": "1"}}
     found = pod(experiment)
     first, second = found["spec"]["containers"]
-    assert [each["name"] for each in first["env"]] == ["X", "Y"]
+    assert [each["name"] for each in first["env"]] == ["SYMPHONY_ROLE", "X", "Y"]
     assert first["tty"] is True
     assert second["name"] == "side"
     assert found["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
@@ -321,7 +321,8 @@ def test_what_a_process_says_wins_over_its_group() -> None:
     group.new_process("plain")
     first, second = manifests(experiment).pods["g"][1]["spec"]["containers"]
     env = {each["name"]: each["value"] for each in first["env"]}
-    assert (first["image"], first["imagePullPolicy"], env) == ("own:1", "Always", {"SEED": "2", "ALL": "1"})
+    assert (first["image"], first["imagePullPolicy"]) == ("own:1", "Always")
+    assert env == {"SYMPHONY_ROLE": "own", "SEED": "2", "ALL": "1"}
     assert first["resources"] == {"requests": {"cpu": "2"}}
     assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
     assert "resources" not in second

@@ -13,6 +13,7 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import declaration
 from symphony.plan.build import build_plan, problems
 from symphony.plan.checked_spec import checked
+from symphony.plan.names import is_label
 from tests.backends.kubernetes.status.test_troubles import place
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -27,7 +28,7 @@ NAMES = st.one_of(
 
 @given(NAMES, NAMES)
 def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: str) -> None:
-    """No name is bent into another, so that no two meet."""
+    """A name is bent only into one that is known as well, and no two meet."""
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
@@ -36,7 +37,9 @@ def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: s
         assert all(problem.what and problem.remedy for problem in found)
         return
     plan = build_plan(checked(experiment.spec), where)
-    assert [each.path for each in plan.processes] == [first, f"{second}/member"]
+    paths = [plan.renamed.get(path, path) for path in (first, f"{second}/member")]
+    assert [each.path for each in plan.processes] == paths
+    assert all(is_label(part) for path in paths for part in path.split("/"))
 
 
 def test_more_than_a_pod_can_hold_is_refused_before_anything_starts() -> None:

@@ -1,0 +1,113 @@
+"""Launches an experiment of a plain script: a stack, a project that is there or hidden, an engine run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from symphony.backends import registry
+from symphony.classic.config import SymphonyConfig
+from symphony.cli import plan_table, screen
+from symphony.cli.progress import Board
+from symphony.components import run
+from symphony.components.experiment import Experiment
+from symphony.engine import workspace
+from symphony.engine.run import inline
+from symphony.engine.state import store
+from symphony.errors import ResourceExistsError, SymphonyError
+from symphony.operations import stacks, switch
+from symphony.operations.plan import Planned, planned_from
+from symphony.operations.process import state
+from symphony.operations.stack_target import Target
+from symphony.operations.up import Ended, UpEvent, up
+from symphony.plan import plan_file
+from symphony.plan.names import as_stack
+from symphony.plan.plan_file import PlanFile
+
+
+def launch(exp: Experiment, said: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
+    """Start it, or only plan it; said: the settings of the cluster. Shown as it goes at a terminal.
+
+    ResourceExistsError: it is up, or was saved before. SymphonyError: some processes do not run.
+    """
+    name = as_stack(exp.name)
+    place = inline.workspace_for(name)
+    target = Target(workspace.stack_name(name, place), place, said)
+    folder = _refuse_second(target, force)
+    if dry_run:
+        planned = planned_from(target, lambda t, box: _run("preview", t, box, exp))
+        if screen.is_terminal():
+            plan_table.show(planned)
+        return planned
+    events = up(target, lambda t, box: _run("up", t, box, exp))
+    *_, ended = _shown(events) if screen.is_terminal() else events
+    if not isinstance(ended, Ended):
+        raise SymphonyError(f"{exp.name} did not come up")
+    switch.remember(target.name)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        exp.dump_yaml(folder / "experiment.yaml")
+    if ended.troubled:
+        raise _troubled(ended)
+    return ended
+
+
+def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
+    with Board() as board:
+        for event in events:
+            board.show(event, plan_table.show)
+            yield event
+
+
+def _refuse_second(target: Target, force: bool) -> Path | None:
+    """The folder to save it in, where there is one."""
+    is_known = store.exists(target.name)
+    before = stacks.read(target.name) if is_known else None
+    if before is not None and before.recorded is not None and not force:
+        raise ResourceExistsError(
+            f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"
+        )
+    home = SymphonyConfig().experiment_folder
+    folder = Path(home).expanduser() / target.name.stack if home is not None else None
+    # What was deleted is known, and may be launched again.
+    if folder is not None and folder.exists() and not is_known and not force:
+        raise ResourceExistsError(
+            f"experiment {target.name.stack} was saved before",
+            where=str(folder),
+            remedy="Give it another name, or launch with force=True",
+        )
+    return folder
+
+
+def _run(verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
+    def program() -> None:
+        plan_file.answer_in(box.file)
+        run.launch(experiment, target.said)
+
+    return inline.InlineRun(
+        verb,
+        target.workspace,
+        target.name.stack,
+        program=program,
+        options=_options(target),
+        fetch_plugins=bool(registry.get(target.said["symphony:backend"]).plugins),
+    )
+
+
+def _options(target: Target) -> Sequence[str]:
+    """The settings of the cluster, kept with the stack so that the other doors see them."""
+    known = workspace.stack_config(target.workspace, target.name.stack)
+    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **known}
+    return [f"--config={key}={value}" for key, value in target.said.items() if before.get(key) != value]
+
+
+def _troubled(ended: Ended) -> SymphonyError:
+    """What ends a script with 1 that does not catch it, as `symphony up` ends."""
+    first, *_ = ended.troubled
+    error = SymphonyError(
+        f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} do not run",
+        remedy=f"`symphony why {ended.stack} {first.path}` says more",
+    )
+    error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)
+    return error

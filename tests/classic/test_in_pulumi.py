@@ -1,0 +1,75 @@
+"""Classic programs as the program of a Pulumi project: `cluster.launch` is part of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import Sandbox, sandbox_in
+
+PROGRAM = """
+from symphony.engine import Cluster
+cluster = Cluster.new("{}")
+exp = cluster.new_experiment("rl")
+exp.new_process("a", cmds=["sleep 3600"]).binds("data")
+exp.new_process_group("g").new_process("b", cmds=["sleep 3600"]).connects("data")
+cluster.launch(exp)
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
+        made.write(PROGRAM.format("tmux"))
+        yield made
+
+
+def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: Sandbox) -> None:
+    assert "2 start." in sandbox.symphony("plan", "rl").out
+    assert sandbox.trees() == {}
+    assert sandbox.servers() == []
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.trees()
+    assert set(before) == {"rl/a", "rl/g/b"}
+    # The kind of the cluster decides where the stack says nothing, and does not move what is up.
+    sandbox.write(PROGRAM.format("kube"))
+    moved = sandbox.symphony("up", "rl", "-y", code=2)
+    assert "rl runs on tmux and would move to kubernetes" in moved.err
+    assert len(moved.err.splitlines()) == 1
+    # What the stack says goes before it.
+    sandbox.config("rl", backend="tmux")
+    said = sandbox.symphony("plan", "rl").out
+    assert "symphony:backend of rl is tmux, which goes before the kubernetes cluster." in said
+    assert "Nothing changes" in said
+    assert sandbox.trees() == before
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+def test_plain_pulumi_does_the_same(sandbox: Sandbox) -> None:
+    sandbox.pulumi("stack", "init", "rl")
+    sandbox.pulumi("preview", "--stack", "rl")
+    assert sandbox.trees() == {}
+    sandbox.pulumi("up", "--stack", "rl", "--yes", "--skip-preview")
+    assert set(sandbox.trees()) == {"rl/a", "rl/g/b"}
+    sandbox.pulumi("destroy", "--stack", "rl", "--yes", "--skip-preview")
+    assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("cluster.delete('rl')", "delete() is called in a Pulumi program"),
+        ("cluster.launch(exp, dry_run=True)", "dry_run=True has no meaning in a Pulumi program"),
+    ],
+)
+def test_what_a_run_cannot_do_is_one_line(sandbox: Sandbox, end: str, said: str) -> None:
+    sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", end))
+    refused = sandbox.symphony("plan", "rl", code=2)
+    assert said in refused.err
+    assert "__main__.py:8" in refused.err
+    assert sandbox.trees() == {}
