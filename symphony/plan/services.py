@@ -8,6 +8,7 @@ from caraml import service_env
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.names import as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
+from symphony.plan.rules import environment
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
@@ -55,6 +56,15 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     uses = set(process.uses)
     used = variables(tuple(each for each in plan.services if each.name in uses))
     return {**used, **process.service_env}
+
+
+def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
+    """Where a process finds the experiment's secret and config files, of which there may be none."""
+    every = (
+        (plan.secrets, environment.SECRETS_VARIABLE, secrets),
+        (plan.configs, environment.CONFIGS_VARIABLE, configs),
+    )
+    return {name: folder for files, name, folder in every if files}
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:

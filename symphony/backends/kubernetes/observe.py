@@ -140,7 +140,8 @@ def watch(
         statuses = _status_of(recorded, pods, heard.complaints, kept_ones)
         return tuple(_with_balancers(recorded, statuses, heard.pending))
 
-    return watching.watch(client, recorded.launched_as, _pod_names(recorded), look, heard, patience, limit)
+    names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
+    return watching.watch(client, recorded.launched_as, names, look, heard, patience, limit)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -297,10 +298,6 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
     }
     return job_pods.stands(client, recorded.launched_as, kinds, pods)
-
-
-def _pod_names(recorded: Recorded) -> set[str]:
-    return {str(facts["pod_name"]) for facts in recorded.processes.values()}
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:

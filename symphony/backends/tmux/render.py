@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import used_variables
-
-SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
-CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
+from symphony.plan.services import file_variables, used_variables
 
 
 def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]:
@@ -33,11 +30,6 @@ def window(
     configs_folder: str = "",
 ) -> dict[str, Any]:
     """The inputs of one process's window."""
-    env = dict(process.env)
-    if plan.secrets:
-        env[SECRETS_VARIABLE] = secrets_folder
-    if plan.configs:
-        env[CONFIGS_VARIABLE] = configs_folder
     return {
         "session": session["name"],
         "server": session["server"],
@@ -47,7 +39,7 @@ def window(
         "script": list(process.cmds) or None,
         "preamble": list(process.preamble_cmds),
         "cwd": start_dir,
-        "env": env,
+        "env": {**process.env, **file_variables(plan, secrets_folder, configs_folder)},
         "services": used_variables(plan, process),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),

@@ -14,11 +14,13 @@ from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.process import ProcessSpec
 
+SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
+CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 # Set by symphony itself in every process.
 OWN_VARIABLES = {
     "SYMPHONY_ID": "it is the mark of the process",
-    "SYMPH_SECRETS_DIR": "it is the folder of the experiment's secrets",
-    "SYMPH_CONFIGS_DIR": "it is the folder of the experiment's config files",
+    SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
+    CONFIGS_VARIABLE: "it is the folder of the experiment's config files",
 }
 
 

@@ -9,12 +9,10 @@ from symphony.backends.kubernetes.manifests import labels, volumes
 from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import used_variables
+from symphony.plan.services import file_variables, used_variables
 from symphony.spec.mounts import GitRepoMount
 from symphony.spec.process import Resources
 
-SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
-CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 ROLE = "SYMPHONY_ROLE"
 GPU = "nvidia.com/gpu"
 _NOBODY = 65534
@@ -49,7 +47,14 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "command": [literal(word) for word in _command(process)],
         "args": [literal(word) for word in process.args],
         "workingDir": process.start_dir,
-        "env": _env({ROLE: process.name, **process.env, **used_variables(plan, process), **_folders(plan)}),
+        "env": _env(
+            {
+                ROLE: process.name,
+                **process.env,
+                **used_variables(plan, process),
+                **file_variables(plan, volumes.SECRETS_FOLDER, volumes.CONFIGS_FOLDER),
+            }
+        ),
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
@@ -130,12 +135,6 @@ def without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": literal(value)} for name, value in values.items()]
-
-
-def _folders(plan: Plan) -> dict[str, str]:
-    """Where the process finds the experiment's files."""
-    secrets = {SECRETS_VARIABLE: volumes.SECRETS_FOLDER} if plan.secrets else {}
-    return secrets | ({CONFIGS_VARIABLE: volumes.CONFIGS_FOLDER} if plan.configs else {})
 
 
 def _resources(process: PlannedProcess) -> dict[str, Any]:
