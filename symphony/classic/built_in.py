@@ -28,6 +28,14 @@ class Row(NamedTuple):
     def action(self) -> str:
         return f"action_{self.name.replace('-', '_')}"
 
+    @property
+    def help(self) -> str:
+        """What `symphony --help` says of it."""
+        from symphony.cli import commands
+
+        found = commands.find(self.command)
+        return found.help if found else ""
+
     def is_overridden(self, kind: type[Any]) -> bool:
         """Whether a subclass of SymphonyParser has its own action for it."""
         return any(self.action in vars(each) for each in kind.__mro__[:-2])

@@ -92,7 +92,7 @@ class SymphonyParser:
             row = built_in.find(name)
             if row is None:
                 raise UserError(f"there is no command {name}", remedy="Add it with add_subparser()")
-            row.declare(self.add_subparser(row.name, row.aliases))
+            row.declare(self.add_subparser(row.name, row.aliases, help=row.help))
         return self._parsers[name]
 
     def main(self, arguments: Sequence[str] | None = None) -> None:

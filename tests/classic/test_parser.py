@@ -103,7 +103,19 @@ def test_one_of_its_own_hides_one_of_symphony(sandbox: Sandbox) -> None:
 def test_help_shows_both(sandbox: Sandbox) -> None:
     said = mine(sandbox, "--help").out
     assert "delete-batch  Stop several experiments, by name or pattern. Also: db." in said
-    assert "Commands of mine.py:\n  create-one, c  Start processes that sleep.\n" in said
+    own = [line.split() for line in said.partition("Commands of mine.py:\n")[2].splitlines()]
+    assert own[0] == ["create-one,", "c", "Start", "processes", "that", "sleep."]
+    assert own[-1] == [
+        "delete-batch,",
+        "db",
+        "Stop",
+        "several",
+        "experiments,",
+        "by",
+        "name",
+        "or",
+        "pattern.",
+    ]
     assert "As many as are counted." in mine(sandbox, "c", "--help").out
 
 
