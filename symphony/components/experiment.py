@@ -54,6 +54,7 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ExperimentOptions],
     ) -> None:
+        """Declare an experiment; Experiment says what it takes."""
         self._options = opts
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []

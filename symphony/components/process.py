@@ -44,6 +44,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         cmds: Texts | None = None,
         **options: Unpack[ProcessOptions],
     ) -> None:
+        """Declare a process; Process says what it takes."""
         self.pod_yml = Override()
         self.container_yml = ContainerOverride(self.set_env)
         self._path = name

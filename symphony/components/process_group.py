@@ -32,6 +32,7 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     """
 
     def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:
+        """Declare a process group; ProcessGroup says what it takes."""
         self.pod_yml = Override()
         self._processes: list[Process] = []
         self._plan: Plan | None = None

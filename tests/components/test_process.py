@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,10 @@ def test_a_setting_that_is_assigned_is_not_lost_silently(setting, remedy):
     assert "test_process.py:" in error.value.where
     process.pod_yml = {"spec": {}}  # pyright: ignore[reportAttributeAccessIssue]
     process.mine = 3
+
+
+def test_its_help_speaks_of_symphony_and_not_of_pulumis_arguments():
+    shown = pydoc.render_doc(Process, renderer=pydoc.plaintext)
+    declared = shown.partition("Methods inherited from pulumi")[0]
+    assert "Declare a process" in declared
+    assert ":param" not in declared
