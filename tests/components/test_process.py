@@ -172,7 +172,7 @@ def test_a_setting_that_is_assigned_is_not_lost_silently(setting, remedy):
 
 
 def test_its_help_speaks_of_symphony_and_not_of_pulumis_arguments():
-    shown = pydoc.render_doc(Process, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(Process))
     declared = shown.partition("Methods inherited from pulumi")[0]
     assert "Declare a process" in declared
     assert ":param" not in declared
