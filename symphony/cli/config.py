@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+
 from symphony.backends import settings_reader
 from symphony.cli import options, screen
 
@@ -18,5 +21,9 @@ def command(as_json: options.AsJson = False) -> None:
     rows = [each.row for each in settings_reader.table()]
     if as_json:
         screen.show_json([dict(zip(settings_reader.COLUMNS, row, strict=True)) for row in rows])
-    else:
-        screen.show_table(settings_reader.COLUMNS, rows)
+        return
+    width = min(shutil.get_terminal_size().columns, 100)
+    for key, takes, default, backend, meaning in rows:
+        print(f"{key}" + ("" if backend == "all" else f"  ({backend})"))
+        for text in (meaning, f"{takes}; by default {default}"):
+            print(textwrap.indent(textwrap.fill(text, width - 4), "    "))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony.backends import settings_reader
 from tests.sandbox import Sandbox, sandbox_in
 
 SLEEPER = """
@@ -45,6 +46,15 @@ def test_a_backend_that_there_is_not(sandbox: Sandbox) -> None:
     (sandbox.folder / "Pulumi.rl.yaml").unlink()
     sandbox.config("rl", backend="tmx")
     assert 'symphony:backend is "tmx"' in sandbox.symphony("up", "rl", "-y", code=2).err
+
+
+def test_symphony_config_lists_every_setting(sandbox: Sandbox) -> None:
+    rows = sandbox.symphony("config", "--json").json
+    assert [row["setting"] for row in rows] == [each.key for each in settings_reader.table()]
+    lines = sandbox.symphony("config").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for row in rows:
+        assert any(line.split()[0] == row["setting"] for line in lines)
 
 
 @pytest.mark.thorough
