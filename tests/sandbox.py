@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import libtmux
 import psutil
 import yaml
 
@@ -150,6 +151,10 @@ class Sandbox:
         files = (self.home / "state" / ".pulumi" / "stacks").glob("*/*.json")
         return {f"{file.parent.name}/{file.stem}" for file in files}
 
+    def tmux(self, server: str = "default") -> libtmux.Server:
+        """What really is in tmux, not through our own client."""
+        return tmux_in(self.home, server)
+
     def trees(self) -> dict[str, list[int]]:
         """stack/path -> the live processes that carry the mark of an experiment of this sandbox."""
         found: dict[str, list[int]] = {}
@@ -200,6 +205,11 @@ class Sandbox:
             is_marked = f"#{store.decode()}/" in variables.get("SYMPHONY_ID", "")
             if state not in (b"Z", b"X") and (is_marked or variables.get("SYMPHONY_HOME") == str(self.home)):
                 yield int(folder.name), variables
+
+
+def tmux_in(home: Path, server: str = "default") -> libtmux.Server:
+    """A tmux server of a home as libtmux sees it."""
+    return libtmux.Server(socket_path=home / "tmux" / f"{server}.sock")
 
 
 def _mark(home: Path) -> bytes:

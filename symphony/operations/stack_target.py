@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from symphony import paths
 from symphony.backends import registry, settings_reader
@@ -34,11 +35,15 @@ class Target:
     said: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of the stack as its files have it."""
+        return workspace.stack_config(self.workspace, self.name.stack)
+
+    @cached_property
     def settings(self) -> StackSettings:
         """Those of the stack, under those that a script gives it."""
-        config = workspace.stack_config(self.workspace, self.name.stack)
         file = workspace.config_file(self.workspace, self.name.stack)
-        return settings_reader.read({**config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
+        return settings_reader.read({**self.config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
 
 
 def of(said: str | None) -> Target:

@@ -148,8 +148,7 @@ def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     sandbox.symphony("up", "rl-2", "-y")
-    socket = str(sandbox.home / "tmux" / "default.sock")
-    sandbox.run(["tmux", "-S", socket, "new-session", "-d", "-s", "mine", "sleep 3600"])
+    mine = sandbox.tmux().new_session("mine", window_command="sleep 3600")
     (sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json").unlink()
 
     rows = {row["name"]: row for row in sandbox.symphony("ls", "--json").json}
@@ -163,10 +162,9 @@ def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -
     assert "rl is deleted: 2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
     assert set(sandbox.trees()) == {"rl-2/a", "rl-2/b"}
     assert [row["name"] for row in sandbox.symphony("ls", "--json").json] == ["rl-2"]
-    sessions = sandbox.run(["tmux", "-S", socket, "list-sessions", "-F", "#{session_name}"]).out
-    assert set(sessions.split()) == {"mine", "rl-2"}
+    assert {session.session_name for session in sandbox.tmux().sessions} == {"mine", "rl-2"}
     sandbox.symphony("delete", "rl-2", "-y")
-    sandbox.run(["tmux", "-S", socket, "kill-session", "-t", "=mine"])
+    mine.kill()
 
 
 @pytest.mark.thorough

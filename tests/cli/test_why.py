@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from typing import Any
 
 from symphony import paths
@@ -59,11 +58,7 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox:
     assert "SIGKILL" in ended["what"]
     assert "out of memory" in ended["remedy"]
 
-    socket = str(sandbox.home / "tmux" / "default.sock")
-    listed = ["tmux", "-S", socket, "list-windows", "-a", "-F", "#{window_id} #{window_name}"]
-    every = subprocess.run(listed, capture_output=True, text=True, timeout=10, check=True).stdout
-    window = next(line.split()[0] for line in every.splitlines() if line.endswith("w"))
-    subprocess.run(["tmux", "-S", socket, "kill-window", "-t", window], timeout=10, check=True)
+    next(window for window in sandbox.tmux().windows if window.window_name == "pool:w").kill()
     wait_for(lambda: sandbox.processes("rl")["pool/w"]["state"] == "lost", 20, "w is lost")
     lost = steps(sandbox, "rl", "pool/w")["lost"]
     assert lost["what"].startswith("its window is gone: somebody closed it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,13 +17,11 @@ class TmuxBackend(LocalBackend):
 
     def lose(self, stack: str, path: str) -> None:
         top = self.identities(stack)[path][0].split()[0]
-        panes = self.tmux("list-panes", "-a", "-F", "#{pane_pid} #{window_id}").split("\n")
-        window = next(line.split()[1] for line in panes if line.startswith(f"{top} "))
-        self.tmux("kill-window", "-t", window)
+        next(pane for pane in self.sandbox.tmux().panes if pane.pane_pid == top).window.kill()
         wait_for(lambda: path not in self.identities(stack), 10, f"{path} is gone")
 
     def vanish(self, stack: str) -> None:
-        self.tmux("kill-server")
+        self.sandbox.tmux().kill()
         wait_for(lambda: not self.identities(stack), 10, "all of it is gone")
 
     def leftovers(self, stack: str) -> list[str]:
@@ -32,10 +29,3 @@ class TmuxBackend(LocalBackend):
         files = [str(file) for file in (self.sandbox.home / "experiments").glob("*")]
         servers = [f"tmux server {pid}" for pid in self.sandbox.servers()] if not files and not trees else []
         return [*trees, *[file for file in files if Path(file).name == stack.replace(".", "-")], *servers]
-
-    def tmux(self, *words: str) -> str:
-        socket = self.sandbox.home / "tmux" / "default.sock"
-        done = subprocess.run(
-            ["tmux", "-S", str(socket), *words], capture_output=True, text=True, timeout=10, check=True
-        )
-        return done.stdout.strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,10 +145,9 @@ def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> N
 def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
     """Also those that come later: in their places, not at the end."""
 
-    def order() -> list[str]:
-        words = ["tmux", "-S", str(sandbox.home / "tmux" / "default.sock"), "list-windows", "-t", "=rl:"]
-        names = subprocess.run([*words, "-F", "#W"], capture_output=True, text=True, check=True).stdout
-        return names.split()[1:]
+    def order() -> list[str | None]:
+        (session,) = sandbox.tmux().sessions
+        return [window.window_name for window in session.windows][1:]
 
     for names in ("z m a q", "z x m b a q y"):
         lines = [f'    e.new_process("{name}", command=["sleep", "3600"])' for name in names.split()]

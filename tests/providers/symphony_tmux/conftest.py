@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import libtmux
 import pytest
 
 from symphony_tmux.processes import observe, process_table
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, sessions, windows
 from symphony_tmux.tmux import client
+from tests.sandbox import tmux_in
 
 # Marks of tests that run beside each other must differ, as those of two state stores do.
 STORE = f"{os.getpid():08x}"
@@ -66,8 +68,17 @@ class Rig:
     def living(self) -> list[process_table.Process]:
         return [one for one in process_table.scan() if one.marker.startswith(self.owner + "/")]
 
-    def tmux(self, *arguments: str) -> str:
-        return client.run("default", list(arguments))
+    @property
+    def tmux(self) -> libtmux.Server:
+        """What really is in tmux, not through our own client."""
+        return tmux_in(self.home)
+
+    def pane(self, outputs: dict[str, Any]) -> libtmux.Pane:
+        return next(pane for pane in self.tmux.panes if pane.pane_id == outputs["pane_id"])
+
+    def screen(self, outputs: dict[str, Any]) -> str:
+        """What a person reads in the window."""
+        return "\n".join(self.pane(outputs).capture_pane(join_wrapped=True))
 
 
 @pytest.fixture

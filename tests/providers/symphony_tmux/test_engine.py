@@ -17,6 +17,7 @@ from symphony.engine import binary, environment
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux import client
 from tests.providers.symphony_tmux.conftest import STORE
+from tests.sandbox import tmux_in
 
 PROGRAM = """
 import json, pulumi
@@ -37,6 +38,7 @@ class Engine:
     def __init__(self, folder: Path, home: Path) -> None:
         engine = binary.require()
         self.pulumi = engine.pulumi
+        self.tmux = tmux_in(home)
         self.folder = folder / "project"
         self.folder.mkdir()
         (self.folder / "Pulumi.yaml").write_text("name: proj\nruntime: python\n")
@@ -92,7 +94,7 @@ class Engine:
 
     def markers(self) -> list[str]:
         """One for each living process that was started as a root."""
-        panes = {pane.pid for pane in client.list_panes("default").panes}
+        panes = {int(pane.pane_pid or 0) for pane in self.tmux.panes}
         return sorted(
             one.marker for one in process_table.scan() if one.marker.startswith(OWNER) and one.pid in panes
         )
@@ -151,7 +153,7 @@ def test_repair_says_why(engine: Engine) -> None:
         assert re.search(rf'\+ repair +: "{re.escape(reason)}"', said), said
     assert "3 to update" in said
     assert "3 updated" in engine.up()
-    os.kill(client.list_panes("default").server_pid, signal.SIGKILL)
+    os.kill(int(engine.tmux.sessions[0].pid or 0), signal.SIGKILL)
     time.sleep(0.3)
     assert "the tmux server is gone" in engine.run("preview", "-s", "s", "--diff")
     engine.up()
@@ -213,7 +215,7 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
         stderr=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 60
-    while len([pane for pane in client.list_panes("default").panes if pane.path]) < windows:
+    while len(engine.tmux.windows) <= windows:
         assert time.monotonic() < deadline
         if started.poll() is not None:
             break

@@ -112,11 +112,11 @@ def test_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> Non
     rig.until(lambda: b">>> " in rig.printed(python))
     for outputs, keys in ((cat, "hello"), (python, "print(6 * 7)")):
         assert rig.condition(outputs).state == "running", "it waits, it is not told of an end"
-        rig.tmux("send-keys", "-t", outputs["pane_id"], keys, "Enter")
+        rig.pane(outputs).send_keys(keys)
     rig.until(lambda: rig.printed(cat) == b"hello\r\nhello\r\n")
     rig.until(lambda: b"42" in rig.printed(python))
     for outputs in (cat, python):
-        rig.tmux("send-keys", "-t", outputs["pane_id"], "C-d")
+        rig.pane(outputs).send_keys("C-d", enter=False)
         assert rig.ended(outputs).pane.exit_code == 0
 
 

@@ -98,7 +98,7 @@ def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
         )
         assert rig.ended(outputs, 30).pane.exit_code == 6
         assert 0 < Path(outputs["log"]).stat().st_size < 65536
-        assert "the log lost" in rig.tmux("capture-pane", "-p", "-S", "-5", "-t", outputs["pane_id"])
+        assert "the log lost" in rig.screen(outputs)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 

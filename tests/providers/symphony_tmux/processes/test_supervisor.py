@@ -189,7 +189,7 @@ def test_removed_folder_is_told_in_the_window(rig: Any) -> None:
     folder = Path(outputs["log"]).parent
     rig.until(lambda: b"one" in rig.printed(outputs))
     shutil.rmtree(folder)
-    rig.until(lambda: "is gone: no log is kept" in rig.tmux("capture-pane", "-pJ", "-t", outputs["pane_id"]))
+    rig.until(lambda: "is gone: no log is kept" in rig.screen(outputs))
     assert not folder.exists()
     assert rig.condition(outputs).state == "running"
     recorded = _recorded(rig, outputs)

@@ -17,7 +17,7 @@ from symphony_tmux.processes import child, process_table, stop, trees
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
-from symphony_tmux.tmux import client
+from tests.sandbox import tmux_in
 
 DAEMON = """
 import os, signal, sys, time
@@ -144,9 +144,11 @@ def test_an_experiment_that_a_process_starts_on_another_server_outlives_it(rig: 
     rig.until(lambda: b"made" in rig.printed(kept))
     windows.delete(kept, Snapshot())
     for name in ("one", "two"):
-        [pane] = [pane for pane in client.list_panes(name).panes if pane.path == "a"]
-        assert not pane.dead
-        client.run(name, ["kill-server"])
+        server = tmux_in(rig.home, name)
+        (window,) = (each for each in server.windows if each.window_name == "a")
+        assert window.active_pane is not None
+        assert window.active_pane.pane_dead == "0"
+        server.kill()
 
 
 @pytest.mark.parametrize("then", ["sleep 100", "exit 0"])

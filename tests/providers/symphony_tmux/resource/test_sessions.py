@@ -20,6 +20,7 @@ from symphony_tmux.processes import process_table
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import owners, sessions, windows
 from symphony_tmux.tmux import client, server
+from tests.sandbox import tmux_in
 
 
 def test_create_twice_adopts(rig: Any) -> None:
@@ -29,8 +30,10 @@ def test_create_twice_adopts(rig: Any) -> None:
 
 def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
     outputs = rig.session()
-    rig.until(lambda: client.list_panes("default").panes[0].dead)
-    assert "Experiment rl" in rig.tmux("capture-pane", "-p", "-t", outputs["session_id"])
+    rig.until(lambda: rig.tmux.panes[0].pane_dead == "1")
+    (session,) = rig.tmux.sessions
+    assert (session.session_name, session.session_id) == ("rl", outputs["session_id"])
+    assert "Experiment rl" in "\n".join(session.active_pane.capture_pane())
     assert not rig.living()
 
 
@@ -58,7 +61,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
     ]
     said = {one.communicate()[0].strip() for one in run}
     assert len(said) == 1
-    assert len(client.list_panes("default").sessions) == 12
+    assert len(tmux_in(home).sessions) == 12
 
 
 def test_server_that_ends_while_others_start(home: Path) -> None:
@@ -80,7 +83,7 @@ def test_server_that_ends_while_others_start(home: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(one, range(4)))
-    assert client.list_panes("default").sessions == ()
+    assert list(tmux_in(home).sessions) == []
 
 
 def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
@@ -141,7 +144,7 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
 
 def test_reboot_is_noticed(rig: Any) -> None:
     old = {**rig.session("a"), "boot_id": "before"}
-    rig.tmux("kill-session", "-t", old["session_id"])
+    rig.tmux.kill_session(old["session_id"])
     assert sessions.diff(old, rig.session_inputs("a"), Snapshot()).changed == ("session_id",)
 
 
@@ -166,13 +169,13 @@ def test_delete_takes_all_in_one_grace(rig: Any) -> None:
     assert not rig.living()
     assert not (rig.home / "experiments" / "rl").exists()
     assert leases.leased() == {}
-    assert client.list_panes("default").sessions == ()
+    assert not rig.tmux.is_alive()
     sessions.delete(outputs, Snapshot())
 
 
 def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
-    rig.tmux("kill-session", "-t", outputs["session_id"])
+    rig.tmux.kill_session(outputs["session_id"])
     other = sessions.create(rig.session_inputs("a", owner="p/y#1"), Snapshot())[1]
     running = windows.create(rig.inputs("a", "sleep", "100", owner="p/y#1"), Snapshot())[1]
     sessions.delete(outputs, Snapshot())
@@ -235,10 +238,10 @@ def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: st
     outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
     windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
     assert tmux_observe.delete_orphans("proj/other#1", "rl") == 0
-    assert client.list_panes(server).sessions
+    assert [each.session_name for each in tmux_in(rig.home, server).sessions] == ["rl"]
     assert tmux_observe.delete_orphans(rig.owner, "rl") == 1
     assert not rig.living()
-    assert client.list_panes(server).sessions == ()
+    assert not tmux_in(rig.home, server).is_alive()
     assert not list((rig.home / "experiments").iterdir())
     assert tmux_observe.delete_orphans(rig.owner, "rl") == 0
     assert outputs["server"] == server
@@ -303,7 +306,7 @@ def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ensure_session_when_help_window_was_closed(rig: Any) -> None:
     outputs = rig.session("a")
     process = rig.start("a", "sleep", "100")
-    rig.tmux("kill-window", "-t", f"{outputs['session_id']}:0")
+    rig.tmux.sessions[0].kill_window("symphony")
     assert server.ensure_session("default", "rl", rig.owner, Snapshot()).session_id == outputs["session_id"]
     # Restarting the only window of a session ends the session in between.
     new = windows.update(process, rig.inputs("a", "sleep", "200"), Snapshot())

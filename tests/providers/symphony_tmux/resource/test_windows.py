@@ -67,7 +67,7 @@ def test_short_processes_lose_nothing(rig: Any) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(run, range(100)))
-    rig.until(lambda: all(pane.dead for pane in client.list_panes("default").panes), 30)
+    rig.until(lambda: all(pane.pane_dead == "1" for pane in rig.tmux.panes), 30)
     for number, one in enumerate(outputs):
         expected = "".join(f"line {i} of {number}\r\n" for i in range(lines))
         assert rig.printed(one).decode() == expected
@@ -121,10 +121,9 @@ def test_inherited_values_are_nowhere_in_state_or_server(rig: Any, monkeypatch: 
     assert "SYMCANARY-2" not in str(outputs)
     server = Path(f"/proc/{session['server_pid']}")
     shown = (server / "environ").read_bytes() + (server / "cmdline").read_bytes()
-    shown += (
-        rig.tmux("show-environment", "-g").encode()
-        + rig.tmux("list-panes", "-aF", "#{pane_start_command}").encode()
-    )
+    shown += str(rig.tmux.cmd("show-environment", "-g").stdout).encode()
+    shown += str([pane.pane_start_command for pane in rig.tmux.panes]).encode()
+    assert b"processes/a" in shown
     assert b"SYMCANARY" not in shown
 
 
@@ -165,8 +164,8 @@ def test_restart_keeps_place_and_counts(rig: Any) -> None:
     assert (new["attempt"], new["argv"]) == (2, ["sleep", "200"])
     assert new["pid"] != old["pid"]
     assert rig.condition(other).state == "running"
-    panes = {pane.path: pane.index for pane in client.list_panes("default").panes if pane.path}
-    assert panes == {"a": 1, "b": 2}
+    found = {window.window_name: window.window_index for window in rig.tmux.windows}
+    assert found == {"symphony": "0", "a": "1", "b": "2"}
     assert sorted(one.marker for one in rig.living() if one.parent == rig.session_outputs["server_pid"]) == [
         f"{rig.owner}/a/2",
         f"{rig.owner}/b/1",
@@ -192,7 +191,7 @@ def test_conditions_and_reasons(rig: Any) -> None:
     d = rig.start("d", "sleep", "100")
     rig.ended(b)
     rig.ended(c)
-    rig.tmux("kill-pane", "-t", d["pane_id"])
+    rig.pane(d).kill()
     assert windows.diff(a, rig.inputs("a", "sleep", "100"), Snapshot()) == windows.Difference()
     assert windows.diff(c, rig.inputs("c", "true"), Snapshot()) == windows.Difference()
     assert (
@@ -215,10 +214,11 @@ def test_conditions_and_reasons(rig: Any) -> None:
 def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
-    rig.tmux("rename-window", "-t", outputs["window_id"], "x|y z")
-    rig.tmux("rename-session", "-t", rig.session_outputs["session_id"], "other")
-    rig.tmux("split-window", "-d", "-t", outputs["pane_id"], "sleep", "50")
-    rig.tmux("break-pane", "-d", "-s", outputs["pane_id"])
+    pane = rig.pane(outputs)
+    pane.window.rename_window("x|y z")
+    pane.session.rename_session("other")
+    pane.cmd("split-window", "-d", "sleep", "50")
+    pane.cmd("break-pane", "-d", "-s", outputs["pane_id"], target=None)
     assert rig.condition(outputs).state == "running"
     assert len([pane for pane in client.list_panes("default").panes if pane.path]) == 1
     windows.delete(outputs, Snapshot())

@@ -66,9 +66,9 @@ def _inside(file: Path) -> str:
 
 def test_session_a_user_made_by_hand_is_no_experiment(rig: Any) -> None:
     rig.session()
-    rig.tmux("new-session", "-d", "-s", "my|own", "sleep", "50")
+    rig.tmux.new_session("my|own", window_command="sleep 50")
     assert [one.name for one in client.list_panes("default").sessions] == ["rl"]
-    rig.tmux("kill-session", "-t", "=my|own")
+    rig.tmux.kill_session("=my|own")
 
 
 @given(st.text())
