@@ -97,8 +97,7 @@ def _run(verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> in
 
 def _options(target: Target) -> Sequence[str]:
     """The settings of the cluster, kept with the stack so that the other doors see them."""
-    known = workspace.stack_config(target.workspace, target.name.stack)
-    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **known}
+    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **target.config}
     return [f"--config={key}={value}" for key, value in target.said.items() if before.get(key) != value]
 
 
