@@ -19,7 +19,7 @@ from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks, switch
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import state
-from symphony.operations.stack_target import Target
+from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import Ended, UpEvent, up
 from symphony.plan import plan_file
 from symphony.plan.names import as_stack
@@ -33,7 +33,7 @@ def launch(exp: Experiment, said: Mapping[str, str], *, force: bool, dry_run: bo
     """
     name = as_stack(exp.name)
     place = inline.workspace_for(name)
-    target = Target(workspace.stack_name(name, place), place, said)
+    target = StackTarget(workspace.stack_name(name, place), place, said)
     folder = _refuse_second(target, force)
     if dry_run:
         planned = planned_from(target, lambda t, box: _run("preview", t, box, exp))
@@ -60,7 +60,7 @@ def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
             yield event
 
 
-def _refuse_second(target: Target, force: bool) -> Path | None:
+def _refuse_second(target: StackTarget, force: bool) -> Path | None:
     """The folder to save it in, where there is one."""
     is_known = store.exists(target.name)
     before = stacks.read(target.name) if is_known else None
@@ -80,7 +80,7 @@ def _refuse_second(target: Target, force: bool) -> Path | None:
     return folder
 
 
-def _run(verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
+def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
     def program() -> None:
         plan_file.answer_in(box.file)
         run.launch(experiment, target.said)
@@ -95,7 +95,7 @@ def _run(verb: Any, target: Target, box: PlanFile, experiment: Experiment) -> in
     )
 
 
-def _options(target: Target) -> Sequence[str]:
+def _options(target: StackTarget) -> Sequence[str]:
     """The settings of the cluster, kept with the stack so that the other doors see them."""
     before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **target.config}
     return [f"--config={key}={value}" for key, value in target.said.items() if before.get(key) != value]

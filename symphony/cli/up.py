@@ -44,7 +44,7 @@ def command(
     return _run(target, yes, output)
 
 
-def _run(target: stack_target.Target, yes: bool, output: ProgramOutput) -> int:
+def _run(target: stack_target.StackTarget, yes: bool, output: ProgramOutput) -> int:
     watched: Watched | None = None
     with Board() as board:
         try:
@@ -61,7 +61,7 @@ def _run(target: stack_target.Target, yes: bool, output: ProgramOutput) -> int:
     return 1
 
 
-def _means_another(target: stack_target.Target) -> bool:
+def _means_another(target: stack_target.StackTarget) -> bool:
     """Whether a stack that nothing but this command names is one more experiment, or a name mistyped."""
     others = stack_target.second(target)
     if not others or not choose.is_terminal():

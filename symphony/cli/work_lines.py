@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 from symphony.cli import screen
-from symphony.engine.subprocess_progress import Progress
+from symphony.engine.subprocess_progress import WorkProgress
 from symphony.operations.times import lasting
 
 
 class WorkLines:
-    """Takes Progress reports until the end of its `with`."""
+    """Takes reports until the end of its `with`."""
 
     def __init__(self) -> None:
         self._live: Any = None
@@ -18,10 +18,11 @@ class WorkLines:
 
     def __enter__(self) -> Self:
         if screen.is_terminal():
-            from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Live
+            from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-            self._live = Live(TextColumn("  {task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+            self._live = Progress(
+                TextColumn("  {task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
+            )
             self._live.start()
         return self
 
@@ -29,7 +30,7 @@ class WorkLines:
         if self._live is not None:
             self._live.stop()
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: WorkProgress) -> None:
         what, is_new = screen.clean(progress.what), progress.what not in self._tasks
         if self._live is not None:
             if is_new:

@@ -51,7 +51,7 @@ class Launched:
 
 
 @dataclass
-class Run:
+class ProgramRun:
     """The experiments of one run of a program; a stack is one experiment."""
 
     context: Context
@@ -73,7 +73,7 @@ def declared(experiment: Declared) -> None:
     root = _root()
     if root is None:
         return
-    run: Run | None = getattr(root, _ATTRIBUTE, None)
+    run: ProgramRun | None = getattr(root, _ATTRIBUTE, None)
     if run is None:
         run = _begin(root)
     run.experiments.append(experiment)
@@ -91,7 +91,7 @@ def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None
     """
     root = require_root()
     # An experiment of a plain script was declared before the program began.
-    run: Run = getattr(root, _ATTRIBUTE, None) or _begin(root)
+    run: ProgramRun = getattr(root, _ATTRIBUTE, None) or _begin(root)
     if not any(each is experiment for each in run.experiments):
         run.experiments.append(experiment)
     _refuse_second(run)
@@ -103,7 +103,7 @@ def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None
 
 
 def _planned(
-    run: Run, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
+    run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
 ) -> Launched:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.plan.build import build_plan
@@ -123,7 +123,7 @@ def _planned(
         raise _failed(error) from None
 
 
-def _refused(run: Run, problems: Sequence[Problem]) -> pulumi.RunError:
+def _refused(run: ProgramRun, problems: Sequence[Problem]) -> pulumi.RunError:
     """The problems for the engine and the symphony command to show, under the name of the stack."""
     error = PlanError(run.context.stack, problems)
     plan_file.write_problems(error)
@@ -137,7 +137,7 @@ def _failed(error: SymphonyError) -> pulumi.RunError:
     return pulumi.RunError(str(error))
 
 
-def _refuse_second(run: Run) -> None:
+def _refuse_second(run: ProgramRun) -> None:
     if len(run.experiments) < 2:
         return
     first, second, *_ = run.experiments
@@ -163,12 +163,12 @@ def _root() -> Any:
     return pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def _begin(root: Any) -> Run:
+def _begin(root: Any) -> ProgramRun:
     """Start noting for this program, and act once when it has come to its end without an error."""
     debug_log.drop_debug_messages()
     output_wait.wait_linearly()
     try:
-        run = Run(_context())
+        run = ProgramRun(_context())
     except SymphonyError as error:
         raise _failed(error) from None
     setattr(root, _ATTRIBUTE, run)
@@ -184,7 +184,7 @@ def _begin(root: Any) -> Run:
     return run
 
 
-def _expand(run: Run) -> None:
+def _expand(run: ProgramRun) -> None:
     _refuse_second(run)
     for experiment in run.experiments:
         if id(experiment) not in run.launched:
@@ -232,7 +232,7 @@ def _refuse_to_move(context: Context) -> None:
         raise plan_file.would_move(context.stack, runs_on, context.backend)
 
 
-def _overruled(run: Run, given: Mapping[str, str] | None) -> Iterator[str]:
+def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[str]:
     """What the Cluster says and the stack says otherwise."""
     wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:

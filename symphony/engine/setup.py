@@ -16,7 +16,7 @@ from pathlib import Path
 from symphony import paths
 from symphony.engine import binary, gobuild
 from symphony.engine.binary import Engine
-from symphony.engine.subprocess_progress import DEADLINE, Progress, Report, Unavailable, Work
+from symphony.engine.subprocess_progress import DEADLINE, Report, Unavailable, Work, WorkProgress
 from symphony.errors import SymphonyError
 from symphony_tmux import files
 
@@ -91,7 +91,7 @@ def _alone(report: Report) -> Generator[None]:
     try:
         held = files.acquire(lock, seconds=0, what="set-up")
     except SymphonyError:
-        report(Progress("engine: waiting for another set-up", 0, 0, 0))
+        report(WorkProgress("engine: waiting for another set-up", 0, 0, 0))
         held = files.acquire(lock, seconds=DEADLINE, what="set-up")
     try:
         yield

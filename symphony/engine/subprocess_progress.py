@@ -15,7 +15,7 @@ DEADLINE = 30 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkProgress:
     """What is being done, how far it is (total 0: nobody knows) and for how long it has been going on."""
 
     what: str
@@ -25,7 +25,7 @@ class Progress:
     finished: bool = False
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[WorkProgress], None]
 
 
 class Unavailable(Exception):
@@ -95,4 +95,4 @@ class Work:
     def _say(self, finished: bool = False) -> None:
         total = max(self._total, self._done) if self._total else 0
         done = total if finished else self._done
-        self._report(Progress(self._what, done, total, time.monotonic() - self._began, finished))
+        self._report(WorkProgress(self._what, done, total, time.monotonic() - self._began, finished))

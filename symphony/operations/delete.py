@@ -47,7 +47,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
     if stack.recorded is not None:
         stack.observer().ensure_reachable(stack.recorded)
     fetches = (
-        stack_target.fetches_plugins(stack_target.Target(stack.name, place))
+        stack_target.fetches_plugins(stack_target.StackTarget(stack.name, place))
         if stack.backend is None
         else bool(registry.get(stack.backend).plugins)
     )

@@ -61,14 +61,14 @@ def plan(said: str | None, output: ProgramOutput | None = None) -> Planned:
     return plan_of(stack_target.of(said), output)
 
 
-def plan_of(target: stack_target.Target, output: ProgramOutput | None = None) -> Planned:
+def plan_of(target: stack_target.StackTarget, output: ProgramOutput | None = None) -> Planned:
     """The same for a stack that is already found."""
     return planned_from(target, _project_run, output)
 
 
 def planned_from(
-    target: stack_target.Target,
-    make_run: Callable[[stack_target.Target, PlanFile], Run],
+    target: stack_target.StackTarget,
+    make_run: Callable[[stack_target.StackTarget, PlanFile], Run],
     output: ProgramOutput | None = None,
 ) -> Planned:
     """What one preview of a stack comes to; make_run starts it."""
@@ -85,7 +85,7 @@ def planned_from(
     return before.compared(target.workspace, handed)
 
 
-def _project_run(target: stack_target.Target, box: PlanFile) -> Run:
+def _project_run(target: stack_target.StackTarget, box: PlanFile) -> Run:
     return Run(
         "preview",
         target.workspace,

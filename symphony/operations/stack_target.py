@@ -27,7 +27,7 @@ _PROGRAMS = "stacks"
 
 
 @dataclass(frozen=True)
-class Target:
+class StackTarget:
     """A stack and the project folder whose program it runs; said: the settings that a script gives it."""
 
     name: file_store.StackName
@@ -46,7 +46,7 @@ class Target:
         return settings_reader.read({**self.config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
 
 
-def of(said: str | None) -> Target:
+def of(said: str | None) -> StackTarget:
     """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
     if said == "":
         raise UserError("the name of the stack is empty", remedy="Give one, or leave it out")
@@ -64,10 +64,10 @@ def of(said: str | None) -> Target:
             remedy=f"Go to the folder of {name.project}",
         )
     workspace.require_virtualenv(place)
-    return Target(name, place)
+    return StackTarget(name, place)
 
 
-def second(target: Target) -> list[str]:
+def second(target: StackTarget) -> list[str]:
     """The experiments of the project that a new one would stand beside, the likeliest to be meant first.
 
     None where it is there already, or something says that it is meant: a program of this name, or settings.
@@ -88,7 +88,7 @@ def _refuse_away(stack: stacks.Stack | None) -> None:
         raise UserError(f"{stack.shown} was started from {folder}", remedy="Go there, and say it again")
 
 
-def _refuse_namesake(target: Target) -> None:
+def _refuse_namesake(target: StackTarget) -> None:
     """In tmux two experiments of one name would share a session."""
     row, settings = _backend(target), target.settings
     if not row.local or "symphony:server" in settings.config:
@@ -105,13 +105,13 @@ def _refuse_namesake(target: Target) -> None:
             )
 
 
-def fetches_plugins(target: Target, runs_on: str | None = None) -> bool:
+def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
     """Whether the engine is to get plugins for this stack: what its settings say, or on what it is up."""
     rows = (_backend(target), registry.get(runs_on) if runs_on else None)
     return any(row is not None and row.plugins for row in rows)
 
 
-def before(target: Target) -> stacks.Stack:
+def before(target: StackTarget) -> stacks.Stack:
     """The stack as its state records it. UserError: it runs where an `up` from here would not find it.
 
     A stack that would move would stop in one backend and start in another, which is hardly ever meant: a
@@ -134,12 +134,12 @@ def before(target: Target) -> stacks.Stack:
     return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
 
 
-def _backend(target: Target) -> registry.Backend:
+def _backend(target: StackTarget) -> registry.Backend:
     return registry.get(target.settings.backend)
 
 
 @contextmanager
-def existing(target: Target, *, changes: bool = False) -> Generator[None]:
+def existing(target: StackTarget, *, changes: bool = False) -> Generator[None]:
     """The stack, made when it is missing; one made here goes again, with changes when nothing came of it.
 
     changes: the block changes what runs. An engine that dies in it leaves no record of what it has started:
@@ -159,7 +159,7 @@ def existing(target: Target, *, changes: bool = False) -> Generator[None]:
         raise
 
 
-def _remove(target: Target, file: Path, settings: bytes | None) -> None:
+def _remove(target: StackTarget, file: Path, settings: bytes | None) -> None:
     """Only a stack in which there is nothing but itself and the engine's own bookkeeping.
 
     The settings are the user's, and stay as they were before: the engine wrote its salt into them.

@@ -18,7 +18,7 @@ from symphony.errors import SymphonyError
 from symphony.operations import stack_target, stacks
 from symphony.operations.plan import Before, Planned, no_experiment
 from symphony.operations.program_output import ProgramOutput
-from symphony.operations.stack_target import Target
+from symphony.operations.stack_target import StackTarget
 from symphony.plan.plan_file import PlanFile, plan_file
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -104,10 +104,10 @@ def _cause(status: ProcessStatus) -> str:
 
 
 UpEvent = Planned | Progress | Remark | Watched | Ended
-MakeRun = Callable[[Target, PlanFile], Run]
+MakeRun = Callable[[StackTarget, PlanFile], Run]
 
 
-def _project_run(target: Target, box: PlanFile) -> Run:
+def _project_run(target: StackTarget, box: PlanFile) -> Run:
     return Run(
         "up",
         target.workspace,
@@ -118,7 +118,7 @@ def _project_run(target: Target, box: PlanFile) -> Run:
 
 
 def up(
-    target: Target, make_run: MakeRun = _project_run, output: ProgramOutput | None = None
+    target: StackTarget, make_run: MakeRun = _project_run, output: ProgramOutput | None = None
 ) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
@@ -179,7 +179,7 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
     )
 
 
-def _watched(target: Target) -> Iterator[tuple[ProcessStatus, ...]]:
+def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
     """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
     stack = stacks.read(target.name)
     if stack.recorded is None or stack.backend is None:

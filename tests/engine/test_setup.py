@@ -15,7 +15,7 @@ import pytest
 
 from symphony import paths
 from symphony.engine import binary, environment, gobuild, setup
-from symphony.engine.subprocess_progress import Progress, Unavailable, Work
+from symphony.engine.subprocess_progress import Unavailable, Work, WorkProgress
 from symphony.errors import SymphonyError
 from tests.engine.support import wait_for
 
@@ -58,7 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def quiet(progress: Progress) -> None:
+def quiet(progress: WorkProgress) -> None:
     pass
 
 
@@ -67,7 +67,7 @@ def left_over() -> list[str]:
 
 
 def test_built_from_go_when_nothing_else_works(machine: Path) -> None:
-    said: list[Progress] = []
+    said: list[WorkProgress] = []
     began = time.monotonic()
     found = setup.engine(said.append)
     assert time.monotonic() - began < 10, "a host that cannot be reached costs seconds"
@@ -196,7 +196,7 @@ def test_work_ends_with_its_program_and_children(tmp_path: Path) -> None:
 
 
 def interrupt_after(file: Path) -> setup.Report:
-    def report(progress: Progress) -> None:
+    def report(progress: WorkProgress) -> None:
         if file.exists() and file.read_text():
             raise KeyboardInterrupt
 

@@ -86,7 +86,9 @@ def test_plugins_are_fetched_only_for_backends_that_need_them(
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    assert stack_target.fetches_plugins(stack_target.Target(StackName("sandbox", "rl"), place)) is fetched
+    assert (
+        stack_target.fetches_plugins(stack_target.StackTarget(StackName("sandbox", "rl"), place)) is fetched
+    )
 
 
 def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
     place = workspace.load(tmp_path / "Pulumi.yaml")
     read = registry.get("kubernetes").observer.connection_settings
     for said, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
-        target = stack_target.Target(StackName("sandbox", "rl"), place, said)
+        target = stack_target.StackTarget(StackName("sandbox", "rl"), place, said)
         assert read(target.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
@@ -111,7 +113,9 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     observer = SimpleNamespace(watch=watch)
     stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
     monkeypatch.setattr(stacks, "read", lambda name: stack)
-    target = stack_target.Target(StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path()))
+    target = stack_target.StackTarget(
+        StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path())
+    )
     seen = _watched(target)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:

@@ -24,7 +24,7 @@ _NAMED = 10
 
 
 @dataclass(frozen=True)
-class Living:
+class Inventory:
     """The pods, Services, and Jobs and JobSets of a namespace by name, as they are now.
 
     Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs and
@@ -79,7 +79,7 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
     return "exists already, and symphony did not make it", remedy
 
 
-def living(client: Client, namespace: str) -> Living:
+def living(client: Client, namespace: str) -> Inventory:
     """What there is in the namespace; nothing where it does not exist."""
     found = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
     found["keepers"] = [
@@ -91,7 +91,7 @@ def living(client: Client, namespace: str) -> Living:
         for kind, items in found.items()
     }
     kept = labels.by_pod(filter(controllers.is_kept, found["pods"]))
-    return Living(own["pods"], own["services"], own["keepers"], kept, server_time(client))
+    return Inventory(own["pods"], own["services"], own["keepers"], kept, server_time(client))
 
 
 def server_time(client: Client) -> float:
@@ -129,7 +129,7 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
 
 
 def refuse_others(
-    client: Client, live: Living, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
+    client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
     """UserError: things of names that we need are there, and others made them; all of them at once."""
     there: list[tuple[str, Body]] = [
@@ -156,7 +156,7 @@ def refuse_others(
         raise UserError("; ".join(told), remedy=remedy)
 
 
-def refuse_unending(live: Living, owner: str, pods: Collection[str]) -> None:
+def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
     """UserError: pods that must make way should have ended long ago, as on a machine that is off.
 
     A Job makes no other as long as its pod is there. Only a person knows that nothing runs on it any more;
@@ -193,7 +193,7 @@ def _listed(names: Sequence[str], namespace: str) -> str:
     return f"{', '.join(names[:_NAMED])}{more} in namespace {namespace} {belong}"
 
 
-def attempt(live: Living, owner: str, name: str, controller: str = controllers.POD) -> str:
+def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
     """Which start of a pod this is: that of the one that lives and is well, else a new one.
 
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
@@ -211,7 +211,7 @@ def _is_well(thing: Body) -> bool:
     return pod_status.is_good(thing)
 
 
-def stale(live: Living, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
+def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
     """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
     found: dict[str, str] = {}
@@ -288,7 +288,7 @@ def deletion_blockers(client: Client, namespace: str) -> str:
 
 def end_strays(
     client: Client,
-    live: Living,
+    live: Inventory,
     namespace: str,
     owner: str,
     planned: Mapping[str, Collection[str]],

@@ -135,7 +135,7 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
         dying("undeclared", "n1", now - 300),
         thing("Pod", "well", "2", OWNER),
     ]
-    live = inventory.Living({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
+    live = inventory.Inventory({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
     declared = ["late", "soon", "held", "other", "well", "new"]
     with pytest.raises(UserError) as error:
         inventory.refuse_unending(live, OWNER, declared)
@@ -145,10 +145,10 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
     )
     inventory.refuse_unending(live, OWNER, declared[1:])
     # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.
-    behind = inventory.Living(live.pods, {}, {}, now=now - 250)
+    behind = inventory.Inventory(live.pods, {}, {}, now=now - 250)
     inventory.refuse_unending(behind, OWNER, declared)
     # Of a Job; what counts its pods is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
-    of_job = inventory.Living({}, {}, {}, {"trial": made})
+    of_job = inventory.Inventory({}, {}, {}, {"trial": made})
     with pytest.raises(UserError, match="trial on n2, which does not answer"):
         inventory.refuse_unending(of_job, OWNER, ["trial"])
