@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.filesize import decimal
 
 from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
@@ -40,6 +39,8 @@ def command(
     stack = choose.experiment(name)
     path = choose.process_of(stack, wanted.process)
     began = time.monotonic()
+    from rich.filesize import decimal
+
     with _progress() as tell:
         done = copy(stack, wanted._replace(process=path), tell)
     for name in done.left_out:

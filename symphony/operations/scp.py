@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from symphony.backends.access import Copied, Tell
-from symphony.backends.copying import final_name
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.access import running
@@ -54,5 +53,7 @@ def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Cop
         source = Path(os.path.abspath(wanted.here))  # noqa: PTH100 - a link keeps its own name
         return found.access.send(found.recorded, path, source, wanted.there, tell)
     name = PurePosixPath(wanted.there).name
+    from symphony.backends.copying import final_name  # tarfile: only who fetches needs it
+
     final = final_name(wanted.here, name if name not in ("", "..") else path.rpartition("/")[2])
     return found.access.fetch(found.recorded, path, wanted.there, final, tell)
