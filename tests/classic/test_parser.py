@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.sandbox import Ran, Sandbox, sandbox_in
+from tests.terminal import terminal
 
 PROGRAM = """
 from symphony import Cluster, SymphonyParser, UserError
@@ -93,6 +94,19 @@ def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
     # What stands behind `--` is the command's own.
     assert mine(sandbox, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
     mine(sandbox, "d", "rl", "-y")
+    assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+def test_at_a_terminal_it_shows_the_plan_and_progress_and_asks(sandbox: Sandbox) -> None:
+    with terminal(sandbox, [sys.executable, "mine.py", "create-one", "shown"]) as seen:
+        assert seen.ends(60) == 0
+        assert "shown on tmux" in seen.history()
+        assert "p0" in seen.history()
+    with terminal(sandbox, [sys.executable, "mine.py", "del", "show"]) as seen:
+        seen.shows("Stop shown, 1 process")
+        seen.type("y", "Enter")
+        assert seen.ends(60) == 0
     assert sandbox.trees() == {}
 
 
