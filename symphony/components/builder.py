@@ -25,7 +25,7 @@ from symphony.spec.plain import DEEPEST
 from symphony.spec.pod import Effect, Operator, RestartPolicy, Toleration
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import keywords_of
-from symphony.spec.shared import PullPolicy, Value, Variables
+from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
 from symphony.spec.types import read_text, read_variables
 
 if TYPE_CHECKING:
@@ -140,11 +140,11 @@ class MemberBuilder(Builder[MemberSpec]):
         pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
         return dataclasses.replace(self._spec, pod=pod)
 
-    def set_env(self, name: str, value: Value) -> None:
+    def set_env(self, name: str, value: EnvValue) -> None:
         """Set one environment variable; a number or path becomes text."""
         self.set_envs(one(name, value))
 
-    def set_envs(self, env: Variables) -> None:
+    def set_envs(self, env: Env) -> None:
         """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"})."""
         self._set_more("env", self._spec.env, read_variables(env))
 

@@ -14,7 +14,7 @@ from symphony import paths
 from symphony.backends import registry, settings_reader, stack_file
 from symphony.backends.expand import Components, Context, Expander
 from symphony.backends.stack_settings import StackSettings
-from symphony.components import debug_log, output_wait
+from symphony.components import debug_log, output_wait, secret_env
 from symphony.errors import SymphonyError, UserError
 from symphony.plan import plan_file
 from symphony.plan.names import launched_name
@@ -113,7 +113,7 @@ def _planned(
         if given:
             run.context = _context(given)
         _refuse_to_move(run.context)
-        clean = checked(spec)
+        clean = checked(secret_env.read(spec))
         plan = build_plan(clean, run.expander.target(clean, run.context))
         remarks = (*_overruled(run, given), *plan.remarks)
         return Launched(experiment, spec, clean, replace(plan, remarks=remarks))

@@ -15,7 +15,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store
+from symphony.engine.state import file_store, prune
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
@@ -73,6 +73,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
         yield from stopping.end()
     strays = _reap(stack, place)
     switch.forget(stack.name)
+    prune.purge(stack.name)
     yield Deleted(
         stack=stack.shown,
         processes=len(paths),

@@ -12,7 +12,13 @@ from symphony.plan.names import printable
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
 # What a user writes for an input of a resource that is called otherwise.
-_SETTINGS = {"argv": "args", "script": "cmds", "preamble": "preamble_cmds", "cwd": "start_dir"}
+_SETTINGS = {
+    "argv": "args",
+    "script": "cmds",
+    "preamble": "preamble_cmds",
+    "cwd": "start_dir",
+    "secret_digests": "secret_env",
+}
 # Variables whose values are nobody's to read over a shoulder.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
 # What another process of the same group does to its pod, by whether it is in it before and after.
@@ -93,7 +99,7 @@ def _variables(setting: str, before: Inputs, after: Inputs) -> str:
 def _variable(setting: str, name: str, before: Any, after: Any) -> str:
     if port := _PORT.fullmatch(name):
         return f"port of {port[1].lower().replace('_', '-')}: {_text(before)} -> {_text(after)}"
-    if any(_SECRET.search(str(each)) for each in (name, before, after)):
+    if setting == "secret_env" or any(_SECRET.search(str(each)) for each in (name, before, after)):
         return f"{setting} {_text(name)}: changed"
     if isinstance(before or after, (Mapping, list)):
         return f"{setting}: {_text(name)}"

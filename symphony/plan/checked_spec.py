@@ -156,9 +156,7 @@ class _Checker:
     def _report(self, who: str, setting: str, kind: str, takes: str, where: Location) -> None:
         remedy = f"it takes {takes}"
         if kind == "Output":
-            # A plain value lies readable in the state: not the way for a password.
-            remedy += "; a Pulumi Output is not known before the run: give a plain value, or put a secret"
-            remedy += " into a file and name that in Experiment(secrets=[...])"
+            remedy += "; a Pulumi Output goes into env or secret_env"
         self.problems.append(Problem(f"{who} has {setting} of type {kind}", remedy, (where,)))
 
 

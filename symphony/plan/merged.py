@@ -10,6 +10,7 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.process import ProcessSettings, ProcessSpec
+from symphony.spec.secret import Secret
 from symphony.spec.setting import settings_of
 
 
@@ -17,12 +18,24 @@ def merged(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
     """setting -> value: lists and mappings of all, the process's own last; of all else the nearest."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        if given := [value for value in values if value]:
+        if name not in found and (given := [value for value in values if value]):
             found[name] = _joined(given)
     return found
+
+
+def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
+    """The plain variables and the secret ones: each is what the nearest to the process says."""
+    plain: dict[str, str] = {}
+    hidden: dict[str, Secret] = {}
+    for owner in filter(None, owners):
+        plain = {name: value for name, value in plain.items() if name not in owner.secret_env}
+        plain.update(owner.env)
+        hidden = {name: value for name, value in hidden.items() if name not in owner.env}
+        hidden.update(owner.secret_env)
+    return plain, hidden
 
 
 def superseded(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:

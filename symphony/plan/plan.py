@@ -38,8 +38,8 @@ class PlannedProcess(ProcessSettings):
     """One process with everything it needs to start; the settings of its group and the experiment are merged
     into its own.
 
-    env is what the user declared, service_env the SYMPH_* variables that it gets beside those of the plan,
-    uses the services it deals with.
+    env is what the user declared in plain text, service_env the SYMPH_* variables that it gets beside those
+    of the plan, uses the services it deals with.
     """
 
     path: str
@@ -142,7 +142,10 @@ def whole(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(process: PlannedProcess) -> dict[str, Any]:
-    return asdict(replace(process, mounts=())) | {"mounts": [dump_mount(mount) for mount in process.mounts]}
+    return asdict(replace(process, mounts=(), secret_env={})) | {
+        "mounts": [dump_mount(mount) for mount in process.mounts],
+        "secret_env": {name: str(secret) for name, secret in process.secret_env.items()},
+    }
 
 
 def _started(process: PlannedProcess) -> str:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from symphony.spec import setting, types
 from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings
+from symphony.spec.secret import Secret
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 Text = str | os.PathLike[str]
 Texts = Text | Sequence[Text | float]
+
+
+class Output(Protocol):
+    """An Output of Pulumi's, of which this room knows nothing more."""
+
+    @property
+    def apply(self) -> Callable[..., Any]: ...
+
+
 Value = Text | float
 Variables = Mapping[str, Value]
+EnvValue = Value | Output
+Env = Mapping[str, EnvValue]
+SecretEnv = Mapping[str, Text | Output]
 
 
 class SharedOptions(TypedDict, total=False):
@@ -24,7 +37,8 @@ class SharedOptions(TypedDict, total=False):
 
     preamble_cmds: Texts | None
     start_dir: Text | None
-    env: Variables | None
+    env: Env | None
+    secret_env: SecretEnv | None
     image: str | None
     container_image: str | None
 
@@ -55,6 +69,7 @@ class SharedSettings:
     preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     start_dir: str | None = setting.setting(types.PATH, keyword=True, varies=True)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
+    secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, backends=setting.BOTH)
     image: str | None = setting.setting(
         types.OPTIONAL_TEXT,
         keyword=True,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 
 from symphony.spec.plain import NotPlainError, plain
+from symphony.spec.secret import Secret
 
 _Part = TypeVar("_Part")
 _Checked = TypeVar("_Checked")
@@ -109,6 +110,13 @@ def _read_variable(value: Any) -> Any:
     return str(value) if isinstance(value, bool) else read_text(value)
 
 
+def _read_paths(value: Any) -> Any:
+    """A mapping with paths as text."""
+    if value is None:
+        return {}
+    return {name: read_path(each) for name, each in _items(value)} if isinstance(value, Mapping) else value
+
+
 def read_ports(value: Any) -> Any:
     """The first and the last port, where they can be told."""
     if isinstance(value, range):
@@ -194,6 +202,18 @@ def _value(value: Any) -> str:
     return str(value) if isinstance(value, bool) else _as_text(value)
 
 
+def _secrets(value: Any) -> Mapping[str, Secret]:
+    if not isinstance(value, Mapping):
+        raise WrongTypeError("a mapping from names to files or secret Outputs")
+    return {_name(name): _within(f"[{name!r:.60}]", _secret, each, name) for name, each in _items(value)}
+
+
+def _secret(value: Any) -> Secret:
+    if not isinstance(value, Secret):
+        raise WrongTypeError("a file or a secret Output")
+    return value
+
+
 def _within(part: str, check: Callable[[Any], Any], value: Any, name: object = None) -> Any:
     """Check a part of a value; the error names the part."""
     try:
@@ -236,6 +256,7 @@ PATH = ValueType(_optional(_text), read_path)
 TEXTS = ValueType(_texts, read_texts, tuple)
 COMMAND = ValueType(_optional(_texts), read_words)
 VARIABLES = ValueType(_variables, read_variables, dict)
+SECRETS = ValueType(_secrets, _read_paths, dict)
 MANIFEST = ValueType(_plain_mapping, empty=dict)
 WHOLE_NUMBER = ValueType(_optional(_whole_number))
 QUANTITY = ValueType(_optional(_number_or_text))

@@ -192,11 +192,10 @@ def test_names_of_wrong_types(found):
 def test_an_output_of_another_resource_is_explained(tmux):
     experiment = Experiment("rl")
     token: Any = pulumi.Output.from_input("x")
-    experiment.new_process("a", ["x"], env={"TOKEN": token})
+    experiment.new_process("a", ["x"], image=token)
     (problem,) = problems(checked(experiment.spec), tmux)
-    assert problem.what == "a has env['TOKEN'] of type Output"
-    assert "a Pulumi Output is not known before the run: give a plain value" in problem.remedy
-    assert problem.remedy.endswith("put a secret into a file and name that in Experiment(secrets=[...])")
+    assert problem.what == "a has image of type Output"
+    assert problem.remedy == "it takes text; a Pulumi Output goes into env or secret_env"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from symphony.errors import UserError
 from symphony_tmux import files, names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import process_table, record
-from symphony_tmux.processes.launch import launch_file, limits
+from symphony_tmux.processes.launch import exports, launch_file, limits
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
@@ -77,10 +77,13 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
     folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
     marker = names.marker(inputs.owner, inputs.path, attempt)
-    services = addresses.place(inputs.server, inputs.session)
-    files.create(
-        folder / names.LAUNCH_FILE, launch_file.content(inputs, marker, launch_file.caller(), services)
-    )
+    secrets = folder / exports.SECRETS
+    sourced = [addresses.place(inputs.server, inputs.session), *([secrets] if inputs.secret_env else [])]
+    files.create(folder / names.LAUNCH_FILE, launch_file.content(inputs, marker, launch_file.caller(), sourced))
+    if inputs.secret_env:
+        exports.write(secrets, inputs.secret_env)
+    else:
+        secrets.unlink(missing_ok=True)
     files.create(folder / limits.NAME, limits.content())
     files.touch(folder / "log")
     (folder / PIPE).unlink(missing_ok=True)

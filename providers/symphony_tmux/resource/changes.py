@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 REPLACED = ("owner", "server", "session", "path")
-LAUNCHED = ("argv", "script", "preamble", "cwd", "env", "inherit", "restart_policy", "services")
+LAUNCHED = (
+    "argv",
+    "script",
+    "preamble",
+    "cwd",
+    "env",
+    "secret_digests",
+    "inherit",
+    "restart_policy",
+    "services",
+)
 Props = Mapping[str, Any]
 
 

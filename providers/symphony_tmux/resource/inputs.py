@@ -12,6 +12,7 @@ from symphony_tmux import names
 from symphony_tmux.processes.launch.environment import RESERVED
 
 SESSION_INPUTS = ("name", "owner", "server", "processes", "services", "grace")
+# What goes into the outputs, too: of secret_env only its digests.
 WINDOW_INPUTS = (
     "session",
     "server",
@@ -22,6 +23,7 @@ WINDOW_INPUTS = (
     "preamble",
     "cwd",
     "env",
+    "secret_digests",
     "services",
     "inherit",
     "restart_policy",
@@ -29,7 +31,7 @@ WINDOW_INPUTS = (
 )
 POLICIES = ("Never", "OnFailure", "Always")
 LISTS = ("argv", "script", "preamble", "inherit", "processes")
-MAPPINGS = ("env", "services")
+MAPPINGS = ("env", "secret_env", "secret_digests", "services")
 NO_NAME = "use small letters, digits and inner hyphens, 63 at most"
 
 
@@ -66,6 +68,7 @@ class WindowInputs:
     preamble: tuple[str, ...]
     cwd: str
     env: dict[str, str]
+    secret_env: dict[str, str]
     services: dict[str, str]
     inherit: tuple[str, ...]
     restart_policy: str
@@ -98,6 +101,7 @@ def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
         preamble=_list(props, "preamble"),
         cwd=props.get("cwd") or "",
         env=_mapping(props, "env"),
+        secret_env=_mapping(props, "secret_env"),
         services=_mapping(props, "services"),
         inherit=_list(props, "inherit"),
         restart_policy=props.get("restart_policy") or POLICIES[0],

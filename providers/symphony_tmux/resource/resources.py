@@ -54,7 +54,9 @@ class Session(pulumi.CustomResource):
 class Window(pulumi.CustomResource):
     """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two.
 
-    services: the variables of those it uses; a change of them starts it again.
+    services:       the variables of those it uses; a change of them starts it again.
+    secret_env:     variables of which no output tells and a change is not noticed.
+    secret_digests: what stands for their values; a change starts it again.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class Window(pulumi.CustomResource):
         preamble: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         cwd: pulumi.Input[str] = "",
         env: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
+        secret_env: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
+        secret_digests: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         services: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         inherit: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         restart_policy: pulumi.Input[str] | None = None,
@@ -86,6 +90,8 @@ class Window(pulumi.CustomResource):
             "preamble": preamble,
             "cwd": cwd,
             "env": env or None,
+            "secret_env": pulumi.Output.secret(secret_env) if secret_env else None,
+            "secret_digests": secret_digests or None,
             "services": services or None,
             "inherit": inherit,
             "restart_policy": restart_policy,

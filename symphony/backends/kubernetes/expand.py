@@ -73,9 +73,9 @@ class _Maker:
             namespace = self._object(manifests.namespace, experiment, [], None)
             first.append(namespace)
         before = [self._object(manifests.variables, experiment, first, namespace)]
-        if manifests.secrets is not None:
+        for secret in filter(None, (manifests.secrets, manifests.secret_env)):
             # Encrypted in the state, hidden on every screen.
-            hidden = {**manifests.secrets, "data": pulumi.Output.secret(manifests.secrets["data"])}
+            hidden = {**secret, "data": pulumi.Output.secret(secret["data"])}
             before.append(self._object(hidden, experiment, first, namespace))
         if manifests.configs is not None:
             before.append(self._object(manifests.configs, experiment, first, namespace))

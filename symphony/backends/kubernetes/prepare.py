@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import secrets
 from dataclasses import dataclass
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
 from symphony.backends.kubernetes import settings
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Client, client_of
+from symphony.backends.kubernetes.api.client import Client, client_of, path_of
+from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory, replacement
-from symphony.backends.kubernetes.manifests import controllers, render
+from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.plan.checked_spec import CheckedSpec
@@ -56,6 +59,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         owner,
         attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
         files=local_files.contents((*plan.secrets, *plan.configs)),
+        key=_digest_key(plan, client, chosen),
     )
     if found := refusals(manifests, spec):
         raise PlanError(plan.launched_as, found)
@@ -79,6 +83,15 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     return Prepared(plan, marked, replaced, reach, chosen.grace_seconds)
 
 
+def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
+    """What the experiment's digests of secrets are made with: in the cluster, for whoever changes it next."""
+    if not any(each.secret_env for each in plan.processes):
+        return b""
+    found = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
+    kept = text(found, "data", labels.DIGEST_KEY)
+    return base64.b64decode(kept) if kept else secrets.token_bytes(32)
+
+
 def reach_of(context: Context) -> Reach:
     """How the running program's configuration says to reach the cluster."""
     said = kubeconfig.located(str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder)
@@ -94,7 +107,7 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
         **pods,
         "services": [_name(each) for each in manifests.services.values()],
         "configmaps": [_name(each) for each in (manifests.variables, manifests.configs) if each],
-        "secrets": [_name(manifests.secrets)] if manifests.secrets else [],
+        "secrets": [_name(each) for each in (manifests.secrets, manifests.secret_env) if each],
     }
 
 

@@ -20,7 +20,7 @@ from symphony.plan.names import shown
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import observe
-from symphony_tmux.processes.launch import launch_file
+from symphony_tmux.processes.launch import exports, launch_file
 from symphony_tmux.processes.launch.environment import environment
 from symphony_tmux.tmux import client
 
@@ -60,8 +60,10 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     """The environment of a process, with its mark: what is started here goes when the process goes."""
     marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
     inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
-    services = addresses.read(str(facts["server"]), str(facts["session"])) | dict(own or {})
-    found = environment(launch_file.caller(), inherit or (), services, declared or {}, marker)
+    server, session = str(facts["server"]), str(facts["session"])
+    services = addresses.read(server, session) | dict(own or {})
+    secrets = exports.read(names.process_folder(server, session, path) / exports.SECRETS)
+    found = environment(launch_file.caller(), inherit or (), services, {**secrets, **(declared or {})}, marker)
     return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
 
 

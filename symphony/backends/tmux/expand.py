@@ -21,14 +21,16 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
     folders = local_files.folders(server, plan.launched_as)
     session = render.session(plan, context.owner, server, context.settings.grace)
     owner = Session(plan.launched_as, **session, opts=_options(components.experiment))
+    key = local_files.digest_key() if any(each.secret_env for each in plan.processes) else b""
     rendered: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
-        inputs = render.window(plan, process, session, str(start), *map(str, folders))
+        inputs = render.window(plan, process, session, str(start), *map(str, folders), key=key)
         options = _options(components.processes[process.path])
         options.depends_on = [owner]
         options.deleted_with = owner
-        Window(process.path, **inputs, opts=options)
+        secrets = {name: each.reveal() for name, each in process.secret_env.items()}
+        Window(process.path, **inputs, secret_env=secrets, opts=options)
         rendered[process.path] = inputs
     return rendered
 

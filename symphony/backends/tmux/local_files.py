@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +20,13 @@ def folder(server: str, session: str, kind: str) -> Path:
 def folders(server: str, session: str) -> tuple[Path, Path]:
     """Where the secret and the config files of an experiment lie."""
     return folder(server, session, SECRETS), folder(server, session, CONFIGS)
+
+
+def digest_key() -> bytes:
+    """What digests of secrets are made with, this user's own on this machine."""
+    file = paths.home() / "digest-key"
+    paths.new_file(file, secrets.token_hex(32))
+    return file.read_bytes()
 
 
 def copy(files: Iterable[str], home: Path) -> None:

@@ -28,8 +28,9 @@ def window(
     start_dir: str,
     secrets_folder: str,
     configs_folder: str = "",
+    key: bytes = b"",
 ) -> dict[str, Any]:
-    """The inputs of one process's window."""
+    """The inputs of one process's window but secret_env; key: that of its digests."""
     return {
         "session": session["name"],
         "server": session["server"],
@@ -40,6 +41,7 @@ def window(
         "preamble": list(process.preamble_cmds),
         "cwd": start_dir,
         "env": {**process.env, **file_variables(plan, secrets_folder, configs_folder)},
+        "secret_digests": {name: each.digest(key) for name, each in process.secret_env.items()},
         "services": used_variables(plan, process),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),

@@ -1,9 +1,10 @@
-"""Keeps the history of our own store short, as the engine never does."""
+"""Keeps the history of our own store short, and takes that of a deleted stack away: the engine does neither."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from pathlib import Path
 
 from symphony import paths
@@ -19,6 +20,16 @@ def prune(project: str, stack: str) -> int:
     if paths.store_url() != passphrase.own_store():
         return 0
     return sum(_prune(file_store.root() / kind / project / stack) for kind in ("history", "backups"))
+
+
+def purge(name: file_store.StackName) -> None:
+    """Remove every copy of what a stack was: history, backups, and the state before the last change."""
+    if not file_store.is_files():
+        return
+    for kind in ("history", "backups"):
+        shutil.rmtree(file_store.root() / kind / name.project / name.stack, ignore_errors=True)
+    for ending in (".json.bak", ".json.gz.bak", ".json.bak.attrs", ".json.gz.bak.attrs"):
+        (file_store.root() / "stacks" / name.project / f"{name.stack}{ending}").unlink(missing_ok=True)
 
 
 def _prune(folder: Path) -> int:

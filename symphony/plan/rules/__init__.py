@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     services.ports_are_free,
     environment.variables_are_legal,
     environment.variables_do_not_collide,
+    environment.secrets_can_be_had,
     environment.inherit_is_legal,
     commands.something_to_start,
     commands.no_nul_bytes,

@@ -24,14 +24,19 @@ OWN_VARIABLES = {
 }
 
 
+def owners(spec: ExperimentSpec) -> Iterator[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]]:
+    """Everything that variables are given to, with what it is called."""
+    yield "the experiment", spec
+    yield from ((f"process group {group.name}", group) for group in spec.groups)
+    yield from ((path_of(group, process), process) for group, process in spec.members())
+
+
 def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
     """(who, variable, line) of every variable that is set."""
-    owners: list[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]] = [("the experiment", spec)]
-    owners += [(f"process group {group.name}", group) for group in spec.groups]
-    owners += [(path_of(group, process), process) for group, process in spec.members()]
-    for who, owner in owners:
-        for name in owner.env:
-            yield who, name, owner.at(f"env {name}")
+    for who, owner in owners(spec):
+        for setting in ("env", "secret_env"):
+            for name in getattr(owner, setting):
+                yield who, name, owner.at(f"{setting} {name}")
 
 
 def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -64,6 +69,25 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
         if name in owners:
             reason, places = owners[name]
             yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
+
+
+def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, owner in owners(spec):
+        for name, secret in owner.secret_env.items():
+            where = (owner.at(f"secret_env {name}"),)
+            if secret.trouble:
+                source = f" from {shown(secret.source)}" if secret.source else ""
+                yield Problem(
+                    f"{who} gets no {name}{source}: {secret.trouble}",
+                    "give secret_env the path of a file with the value in it, or config.require_secret(...)",
+                    where,
+                )
+            if name in owner.env:
+                yield Problem(
+                    f"{who} sets {name} in env and in secret_env",
+                    "take one of them out",
+                    (owner.at(f"env {name}"), *where),
+                )
 
 
 def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import re
 import resource
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,15 +22,15 @@ PANE_VARIABLES = (
 )
 
 
-def content(inputs: WindowInputs, marker: str, caller: Caller, services: Path) -> bytes:
+def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence[Path]) -> bytes:
     """A shell file that sets exactly the environment, goes to the folder and becomes the process.
 
-    services: the file with the variables of all services; they win over what is inherited only.
+    sourced: files with more variables, which win over what is inherited only.
     """
     lines = [b"# Written by symphony for every start of this process.", *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(passed_on(caller, inputs.inherit))
-    lines += [b". " + quote(os.fsencode(services)) + b" || exit 125"]
+    lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
     lines += _exports(told(inputs.services, inputs.env, marker))
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":

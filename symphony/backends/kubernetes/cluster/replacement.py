@@ -35,6 +35,7 @@ def marked_all(
         variables=_marked(client, services, manifests.variables),
         secrets=of(manifests.secrets),
         configs=of(manifests.configs),
+        secret_env=of(manifests.secret_env),
         services={name: _marked(client, services, each) for name, each in manifests.services.items()},
         pods={
             name: (group, _noted(pod, UNKNOWN) if name in unknown else pod)

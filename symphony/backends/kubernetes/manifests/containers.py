@@ -32,8 +32,8 @@ _CLONE_ENV = {
 }
 
 
-def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[str, Any]:
-    """The manifest of one process's container.
+def container(plan: Plan, process: PlannedProcess, settings: Settings, key: bytes) -> dict[str, Any]:
+    """The manifest of one process's container; key: that of the digests of secret_env.
 
     The variables of the services that the process uses stand in it, so that it is started again when one of
     them moves. Those of all services come from a ConfigMap: a service that the process does not use can come
@@ -47,14 +47,20 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings) -> dict[s
         "command": [literal(word) for word in _command(process)],
         "args": [literal(word) for word in process.args],
         "workingDir": process.start_dir,
-        "env": _env(
-            {
-                ROLE: process.name,
-                **process.env,
-                **used_variables(plan, process),
-                **file_variables(plan, volumes.SECRETS_FOLDER, volumes.CONFIGS_FOLDER),
-            }
-        ),
+        "env": [
+            *_env(
+                {
+                    ROLE: process.name,
+                    **process.env,
+                    **used_variables(plan, process),
+                    **file_variables(plan, volumes.SECRETS_FOLDER, volumes.CONFIGS_FOLDER),
+                }
+            ),
+            *(
+                _secret(name, settings.named(labels.SECRET_ENV), each.digest(key))
+                for name, each in process.secret_env.items()
+            ),
+        ],
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
         "volumeMounts": mounts,
@@ -135,6 +141,11 @@ def without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": literal(value)} for name, value in values.items()]
+
+
+def _secret(name: str, secret: str, digest: str) -> dict[str, Any]:
+    """A variable whose value is in a Secret under its digest: another value is another container."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": digest}}}
 
 
 def _resources(process: PlannedProcess) -> dict[str, Any]:

@@ -31,6 +31,9 @@ DIGEST = "symphony/digest"
 SERVICES_MAP = "symphony-services"
 SECRETS = "symphony-secrets"
 CONFIGS = "symphony-configs"
+# The values of secret_env, each under its digest, and the key that those are made with.
+SECRET_ENV = "symphony-secret-env"
+DIGEST_KEY = "digest-key"
 
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the
 # engine's own wait for a pod may never end.

@@ -40,7 +40,9 @@ def pods_of(plan: Plan) -> Iterator[PodOfPlan]:
         yield PodOfPlan(group.name, group.name, members, group.pod)
 
 
-def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str) -> dict[str, Any]:
+def pod(
+    plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str, key: bytes
+) -> dict[str, Any]:
     """The manifest of a pod; what pod_yml says is merged last."""
     mounts = [mount for process in of.processes for mount in process.mounts]
     spec: dict[str, Any] = {
@@ -49,7 +51,7 @@ def pod(plan: Plan, of: PodOfPlan, settings: Settings, owner: str, attempt: str)
         "tolerations": [_toleration(each) for each in of.settings.tolerations],
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
         "initContainers": _clones(of, settings),
-        "containers": [containers.container(plan, process, settings) for process in of.processes],
+        "containers": [containers.container(plan, process, settings, key) for process in of.processes],
         "volumes": [*volumes.volumes(mounts), *volumes.files_volumes(plan, settings)],
         "securityContext": {
             "seccompProfile": _SECCOMP,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symphony.backends.kubernetes.api.fields import listing, text, texts
+from symphony.backends.kubernetes.api.fields import listing, mapping, text, texts
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in
 
@@ -20,6 +20,7 @@ SETTINGS = (
     "args",
     "start_dir",
     "env",
+    "secret_digests",
     "resources",
     "mounts",
     "container",
@@ -67,13 +68,21 @@ def group_of(manifest: Mapping[str, Any]) -> str | None:
     return labels.annotation(manifest, labels.GROUP) or None
 
 
+def _digest(variable: Mapping[str, Any]) -> str:
+    """Of the value of one of secret_env; nothing for any other."""
+    reference = mapping(variable, "valueFrom", "secretKeyRef")
+    return text(reference, "key") if text(reference, "name").endswith(labels.SECRET_ENV) else ""
+
+
 def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:
+    env = listing(container, "env")
     return {
         "image": container.get("image"),
         "command": texts(container, "command"),
         "args": texts(container, "args"),
         "start_dir": container.get("workingDir"),
-        "env": {each["name"]: each.get("value", "") for each in listing(container, "env")},
+        "env": {each["name"]: each.get("value", "") for each in env if not _digest(each)},
+        "secret_digests": {each["name"]: digest for each in env if (digest := _digest(each))},
         "resources": container.get("resources") or {},
         "mounts": {each["mountPath"]: each["name"] for each in listing(container, "volumeMounts")},
         "container": {name: value for name, value in container.items() if name not in _OWN},

@@ -27,15 +27,18 @@ class Manifests:
     variables: Manifest
     secrets: Manifest | None
     configs: Manifest | None
+    secret_env: Manifest | None
     services: Mapping[str, Manifest]
     pods: Mapping[str, tuple[str | None, Manifest]]
 
     def all(self) -> list[Manifest]:
         """In the order in which they can be made."""
-        first = [
-            each for each in (self.namespace, self.variables, self.secrets, self.configs) if each is not None
+        first = (self.namespace, self.variables, self.secrets, self.configs, self.secret_env)
+        return [
+            *filter(None, first),
+            *self.services.values(),
+            *(manifest for _, manifest in self.pods.values()),
         ]
-        return [*first, *self.services.values(), *(manifest for _, manifest in self.pods.values())]
 
 
 def render(
@@ -45,10 +48,12 @@ def render(
     *,
     attempt: Callable[[str], str] = lambda _: "1",
     files: Mapping[str, bytes] | None = None,
+    key: bytes = b"",
 ) -> Manifests:
     """All objects of the plan; attempt tells which start of a pod, by its own name, this is.
 
     files: what is in each secret and config file, by the path that the program names.
+    key:   that of the digests of secret_env.
     """
     every = list(pods.pods_of(plan))
     contents = files or {}
@@ -64,12 +69,16 @@ def render(
         | _texts_and_others({_name(file): contents[file] for file in plan.configs})
         if plan.configs
         else None,
+        secret_env=_object(plan, settings, owner, "Secret", labels.SECRET_ENV)
+        | {"type": "Opaque", "data": _secret_env(plan, key)}
+        if any(each.secret_env for each in plan.processes)
+        else None,
         services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
         pods={
             each.name: (
                 each.group,
                 controlled(
-                    pods.pod(plan, each, settings, owner, attempt(settings.named(each.name))),
+                    pods.pod(plan, each, settings, owner, attempt(settings.named(each.name)), key),
                     settings.controller,
                 ),
             )
@@ -103,6 +112,13 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
             "annotations": {labels.OWNER: owner},
         },
     }
+
+
+def _secret_env(plan: Plan, key: bytes) -> dict[str, str]:
+    """The values by their digests, and the key: the next run, whoever's, makes the same digests with it."""
+    every = [secret for process in plan.processes for secret in process.secret_env.values()]
+    values = {each.digest(key): each.reveal().encode() for each in every if each.is_known}
+    return {name: _base64(value) for name, value in {**values, labels.DIGEST_KEY: key}.items()}
 
 
 def _texts_and_others(files: Mapping[str, bytes]) -> Manifest:

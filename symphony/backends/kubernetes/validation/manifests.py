@@ -41,6 +41,10 @@ def refusals(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     if size > MAX_FILES:
         what = f"the addresses of the services have {size} bytes, more than the {MAX_FILES} of a ConfigMap"
         found.append(Problem(what, "declare fewer services", (spec.where,)))
+    values = manifests.secret_env["data"].values() if manifests.secret_env else ()
+    if (size := sum(map(len, values)) * 3 // 4) > MAX_FILES:
+        what = f"the values of secret_env have {size} bytes, more than the {MAX_FILES} of a Secret"
+        found.append(Problem(what, "put large ones into files, and name those in secrets", (spec.where,)))
     return found
 
 

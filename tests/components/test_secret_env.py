@@ -1,0 +1,157 @@
+"""What nobody is to see is read once, at launch: from files, Outputs and secret settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import config
+
+from symphony import Experiment
+from symphony.components import secret_env
+from symphony.plan.build import build_plan, problems
+from symphony.plan.checked_spec import checked
+from symphony.plan.plan import Plan
+from symphony.plan.target import Target
+from symphony.plan.unused import supported_by
+
+TMUX = Target("tmux", "rl", "command", supported_by("tmux"), True, "127.0.0.1", "127.0.0.1")
+KEY = b"key"
+
+
+@pytest.fixture(autouse=True)
+def settings() -> Iterator[None]:
+    """A stack with one secret setting and one that everybody may see."""
+    config.set_all_config({"rl:token": "s3cret", "rl:level": "high"}, ["rl:token"])
+    yield
+    config.set_all_config({}, [])
+
+
+def planned(experiment: Experiment) -> Plan:
+    return build_plan(checked(secret_env.read(experiment.spec)), TMUX)
+
+
+def told(experiment: Experiment) -> list[str]:
+    found = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    return [f"{each.what} {[place.line for place in each.where]}" for each in found]
+
+
+def test_each_way_to_give_a_value(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("of-a-file\n")
+    given: dict[str, Any] = {
+        "FILE": tmp_path / "key",
+        "OUTPUT": pulumi.Output.secret("of-an-output"),
+        "NUMBER": pulumi.Output.secret(7),
+        "REQUIRED": pulumi.Config("rl").require_secret("token"),
+        "READ": pulumi.Config("rl").require("token"),
+    }
+    experiment = Experiment("rl")
+    experiment.new_process("a", ["x"], secret_env=given)
+    (process,) = planned(experiment).processes
+    revealed = {name: secret.reveal() for name, secret in process.secret_env.items()}
+    assert revealed == {
+        "FILE": "of-a-file",
+        "OUTPUT": "of-an-output",
+        "NUMBER": "7",
+        "REQUIRED": "s3cret",
+        "READ": "s3cret",
+    }
+
+
+def test_env_keeps_secret_what_is(tmp_path: Path) -> None:
+    experiment = Experiment("rl", env={"A": pulumi.Output.secret("of-an-output"), "B": 1})
+    group = experiment.new_process_group("g")
+    group.set_env("C", pulumi.Config("rl").require("token"))
+    group.new_process("a", ["x"], env={"LEVEL": pulumi.Config("rl").require("level")})
+    plan = planned(experiment)
+    (process,) = plan.processes
+    assert process.env == {"B": "1", "LEVEL": "high"}
+    assert sorted(process.secret_env) == ["A", "C"]
+    for shown in (plan.to_json(), str(plan), repr(plan), repr(process)):
+        assert "s3cret" not in shown
+        assert "of-an-output" not in shown
+
+
+def test_the_nearest_to_the_process_says_whether_a_variable_is_secret() -> None:
+    experiment = Experiment("rl", secret_env={"A": pulumi.Output.secret("x")}, env={"B": "plain"})
+    experiment.new_process("a", ["x"], env={"A": "plain"}, secret_env={"B": pulumi.Output.secret("y")})
+    (process,) = planned(experiment).processes
+    assert process.env == {"A": "plain"}
+    assert {name: secret.reveal() for name, secret in process.secret_env.items()} == {"B": "y"}
+
+
+def test_what_is_not_known_before_the_run_has_a_digest_of_its_own() -> None:
+    unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
+    experiment = Experiment("rl")
+    experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
+    assert told(experiment) == [f"a gets no B: its value is empty {[_line(experiment)]}"]
+    experiment = Experiment("rl")
+    experiment.new_process("a", ["x"], env={"A": unknown})
+    (process,) = planned(experiment).processes
+    assert process.secret_env["A"].digest(KEY) == "unknown"
+
+
+def test_a_digest_tells_values_apart_and_only_with_its_key() -> None:
+    one, same, other = (secret_env.Secret(text) for text in ("x", "x", "y"))
+    assert one.digest(KEY) == same.digest(KEY)
+    assert len({one.digest(KEY), other.digest(KEY), one.digest(b"another"), "unknown"}) == 4
+
+
+def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "nul").write_bytes(b"a\0b")
+    (tmp_path / "long").write_text("x" * 200_000)
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    wanted: dict[str, Any] = {
+        **{name.upper(): tmp_path / name for name in ("empty", "nul", "long", "latin", "missing")},
+        "PASTED": "0a1b2c3d4e5f",
+        "FOLDER": tmp_path,
+        "OUTPUT": pulumi.Output.secret({"a": 1}),
+        "A B": tmp_path / "empty",
+    }
+    experiment = Experiment("rl", secret_env=wanted, env={"EMPTY": 1})
+    experiment.new_process("a", ["x"])
+    found = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    assert {each.where[0].file for each in found} == {__file__}
+    by_name = {each.what.split(" gets no ")[-1].split()[0].rstrip(":"): each.what for each in found}
+    assert "no such file" in by_name["MISSING"]
+    assert str(tmp_path)[:40] in by_name["MISSING"]
+    assert "no such file" in by_name["PASTED"]
+    assert "0a1b2c3d4e5f" not in str(found)
+    assert "its value is empty" in by_name["EMPTY"]
+    assert "NUL" in by_name["NUL"]
+    assert "200000 bytes" in by_name["LONG"]
+    assert "UTF-8" in by_name["LATIN"]
+    assert "directory" in by_name["FOLDER"]
+    assert "no text" in by_name["OUTPUT"]
+    assert 'the experiment sets the variable "A B"' in [each.what for each in found]
+    assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in found]
+
+
+def test_a_wrong_type_is_named() -> None:
+    experiment = Experiment("rl")
+    wrong: Any = {"A": 5}
+    experiment.new_process("a", ["x"], secret_env=wrong)
+    assert told(experiment) == [
+        f"a has secret_env['A'] of type int {[_line(experiment)]}",
+    ]
+
+
+def test_a_saved_experiment_keeps_the_paths_of_files() -> None:
+    experiment = Experiment("rl", secret_env={"KEY": "~/.key"})
+    experiment.new_process("a", ["x"])
+    again = Experiment.load_dict(experiment.dump_dict())
+    assert again.spec == experiment.spec
+    assert replace(again.spec, secret_env={}) != experiment.spec
+
+
+async def _is(value: Any) -> Any:
+    return value
+
+
+def _line(experiment: Experiment) -> int:
+    return experiment.list_processes()[0].spec.where.line
