@@ -1,4 +1,4 @@
-"""Values of secret_env, and of env where they are secret: the process gets them, no file and no screen does."""
+"""Values of secret_env, and of env where they are secret: no file and no screen but the process has them."""
 
 from __future__ import annotations
 
