@@ -58,6 +58,7 @@ def _total(planned: Planned) -> str:
         for kind, word in (("restart", "restart"), ("start", "start"), ("stop", "stop"))
         if planned.count(kind)
     ]
+    parts += planned.plan["changed_files"]
     kept = planned.count("keep")
     if not parts:
         return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are."

@@ -232,11 +232,12 @@ def _refuse_to_move(context: Context) -> None:
         raise plan_file.would_move(context.stack, runs_on, context.backend)
 
 
-def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[str]:
+def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Problem]:
     """What the Cluster says and the stack says otherwise."""
     wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
-        yield f"symphony:backend of {run.context.stack} is {backend}, which goes before the {wanted} cluster."
+        goes_before = f"is {backend}, which goes before the {wanted} cluster."
+        yield Problem(f"symphony:backend of {run.context.stack} {goes_before}", "")
 
 
 def _context(given: Mapping[str, str] | None = None) -> Context:

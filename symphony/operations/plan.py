@@ -13,7 +13,8 @@ from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
-from symphony.plan.plan_file import Handed, PlanFile, plan_file
+from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
+from symphony.plan.problems import Problem, folded
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,6 @@ class Planned:
     def backend(self) -> str:
         return str(self.plan["backend"])
 
-    @property
-    def remarks(self) -> list[str]:
-        return list(self.plan["remarks"])
-
     def __str__(self) -> str:
         rows = [f"  {change.path}: {change.kind}, {change.why}".rstrip(", ") for change in self.changes]
         return "\n".join([f"{self.stack} on {self.backend}", *rows, *self.remarks])
@@ -44,7 +41,13 @@ class Planned:
 
     @property
     def changes_nothing(self) -> bool:
-        return all(change.kind == "keep" for change in self.changes)
+        return not self.plan["changed_files"] and all(change.kind == "keep" for change in self.changes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is most likely not meant, a line each."""
+        every = folded([problem(each) for each in self.plan["remarks"]])
+        return tuple(_sentence(what, each) for what, each in every)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -54,6 +57,11 @@ class Planned:
             "changes": [change.to_json() for change in self.changes],
             "unused": list(self.unused),
         }
+
+
+def _sentence(what: str, remark: Problem) -> str:
+    places = remark.lines("")
+    return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
 def plan(said: str | None, output: ProgramOutput | None = None) -> Planned:

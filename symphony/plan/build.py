@@ -8,6 +8,7 @@ from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
+from symphony.plan.remarks import remarks
 from symphony.plan.rules import broken
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
@@ -47,7 +48,8 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
         configs=spec.configs,
         unused=not_used(spec, target),
         renamed=_renamed(spec, target),
-        remarks=tuple(_told_names(spec, target)),
+        changed_files=target.changed_files,
+        remarks=(*_told_names(spec, target), *remarks(spec)),
     )
 
 
@@ -89,7 +91,7 @@ def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
     return {declared: name for declared, name in found.items() if declared != name}
 
 
-def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[str]:
+def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """One sentence on all names that are others here."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
@@ -100,4 +102,4 @@ def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[str]:
     if mapped:
         told = [f"{declared} is {name}" for declared, name in mapped.items()]
         more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-        yield f"Names on {target.backend}: {', '.join(told[:_TOLD])}{more}."
+        yield Problem(f"Names on {target.backend}: {', '.join(told[:_TOLD])}{more}.", "")

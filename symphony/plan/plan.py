@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from symphony.plan.names import printable
-from symphony.plan.problems import count
+from symphony.plan.problems import Problem, count
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
@@ -85,7 +85,8 @@ class Plan:
 
     name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
     variables that every process gets. renamed are the paths of the program's own names for processes and
-    groups that are called otherwise here -> theirs; remarks are sentences to show with the plan.
+    groups that are called otherwise here -> theirs; changed_files are the secret and
+    config files that the experiment which runs has otherwise, remarks what to show with the plan.
     """
 
     name: str
@@ -100,7 +101,8 @@ class Plan:
     configs: tuple[str, ...] = ()
     unused: tuple[Unused, ...] = field(default=())
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    remarks: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    remarks: tuple[Problem, ...] = ()
 
     def process(self, path: str) -> PlannedProcess:
         return next(process for process in self.processes if process.path == path)

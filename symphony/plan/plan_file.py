@@ -137,7 +137,7 @@ class PlanFile:
         if failure := data.get("failure"):
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
-            raise PlanError(data["experiment"], [_problem(each) for each in data["problems"]])
+            raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
         return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]))
 
 
@@ -168,7 +168,8 @@ def _is_running(pid: str) -> bool:
     return True
 
 
-def _problem(data: Mapping[str, Any]) -> Problem:
+def problem(data: Mapping[str, Any]) -> Problem:
+    """One that was handed over."""
     return Problem(data["what"], data["remedy"], tuple(map(_location, data["where"])))
 
 

@@ -70,7 +70,7 @@ class PlanError(UserError):
     @property
     def details(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """One line a problem in columns, and what was not done; the same of many processes is one line."""
-        rows = [(what, p.lines(self.file), p.remedy) for what, p in _folded(self.problems)]
+        rows = [(what, p.lines(self.file), p.remedy) for what, p in folded(self.problems)]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
         return (*body, "Nothing was started.")
@@ -82,19 +82,19 @@ def _line(place: Location) -> str:
     return "".join([str(place.line), *(f" (called from {one})" for one in called)])
 
 
-def _folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
+def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
     """Problems that one line of a loop made of many processes, as `agent-0 and 7 more: connects to ...`."""
     same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
         same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
-    folded: list[tuple[str, Problem]] = []
+    found: list[tuple[str, Problem]] = []
     for (rest, _, _), members in same.items():
         if len(members) <= _SHOWN_ALIKE:
-            folded += [(problem.what, problem) for problem in members]
+            found += [(problem.what, problem) for problem in members]
         else:
             first = members[0].what.partition(" ")[0]
-            folded.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
-    return folded
+            found.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
+    return found
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

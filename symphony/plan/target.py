@@ -31,6 +31,7 @@ class Target:
     defaults:     the settings of a process that makes none, such as its image or start_dir.
     objections:   what this backend alone would refuse.
     labels:       names there are DNS labels.
+    changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
     """
 
     backend: str
@@ -48,6 +49,7 @@ class Target:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     objections: tuple[Problem, ...] = ()
     labels: bool = False
+    changed_files: tuple[str, ...] = ()
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """How a process is named there within its experiment."""

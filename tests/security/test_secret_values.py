@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.desk import Desk, desk_in, wait_for
+
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 # Each value holds the word, so that one search finds any of them.
 WORD = "hush-5f2e"
@@ -35,8 +36,8 @@ with Experiment() as e:
 
 
 @pytest.fixture
-def desk(tmp_path: Path):
-    with desk_in(tmp_path) as made:
+def sandbox(tmp_path: Path):
+    with sandbox_in(tmp_path) as made:
         yield made
 
 
@@ -49,79 +50,79 @@ def files_that_tell(folder: Path) -> set[str]:
     return found
 
 
-def test_no_file_no_screen_and_no_argument_list_holds_a_value(desk: Desk) -> None:
-    (desk.folder / "key.txt").write_text("hush-5f2e-file\n")
-    desk.write(PROGRAM)
-    desk.pulumi("stack", "init", "rl")
-    desk.pulumi("config", "set", "--secret", "token", "hush-5f2e-set", "-s", "rl")
-    plan = desk.symphony("plan", "rl", "--json")
-    up = desk.symphony("up", "rl", "-y")
-    wait_for(lambda: "all" in desk.symphony("logs", "rl", "a").out, 20, "the process has all three")
+def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) -> None:
+    (sandbox.folder / "key.txt").write_text("hush-5f2e-file\n")
+    sandbox.write(PROGRAM)
+    sandbox.pulumi("stack", "init", "rl")
+    sandbox.pulumi("config", "set", "--secret", "token", "hush-5f2e-set", "-s", "rl")
+    plan = sandbox.symphony("plan", "rl", "--json")
+    up = sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: "all" in sandbox.symphony("logs", "rl", "a").out, 20, "the process has all three")
     # What a supervisor starts its process with again, for nobody else to read.
-    private = list(desk.home.rglob("secrets.sh"))
-    assert files_that_tell(desk.home) == {"secrets.sh"}
+    private = list(sandbox.home.rglob("secrets.sh"))
+    assert files_that_tell(sandbox.home) == {"secrets.sh"}
     assert {file.stat().st_mode & 0o777 for file in private} == {0o600}
-    assert files_that_tell(desk.home.parent / "pulumi-home") == set()
+    assert files_that_tell(sandbox.home.parent / "pulumi-home") == set()
     listed = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-    (desk.folder / "key.txt").write_text("hush-5f2e-next\n")
+    (sandbox.folder / "key.txt").write_text("hush-5f2e-next\n")
     screens = [
         plan.out,
         up.out,
         listed,
-        desk.pulumi("stack", "export", "-s", "rl").out,
-        desk.symphony("plan", "rl", "--json").out,
-        desk.symphony("process", "rl", "--json").out,
-        desk.symphony("why", "rl", "a", "--json").out,
+        sandbox.pulumi("stack", "export", "-s", "rl").out,
+        sandbox.symphony("plan", "rl", "--json").out,
+        sandbox.symphony("process", "rl", "--json").out,
+        sandbox.symphony("why", "rl", "a", "--json").out,
     ]
     assert [each for each in screens if WORD in each] == []
-    assert WORD in desk.symphony("exec", "rl", "a", "--", "printenv", "FILE").out
-    desk.symphony("delete", "rl", "-y")
-    assert files_that_tell(desk.home) == set()
+    assert WORD in sandbox.symphony("exec", "rl", "a", "--", "printenv", "FILE").out
+    sandbox.symphony("delete", "rl", "-y")
+    assert files_that_tell(sandbox.home) == set()
 
 
 @pytest.mark.thorough
-def test_a_value_that_changes_restarts_its_process_and_no_other(desk: Desk) -> None:
-    desk.write(
+def test_a_value_that_changes_restarts_its_process_and_no_other(sandbox: Sandbox) -> None:
+    sandbox.write(
         PROGRAM.replace('with Experiment(secret_env={"FILE": "key.txt"})', "with Experiment()").replace(
             "a = e.new_process(", 'a = e.new_process(secret_env={"FILE": "key.txt"}, name='
         )
     )
-    (desk.folder / "key.txt").write_text("hush-5f2e-file\n")
-    desk.pulumi("stack", "init", "rl")
-    desk.pulumi("config", "set", "--secret", "token", "hush-5f2e-set", "-s", "rl")
-    desk.symphony("up", "rl", "-y")
-    before = desk.processes("rl")
-    assert "Nothing changes" in desk.symphony("up", "rl", "-y").out
-    (desk.folder / "key.txt").write_text("hush-5f2e-next\n")
-    changes = {each["path"]: each for each in desk.symphony("plan", "rl", "--json").json["changes"]}
+    (sandbox.folder / "key.txt").write_text("hush-5f2e-file\n")
+    sandbox.pulumi("stack", "init", "rl")
+    sandbox.pulumi("config", "set", "--secret", "token", "hush-5f2e-set", "-s", "rl")
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.processes("rl")
+    assert "Nothing changes" in sandbox.symphony("up", "rl", "-y").out
+    (sandbox.folder / "key.txt").write_text("hush-5f2e-next\n")
+    changes = {each["path"]: each for each in sandbox.symphony("plan", "rl", "--json").json["changes"]}
     assert changes["a"]["why"] == ["secret_env FILE: changed"]
     assert changes["lines"]["kind"] == "keep"
-    desk.symphony("up", "rl", "-y")
-    after = desk.processes("rl")
+    sandbox.symphony("up", "rl", "-y")
+    after = sandbox.processes("rl")
     assert after["a"]["pid"] != before["a"]["pid"]
     assert after["lines"]["pid"] == before["lines"]["pid"]
-    assert desk.symphony("exec", "rl", "a", "--", "printenv", "FILE").out == "hush-5f2e-next\n"
+    assert sandbox.symphony("exec", "rl", "a", "--", "printenv", "FILE").out == "hush-5f2e-next\n"
 
 
 @pytest.mark.thorough
-def test_what_only_the_run_makes_is_planned_and_arrives(desk: Desk) -> None:
-    desk.write(MADE_BY_THE_RUN)
-    assert desk.symphony("plan", "rl", "--json").json["plan"]["processes"][0]["secret_env"] == {
+def test_what_only_the_run_makes_is_planned_and_arrives(sandbox: Sandbox) -> None:
+    sandbox.write(MADE_BY_THE_RUN)
+    assert sandbox.symphony("plan", "rl", "--json").json["plan"]["processes"][0]["secret_env"] == {
         "MADE": "[secret]"
     }
-    desk.symphony("up", "rl", "-y")
-    wait_for(lambda: "13" in desk.symphony("logs", "rl", "a").out, 20, "the value is there")
-    assert "Nothing changes" in desk.symphony("up", "rl", "-y").out
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: "13" in sandbox.symphony("logs", "rl", "a").out, 20, "the value is there")
+    assert "Nothing changes" in sandbox.symphony("up", "rl", "-y").out
 
 
 @pytest.mark.thorough
-def test_a_deletion_takes_along_every_copy_of_what_was_plain(desk: Desk) -> None:
-    desk.write(
+def test_a_deletion_takes_along_every_copy_of_what_was_plain(sandbox: Sandbox) -> None:
+    sandbox.write(
         'with Experiment() as e: e.new_process("a", command=["sleep", "3600"], env={"A": "hush-5f2e"})'
     )
-    desk.symphony("up", "rl", "-y")
-    desk.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
-    desk.symphony("up", "rl", "-y")
-    assert files_that_tell(desk.home / "state")
-    desk.symphony("delete", "rl", "-y")
-    assert files_that_tell(desk.home) == set()
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
+    sandbox.symphony("up", "rl", "-y")
+    assert files_that_tell(sandbox.home / "state")
+    sandbox.symphony("delete", "rl", "-y")
+    assert files_that_tell(sandbox.home) == set()

@@ -79,7 +79,8 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     marker = names.marker(inputs.owner, inputs.path, attempt)
     secrets = folder / exports.SECRETS
     sourced = [addresses.place(inputs.server, inputs.session), *([secrets] if inputs.secret_env else [])]
-    files.create(folder / names.LAUNCH_FILE, launch_file.content(inputs, marker, launch_file.caller(), sourced))
+    content = launch_file.content(inputs, marker, launch_file.caller(), sourced)
+    files.create(folder / names.LAUNCH_FILE, content)
     if inputs.secret_env:
         exports.write(secrets, inputs.secret_env)
     else:

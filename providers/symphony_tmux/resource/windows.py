@@ -10,7 +10,7 @@ from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
 from symphony_tmux.processes import child, observe, record, start, stop, trees
-from symphony_tmux.processes.launch import exports, limits
+from symphony_tmux.processes.launch import exports, failed_lines, limits
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs, owners
@@ -101,7 +101,15 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     if owners.of(paths.experiment_folder(server, session)) != owner:
         return
     folder = names.process_folder(server, session, path)
-    for name in (names.LAUNCH_FILE, exports.SECRETS, limits.NAME, child.NAME, start.PIPE, record.NAME):
+    for name in (
+        names.LAUNCH_FILE,
+        exports.SECRETS,
+        failed_lines.NAME,
+        limits.NAME,
+        child.NAME,
+        start.PIPE,
+        record.NAME,
+    ):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -41,7 +41,11 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     refusal = inventory.why_not_ours(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
-    return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal)
+    found = target_of(
+        spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal
+    )
+    changed = local_files.changed(client, context.launched_as, spec)
+    return replace(found, changed_files=changed)
 
 
 def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from symphony import paths
+from symphony.backends import file_changes
+from symphony.plan.checked_spec import CheckedSpec
 from symphony_tmux import files as private
 
 SECRETS, CONFIGS = "secrets", "configs"
@@ -27,6 +29,19 @@ def digest_key() -> bytes:
     file = paths.home() / "digest-key"
     paths.new_file(file, secrets.token_hex(32))
     return file.read_bytes()
+
+
+def changed(spec: CheckedSpec, server: str, session: str) -> tuple[str, ...]:
+    """What `copy` would change, of an experiment that has its folders."""
+    kinds = zip(("secret", "config"), (spec.secrets, spec.configs), folders(server, session), strict=True)
+    return tuple(
+        change
+        for kind, files, home in kinds
+        if home.is_dir()
+        for change in file_changes.changes(
+            kind, files, {each.name: each.read_bytes() for each in home.iterdir()}
+        )
+    )
 
 
 def copy(files: Iterable[str], home: Path) -> None:

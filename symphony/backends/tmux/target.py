@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from symphony.backends.expand import Context
-from symphony.backends.tmux import validation
+from symphony.backends.tmux import local_files, validation
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import server_of
 from symphony.plan.checked_spec import CheckedSpec
@@ -21,7 +21,8 @@ HOST = "127.0.0.1"
 def target(spec: CheckedSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
     objections = validation.objections(spec, context.owner, context.launched_as, server_of(context))
-    return replace(measured(spec, context, record=False), objections=objections)
+    changed = local_files.changed(spec, server_of(context), context.launched_as)
+    return replace(measured(spec, context, record=False), objections=objections, changed_files=changed)
 
 
 def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:

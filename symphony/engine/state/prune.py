@@ -1,4 +1,4 @@
-"""Keeps the history of our own store short, and takes that of a deleted stack away: the engine does neither."""
+"""Keeps the history of our own store short, and removes that of a deleted stack: the engine does neither."""
 
 from __future__ import annotations
 

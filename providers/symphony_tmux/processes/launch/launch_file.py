@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from symphony import paths
+from symphony_tmux import names
+from symphony_tmux.processes.launch import failed_lines
 from symphony_tmux.processes.launch.environment import Caller, passed_on, told
 from symphony_tmux.resource.inputs import WindowInputs
 
@@ -37,6 +39,10 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
         # Else COLUMNS and LINES are those of the window after the first command.
         lines += [b"shopt -u checkwinsize"]
     lines += [_bytes(line) for line in inputs.preamble]
+    if inputs.script and shell(inputs) == bash() != "/bin/sh":
+        folder = names.process_folder(inputs.server, inputs.session, inputs.path)
+        before = b"\n".join(lines).count(b"\n") + 1
+        lines += failed_lines.teller(quote(os.fsencode(folder / failed_lines.NAME)), before)
     lines += [_bytes(line) for line in inputs.script]
     if inputs.argv:
         lines += [b"exec " + b" ".join(quote(_bytes(word)) for word in inputs.argv)]

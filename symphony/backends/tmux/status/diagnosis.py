@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from symphony.backends.observe import Link
@@ -14,6 +15,7 @@ from symphony.plan.names import printable
 from symphony_tmux.logs import reader as files
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import child, observe
+from symphony_tmux.processes.launch import failed_lines
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Listing, Pane
 
@@ -39,6 +41,8 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
         yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
     condition = observe.condition(facts, listing)
+    if failed := failed_lines.read(Path(str(facts["log"])).parent):
+        yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     if condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
         how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"

@@ -18,6 +18,7 @@ from symphony_tmux.logs import reader as files
 from symphony_tmux.logs.reader import Mark, Part
 from symphony_tmux.logs.removed import log_trouble
 from symphony_tmux.names import LAUNCH_FILE
+from symphony_tmux.processes.launch import failed_lines
 from symphony_tmux.processes.observe import signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
@@ -54,9 +55,9 @@ def merged(
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
-    """The last lines of the last attempt that say something, as they are indented."""
-    lines = [_shown(line).rstrip() for line in files.last(log, count).split(b"\n")]
-    return tuple(line for line in lines if line)
+    """The last lines of the last attempt that say something, indented, in the process's own words."""
+    lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(failed_lines.NOTE)]
+    return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
 
 def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:

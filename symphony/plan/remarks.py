@@ -1,0 +1,71 @@
+"""What is allowed and most likely not meant: the plan tells it, each with its line and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from symphony.plan.names import shown
+from symphony.plan.problems import Problem
+from symphony.plan.rules.environment import owners
+from symphony.spec.experiment import ExperimentSpec, path_of
+
+# A name that ends so, or goes on with an underscore: no TOKENIZERS_PARALLELISM, no MAX_TOKENS.
+_SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?)(_.*)?")
+# What says where a secret is, or how long one is, is none.
+_NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
+_SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
+_SHELL_WORD = re.compile(r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*")
+# As a line of its own each of these does nothing of use.
+_NEEDS_MORE = re.compile(r"(.*/)?(python[\d.]*|sleep|echo|cat|torchrun|((ba|da|z)?sh))")
+_NO_COMMAND = re.compile(r"-.*|[\d.]+|\w+\.\w+")
+
+
+def remarks(spec: ExperimentSpec) -> tuple[Problem, ...]:
+    """All of them, kind by kind."""
+    return tuple(remark for kind in _KINDS for remark in kind(spec))
+
+
+def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
+    for who, owner in owners(spec):
+        for name, value in owner.env.items():
+            if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
+                yield Problem(
+                    f"{who} has {name} in env, where the state and the plan show it as plain text",
+                    f'put it into a file, and say secret_env={{"{name}": "FILE"}}',
+                    (owner.at(f"env {name}"),),
+                )
+
+
+def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
+    for group, process in spec.members():
+        words = (*(process.command or ()), *process.args)
+        if any(map(_SHELLS.fullmatch, words)) or "-exec" in words:
+            continue
+        for setting, given in (("command", process.command or ()), ("args", process.args)):
+            if found := next(filter(_SHELL_WORD.fullmatch, given), None):
+                yield Problem(
+                    f"{path_of(group, process)} has {shown(found, 30)} in {setting}, which no shell reads",
+                    'its program gets it as it stands; for a shell line say cmds=["..."]',
+                    (process.at(setting),),
+                )
+
+
+def _one_command_in_lines(spec: ExperimentSpec) -> Iterator[Problem]:
+    for group, process in spec.members():
+        first, *rest = process.cmds or ("",)
+        single = not any(re.search(r"\s", line) for line in process.cmds)
+        if rest and single and (_NEEDS_MORE.fullmatch(first) or any(map(_NO_COMMAND.fullmatch, rest))):
+            yield Problem(
+                f"{path_of(group, process)} has {len(process.cmds)} shell lines,"
+                f" {shown(first, 20)} and {shown(rest[0], 20)}{', ...' if rest[1:] else ''}",
+                f"did you mean command={shown(' '.join(process.cmds), 60)}?",
+                (process.at("cmds"),),
+            )
+
+
+_KINDS: tuple[Callable[[ExperimentSpec], Iterator[Problem]], ...] = (
+    _plain_secrets,
+    _words_of_a_shell,
+    _one_command_in_lines,
+)

@@ -1,0 +1,79 @@
+"""Which lines of cmds fail is told in the log and kept for `why`; the next lines run as in any shell."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from symphony_tmux import names
+from symphony_tmux.processes.launch import failed_lines, launch_file
+from symphony_tmux.processes.launch.environment import Caller
+from symphony_tmux.resource.inputs import window_inputs
+
+Runs = Callable[..., tuple[str, list[str]]]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """runs(line, ...): what the process prints, and the failed lines that are kept."""
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "it's home"))
+    (tmp_path / "services.sh").touch()
+    folder = names.process_folder("default", "s", "a")
+    folder.mkdir(parents=True)
+
+    def run(*lines: str) -> tuple[str, list[str]]:
+        props = {"session": "s", "owner": "p/s#1", "path": "a", "cwd": "/", "preamble": ["true"]}
+        inputs = window_inputs({**props, "script": [*lines]})
+        file = folder / "launch.sh"
+        caller = Caller({b"PATH": b"/usr/bin:/bin"})
+        file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [tmp_path / "services.sh"]))
+        done = subprocess.run([launch_file.bash(), str(file)], capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr.replace(f"{file}: ", ""), failed_lines.read(folder)
+
+    return run
+
+
+def test_the_line_is_told_and_the_next_ones_run(runs: Runs) -> None:
+    printed, kept = runs("true", "cd nowhere 2>/dev/null", "echo next $?", "exit 3")
+    assert printed.splitlines() == [
+        "next 1",
+        "[symphony: line 2 failed with exit 1: cd nowhere 2> /dev/null]",
+    ]
+    assert kept == ["line 2 failed with exit 1: cd nowhere 2> /dev/null"]
+
+
+def test_of_several_lines_in_one_each_counts(runs: Runs) -> None:
+    assert runs("if true; then\n  false\nfi", "true | sh -c 'exit 4'")[1] == [
+        "line 2 failed with exit 1: false",
+        "line 4 failed with exit 4: sh -c 'exit 4'",
+    ]
+
+
+def test_what_fails_again_and_again_is_told_once(runs: Runs) -> None:
+    printed, kept = runs("for i in 1 2 3; do false; done")
+    assert printed.count("failed") == len(kept) == 1
+
+
+def test_what_is_asked_whether_it_fails_does_not(runs: Runs) -> None:
+    assert runs("if false; then :; fi", "false || true", "! true", "while false; do :; done")[1] == []
+
+
+def test_functions_and_files_of_the_users_are_one_line(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "mine.sh").write_text("false\nfalse\ntrue\n")
+    assert runs(f"source {tmp_path / 'mine.sh'}", "f() { false; return 7; }", "f")[1] == [
+        "line 3 failed with exit 7: return 7"
+    ]
+
+
+def test_a_new_start_forgets_the_last_one(runs: Runs) -> None:
+    assert runs("false")[1]
+    assert runs("true")[1] == []
+
+
+def test_settings_of_the_shell_hold(runs: Runs) -> None:
+    printed, kept = runs("set -eu", "false", "echo not here")
+    assert "not here" not in printed
+    assert kept == ["line 2 failed with exit 1: false"]
