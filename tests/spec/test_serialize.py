@@ -56,6 +56,7 @@ processes = st.builds(
     preamble_cmds=texts,
     start_dir=maybe,
     env=pairs,
+    secret_env=pairs,
     image=maybe,
     image_pull_policy=maybe,
     binds=services,
@@ -76,6 +77,7 @@ groups = st.builds(
     preamble_cmds=texts,
     start_dir=maybe,
     env=pairs,
+    secret_env=pairs,
     image=maybe,
     image_pull_policy=maybe,
     mounts=mounted,
@@ -90,6 +92,7 @@ experiments = st.builds(
     preamble_cmds=texts,
     start_dir=maybe,
     env=pairs,
+    secret_env=pairs,
     image=maybe,
     inherit=texts,
     secrets=texts,
@@ -182,7 +185,7 @@ MINIMAL = {"symphony": 1, "name": "rl"}
         (
             MINIMAL | {"procesess": []},
             "experiment has no field 'procesess'. It may have: configs, env, groups, image, inherit, name,"
-            " port_range, preamble_cmds, processes, secrets, start_dir, unknown.",
+            " port_range, preamble_cmds, processes, secret_env, secrets, start_dir, unknown.",
         ),
         (
             MINIMAL | {"said": {}},

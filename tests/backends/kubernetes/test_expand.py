@@ -50,7 +50,7 @@ def test_only_what_is_replaced_is_compared(monkeypatch: pytest.MonkeyPatch, repl
 @pytest.mark.parametrize("unknown", [(), ("a",)])
 def test_which_start_a_pod_will_be_is_unknown_in_a_preview_that_replaces_it(unknown: tuple[str, ...]) -> None:
     variables = {**POD, "kind": "ConfigMap"}
-    manifests = Manifests(None, variables, None, None, {}, {"a": (None, POD)})
+    manifests = Manifests(None, variables, None, None, None, {}, {"a": (None, POD)})
     with serving(lambda _: MISSING) as api:
         marked = replacement.marked_all(api.client(), {}, manifests, unknown)
     assert marked.variables["metadata"]["annotations"], "it is not there, so that it is made again"
