@@ -100,7 +100,8 @@ def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
 def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
     (sandbox.folder / "agents").mkdir()
-    plan = sandbox.symphony("plan", "rl", "--json").json["plan"]
+    (sandbox.folder / ".wandb_key").write_text("0a1b2c3d\n")
+    plan = sandbox.symphony("plan", "rl", "--json", env={"HOME": str(sandbox.folder)}).json["plan"]
     assert {each["path"] for each in plan["processes"]} == {"a", "b", "agents/agent-0"}
     assert {each["name"]: each["port"] for each in plan["services"]}.items() >= {
         ("metrics", 9090),
