@@ -10,6 +10,7 @@ from symphony.backends import file_changes
 from symphony.backends.kubernetes.api.client import Client, path_of
 from symphony.backends.kubernetes.api.fields import mapping
 from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.settings import Settings
 from symphony.spec.experiment import ExperimentSpec
 
 
@@ -26,7 +27,7 @@ def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
     return found, unreadable
 
 
-def changed(client: Client, namespace: str, spec: ExperimentSpec) -> tuple[str, ...]:
+def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
     """What an `up` changes of them in the cluster, where an experiment has some there."""
     found: list[str] = []
     kinds = (
@@ -34,7 +35,7 @@ def changed(client: Client, namespace: str, spec: ExperimentSpec) -> tuple[str, 
         ("config", "configmaps", labels.CONFIGS, spec.configs),
     )
     for kind, resource, name, files in kinds:
-        live = client.find(path_of(resource, namespace, name)) if files else None
+        live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
         if live is not None:
             texts = {each: text.encode() for each, text in mapping(live, "data").items()}
             there = texts if kind == "config" else {each: b64decode(data) for each, data in texts.items()}

@@ -44,7 +44,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     found = target_of(
         spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal
     )
-    changed = local_files.changed(client, context.launched_as, spec)
+    changed = local_files.changed(client, context.launched_as, chosen, spec)
     return replace(found, changed_files=changed)
 
 
