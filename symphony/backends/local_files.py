@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
 
-from symphony.backends import file_changes
-from symphony.backends.kubernetes.api.client import Client, path_of
-from symphony.backends.kubernetes.api.fields import mapping
-from symphony.backends.kubernetes.manifests import labels
-from symphony.backends.kubernetes.settings import Settings
 from symphony.spec.experiment import ExperimentSpec
 
 
@@ -25,23 +19,6 @@ def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
         except (OSError, RuntimeError, ValueError) as error:
             unreadable[file] = (getattr(error, "strerror", None) or str(error)).lower()
     return found, unreadable
-
-
-def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
-    """What an `up` changes of them in the cluster, where an experiment has some there."""
-    found: list[str] = []
-    kinds = (
-        ("secret", "secrets", labels.SECRETS, spec.secrets),
-        ("config", "configmaps", labels.CONFIGS, spec.configs),
-    )
-    for kind, resource, name, files in kinds:
-        live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
-        if live is not None:
-            texts = {each: text.encode() for each, text in mapping(live, "data").items()}
-            there = texts if kind == "config" else {each: b64decode(data) for each, data in texts.items()}
-            binary = {each: b64decode(data) for each, data in mapping(live, "binaryData").items()}
-            found += file_changes.changes(kind, files, {**there, **binary})
-    return tuple(found)
 
 
 def contents(files: Iterable[str]) -> dict[str, bytes]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from symphony.components.errors import misuse
 from symphony.components.overrides import Override
 from symphony.plan.names import shown
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_of
 from symphony.spec.mounts import (
     EmptyDirMount,

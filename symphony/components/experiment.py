@@ -17,8 +17,7 @@ from symphony.components.errors import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
 from symphony.spec import serialize
-from symphony.spec.experiment import ExperimentOptions, ExperimentSpec
-from symphony.spec.group import GroupOptions
+from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
 from symphony.spec.process import ProcessOptions
 from symphony.spec.shared import Texts

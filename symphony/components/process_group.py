@@ -13,7 +13,7 @@ from symphony.components.errors import misuse
 from symphony.components.overrides import Override
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
-from symphony.spec.group import GroupOptions, ProcessGroupSpec
+from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
 from symphony.spec.process import ProcessOptions
 from symphony.spec.shared import Texts
 

@@ -13,8 +13,7 @@ from pulumi.runtime import config
 from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage]
 
 from symphony.plan.rules.commands import MAX_TEXT
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
 from symphony.spec.secret import Secret
 from symphony.spec.types import read_text

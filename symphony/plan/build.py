@@ -8,13 +8,12 @@ from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
-from symphony.plan.remarks import remarks
 from symphony.plan.rules import broken
+from symphony.plan.rules.remarks import remarks
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.plan.unused import not_used
-from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.process import ProcessSpec
 
 _TOLD = 5

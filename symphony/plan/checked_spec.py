@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import PodSettings, Toleration

@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.process import ProcessSettings, ProcessSpec
 from symphony.spec.secret import Secret
 from symphony.spec.setting import settings_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
 
 

@@ -1,4 +1,4 @@
-"""An experiment as the user declared it: the whole of what build_plan is given besides the target."""
+"""An experiment and its groups as the user declared them: what build_plan is given besides the target."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from symphony.spec import setting, types
-from symphony.spec.group import ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
-from symphony.spec.shared import Declared, SharedOptions, SharedSettings, Texts
+from symphony.spec.shared import Declared, MemberSettings, SharedOptions, SharedSettings, Texts
+
+
+class GroupOptions(SharedOptions, total=False):
+    """Keywords of a process group."""
+
+
+@dataclass(frozen=True)
+class ProcessGroupSpec(MemberSettings, Declared):
+    """Its processes, and settings that hold for all of them."""
+
+    processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
 
 
 class ExperimentOptions(SharedOptions, total=False):

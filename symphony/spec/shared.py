@@ -69,7 +69,7 @@ class SharedSettings:
     preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     start_dir: str | None = setting.setting(types.PATH, keyword=True, varies=True)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
-    secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, backends=setting.BOTH)
+    secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, varies=True)
     image: str | None = setting.setting(
         types.OPTIONAL_TEXT,
         keyword=True,

@@ -8,8 +8,7 @@ import pytest
 
 from symphony.backends import registry
 from symphony.errors import SymphonyError, UserError
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.mounts import MOUNT_KINDS
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec

@@ -228,7 +228,7 @@ def test_a_plan_problem_is_the_report_alone(project, said):
     )
     problems = project.handed()["problems"]
     assert [each["where"] for each in problems] == [
-        [{"file": str(project.folder / "stacks" / "hello.py"), "line": 5}]
+        [{"file": str(project.folder / "stacks" / "hello.py"), "line": 5, "called_from": []}]
     ] * 2
 
 

@@ -12,14 +12,14 @@ import pytest
 from pulumi.runtime import config
 
 from symphony import Experiment
+from symphony.backends import registry
 from symphony.components import secret_env
 from symphony.plan.build import build_plan, problems
 from symphony.plan.checked_spec import checked
 from symphony.plan.plan import Plan
 from symphony.plan.target import Target
-from symphony.plan.unused import supported_by
 
-TMUX = Target("tmux", "rl", "command", supported_by("tmux"), True, "127.0.0.1", "127.0.0.1")
+TMUX = Target("tmux", "rl", "command", registry.get("tmux").settings, True, "127.0.0.1", "127.0.0.1")
 KEY = b"key"
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from symphony.errors import UserError
 from symphony.spec import mounts
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symphony.spec.experiment import ExperimentOptions, ExperimentSpec
-from symphony.spec.group import GroupOptions, ProcessGroupSpec
+from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions, ProcessGroupSpec
 from symphony.spec.process import ProcessOptions, ProcessSpec
 from symphony.spec.setting import keywords_of
 

@@ -29,6 +29,7 @@ BACKEND = Backend(
             "resource_limit",
             "resource_request",
             "restart_policy",
+            "secret_env",
             "secrets",
             "start_dir",
             "tolerations",

@@ -11,7 +11,7 @@ import pulumi
 
 from symphony.backends import local_files
 from symphony.backends.expand import Components, Context
-from symphony.backends.kubernetes import settings
+from symphony.backends.kubernetes import changed_files, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.manifests import controllers, process_inputs
@@ -44,7 +44,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     found = target_of(
         spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal
     )
-    changed = local_files.changed(client, context.launched_as, chosen, spec)
+    changed = changed_files.changed(client, context.launched_as, chosen, spec)
     return replace(found, changed_files=changed)
 
 

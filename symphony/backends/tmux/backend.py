@@ -16,6 +16,7 @@ BACKEND = Backend(
             "port_range",
             "preamble_cmds",
             "restart_policy",
+            "secret_env",
             "secrets",
             "start_dir",
         }

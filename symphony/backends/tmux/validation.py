@@ -14,8 +14,7 @@ from symphony.backends import local_files
 from symphony.errors import SymphonyError
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import path_of
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ProcessGroupSpec, path_of
 from symphony_tmux.processes import start
 from symphony_tmux.processes.launch import limits
 from symphony_tmux.tmux import capacity, client

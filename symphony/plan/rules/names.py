@@ -17,8 +17,7 @@ from symphony.plan.names import (
 )
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import keywords_of, settings_of

@@ -9,8 +9,7 @@ from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.quantities import amount
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.mounts import Mount
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import given

@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.mounts import (
     EmptyDirMount,
     GitRepoMount,

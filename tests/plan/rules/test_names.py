@@ -86,7 +86,7 @@ def test_names_are_mapped_where_they_must_be_labels_and_both_are_known(planned, 
     assert plan.service_env["SYMPH_REPLAY_SERVER_ADDR"] == where
     assert plan.processes[1].connects == ("replay-server",)
     told = "Joy is joy, agent_0 is agent-0, b_1 is b-1, Replay_Server is replay-server"
-    assert plan.remarks == (f"Names on kubernetes: {told}.",)
+    assert [each.what for each in plan.remarks] == [f"Names on kubernetes: {told}."]
 
 
 def test_names_stay_as_they_are_in_tmux(planned):
@@ -105,7 +105,7 @@ def test_the_classic_api_maps_what_nobody_takes(declare, tmux):
     assert plan.processes[0].path == "agent-0"
     assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
     told = "My Exp is My-Exp, agent 0 is agent-0, replay.server is replay-server"
-    assert plan.remarks == (f"Names on tmux: {told}.",)
+    assert [each.what for each in plan.remarks] == [f"Names on tmux: {told}."]
 
 
 def test_two_names_that_are_one_there(refused, kubernetes):

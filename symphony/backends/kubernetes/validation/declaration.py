@@ -12,8 +12,7 @@ from symphony.backends.kubernetes.validation import overrides
 from symphony.plan.names import MAX_NAME, as_label, shown
 from symphony.plan.problems import Problem
 from symphony.plan.quantities import amount
-from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount, SecretMount
 from symphony.spec.pod import PodSettings, Toleration

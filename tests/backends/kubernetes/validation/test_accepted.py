@@ -17,8 +17,7 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.manifests import refusals
 from symphony.plan.build import build_plan, problems
 from symphony.plan.checked_spec import checked
-from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.group import ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
 from symphony.spec.services import ServiceUse

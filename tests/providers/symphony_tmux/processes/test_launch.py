@@ -66,7 +66,8 @@ def test_round_trip(tmp_path: Path, shell: str, argv: list[str], env: dict[str, 
     props = {**BASE, "argv": [sys.executable, "-S", "-c", SHOW, *argv], "env": env}
     got_argv, got_env = _run(props, tmp_path, shell)
     assert got_argv == argv
-    assert got_env == {**env, "PATH": "/usr/bin:/bin", "SYMPHONY_ID": "p/s#1/a/1"}
+    ours = {"SYMPHONY_ID": "p/s#1/a/1", "SYMPHONY_ROLE": "a"}
+    assert got_env == {**env, "PATH": "/usr/bin:/bin", **ours}
 
 
 @given(st.binary().filter(lambda data: b"\0" not in data))
@@ -128,6 +129,7 @@ def test_patterns_and_precedence() -> None:
         b"S": b"service",
         b"T": b"declared",
         b"SYMPHONY_ID": b"o/a/1",
+        b"SYMPHONY_ROLE": b"a",
     }
 
 
