@@ -19,16 +19,16 @@ config = pulumi.Config("numint")
 
 def whole_number(setting: str, default: int, most: int) -> int:
     """A setting that counts something. UserError: it is no number from 1 to `most`."""
-    said = config.get(setting) or str(default)
-    if not (said.isascii() and said.isdigit() and len(said) < 16 and 1 <= int(said) <= most):
-        raise mistake(setting, said, f"a whole number from 1 to {most}")
-    return int(said)
+    value = config.get(setting) or str(default)
+    if not (value.isascii() and value.isdigit() and len(value) < 16 and 1 <= int(value) <= most):
+        raise mistake(setting, value, f"a whole number from 1 to {most}")
+    return int(value)
 
 
-def mistake(setting: str, said: str, allowed: str) -> UserError:
+def mistake(setting: str, given: str, allowed: str) -> UserError:
     """The error for a setting, with the command that mends it."""
     return UserError(
-        f'{setting} is "{said}", which is not {allowed}',
+        f'{setting} is "{given}", which is not {allowed}',
         where=f"numint:{setting} in stacks/Pulumi.{pulumi.get_stack()}.yaml",
         remedy=f"Correct it there, or go back to the default: `pulumi config rm numint:{setting}`",
     )

@@ -25,8 +25,8 @@ class SymphonyError(Exception):
     def line(self) -> str:
         """The error in one line."""
         place = f" ({self.where})" if self.where else ""
-        said = [f"{self.what}{place}", self.remedy]
-        return " ".join(part if part[-1] in ".?!" else f"{part}." for part in said if part)
+        parts = [f"{self.what}{place}", self.remedy]
+        return " ".join(part if part[-1] in ".?!" else f"{part}." for part in parts if part)
 
     def __str__(self) -> str:
         return "\n".join([self.line, *self.details])

@@ -104,9 +104,9 @@ def store_url() -> str:
 
 def _plain(url: str, special: str) -> str:
     """The address of a state. UserError: Pulumi reads these characters of a folder as something else."""
-    if url.startswith("file://") and (found := [c for c in url if c in special or not c.isprintable()]):
+    if url.startswith("file://") and (result := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
-            f"Pulumi cannot keep its state in a folder with {found[0]!r} in its name",
+            f"Pulumi cannot keep its state in a folder with {result[0]!r} in its name",
             where=repr(url)[1:-1],
             remedy="Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder",
         )

@@ -101,17 +101,17 @@ def _accepted(port: int, peer: int) -> tuple[int, int] | None:
 def _inode(descriptor: int) -> int:
     """That of a socket; 0 for all else."""
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     except OSError:
         return 0
-    return found.st_ino if stat.S_ISSOCK(found.st_mode) else 0
+    return status.st_ino if stat.S_ISSOCK(status.st_mode) else 0
 
 
 def _ports(descriptor: int) -> tuple[int, int] | None:
     try:
-        with socket.socket(fileno=os.dup(descriptor)) as found:
-            if found.family in (socket.AF_INET, socket.AF_INET6):
-                return found.getsockname()[1], found.getpeername()[1]
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            if copy.family in (socket.AF_INET, socket.AF_INET6):
+                return copy.getsockname()[1], copy.getpeername()[1]
     except OSError:
         pass
     return None
@@ -159,8 +159,10 @@ def _is_of_an_ancestor(source: int, target: int) -> bool:
         except psutil.Error:
             continue
         if any(
-            one.laddr and one.raddr and (one.laddr.port, one.raddr.port) == (source, target)
-            for one in connections
+            connection.laddr
+            and connection.raddr
+            and (connection.laddr.port, connection.raddr.port) == (source, target)
+            for connection in connections
         ):
             return True
     return False

@@ -60,10 +60,10 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def engine() -> binary.Engine:
     """The real engine. A machine without it fails the test: a skip would hide that nothing was tested."""
-    found = binary.find()
-    if found is None:
+    result = binary.find()
+    if result is None:
         pytest.fail("the Pulumi engine is not on this machine: run `make setup`")
-    return found
+    return result
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=lambda mask: f"umask-{mask:03o}")

@@ -27,19 +27,19 @@ def text(name: str) -> str:
 
 def blocks(name: str, language: str) -> list[str]:
     """The fenced blocks of a language in a document, in order."""
-    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text(name), re.M | re.S)
-    return [textwrap.dedent(body) for _, its, body in found if its == language]
+    result = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text(name), re.M | re.S)
+    return [textwrap.dedent(body) for _, its, body in result if its == language]
 
 
 def screens(text: str) -> dict[str, list[str]]:
     """command -> the lines it shows."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("$ "):
-            found[line[2:]] = []
+            result[line[2:]] = []
         else:
-            found[[*found][-1]].append(line)
-    return found
+            result[[*result][-1]].append(line)
+    return result
 
 
 def shape(lines: list[str]) -> list[str]:

@@ -157,22 +157,22 @@ class Sandbox:
 
     def trees(self) -> dict[str, list[int]]:
         """stack/path -> the live processes that carry the mark of an experiment of this sandbox."""
-        found: dict[str, list[int]] = {}
+        result: dict[str, list[int]] = {}
         for pid, variables in self._own_processes():
             if (mark := variables.get("SYMPHONY_ID")) is not None:
                 owner, _, rest = mark.partition("#")
                 path = rest.partition("/")[2].rpartition("/")[0]
-                found.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)
-        return found
+                result.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)
+        return result
 
     def servers(self) -> list[int]:
         """The tmux servers whose socket is in the home of this sandbox."""
-        found: list[int] = []
+        result: list[int] = []
         for process in psutil.process_iter(["name", "cmdline"]):
             words = " ".join(process.info["cmdline"] or ())
             if "tmux" in words and str(self.home) in words and "server" in (process.info["name"] or ""):
-                found.append(process.pid)
-        return found
+                result.append(process.pid)
+        return result
 
     def engines(self) -> list[int]:
         """The processes of engine runs of this sandbox: command lines, engines, plugins, programs."""
@@ -224,10 +224,10 @@ def _mark(home: Path) -> bytes:
 def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
     """What it returns as soon as that is true of anything; fails when it does not come."""
     until = time.monotonic() + seconds
-    while not (found := true()):
+    while not (result := true()):
         assert time.monotonic() < until, f"{what}: not within {seconds} s"
         time.sleep(pause)
-    return found
+    return result
 
 
 @contextmanager

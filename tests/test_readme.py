@@ -120,8 +120,8 @@ def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
     """
     (sandbox.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))
     sandbox.symphony("up", "talk", "-y")
-    said = wait_for(lambda: sandbox.symphony("logs", "talk", "learner").out, 30, "the learner has pulled")
-    assert "1.0" in said
+    result = wait_for(lambda: sandbox.symphony("logs", "talk", "learner").out, 30, "the learner has pulled")
+    assert "1.0" in result
     sandbox.symphony("delete", "talk", "-y")
 
 
@@ -139,6 +139,6 @@ def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox
 
 def test_every_command_is_in_the_table() -> None:
     rows = re.findall(r"^\| (`symphony .*?) \|", TEXT, re.M)
-    said = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)", row)}
-    assert said == {row.name for row in COMMANDS}
+    result = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)", row)}
+    assert result == {row.name for row in COMMANDS}
     assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", TEXT))

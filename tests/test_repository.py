@@ -234,8 +234,8 @@ def test_where_no_cluster_can_be_had(tmp_path: Path, word: str, ci: str, code: i
     python.chmod(0o755)
     ran = run(str(script), *word.split(), cwd=tmp_path, CI=ci, SYMPHONY_TEST_KUBECONFIG="")
     assert ran.returncode == code
-    told = ["left out, the tests that need a cluster: no root here"]
-    assert ran.stdout.splitlines() == (told if word else [])
+    messages = ["left out, the tests that need a cluster: no root here"]
+    assert ran.stdout.splitlines() == (messages if word else [])
     notes = tmp_path / "run"
     notes.touch()
     assert [line.partition(" -rs -m ")[2] for line in notes.read_text().splitlines()] == here

@@ -108,12 +108,12 @@ def _left(shared: Layout) -> list[psutil.Process]:
 
 def _clusters() -> dict[str, int]:
     """The folder of each cluster below this process, and one of its processes."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for process in _below():
         with contextlib.suppress(psutil.Error, OSError):
             if folder := process.environ().get(MARKER):
-                found[folder] = process.pid
-    return found
+                result[folder] = process.pid
+    return result
 
 
 def _take_down(folder: str, pid: int) -> None:

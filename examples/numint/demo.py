@@ -88,8 +88,8 @@ def follow(deadline: float) -> str:
             for line in logs.stdout or ():
                 print(line, end="", flush=True)
                 who, _, text = line.rstrip().partition(" | ")
-                if who.strip() == "reducer" and (found := RESULT.fullmatch(text)):
-                    return found["verdict"]
+                if who.strip() == "reducer" and (match := RESULT.fullmatch(text)):
+                    return match["verdict"]
                 if who.strip() == "reducer" and text.startswith("ended: "):
                     break
             in_time = watchdog.is_alive()

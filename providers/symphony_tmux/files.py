@@ -108,4 +108,4 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 def matching(folder: Path, pattern: str) -> list[Path]:
     """The files below a folder; Path.glob raises when another run removes one meanwhile."""
-    return [folder / found for found in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
+    return [folder / result for result in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207

@@ -53,15 +53,15 @@ class SessionProvider(ResourceProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         if _is_unknown(_news):
             return DiffResult(True)
-        found = sessions.diff(_olds, _news, _run)
-        return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
+        result = sessions.diff(_olds, _news, _run)
+        return DiffResult(bool(result.changed), list(result.replaced), delete_before_replace=True)
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(*sessions.create(props, _run))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = sessions.read(props, _run)
-        return ReadResult(None, {}) if found is None else ReadResult(id_, found)
+        result = sessions.read(props, _run)
+        return ReadResult(None, {}) if result is None else ReadResult(id_, result)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         return UpdateResult(sessions.update(_olds, _news, _run))
@@ -93,15 +93,15 @@ class WindowProvider(ResourceProvider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         if _is_unknown(_news):
             return DiffResult(True)
-        found = windows.diff(_olds, _news, _run)
-        return DiffResult(bool(found.changed), list(found.replaced), delete_before_replace=True)
+        result = windows.diff(_olds, _news, _run)
+        return DiffResult(bool(result.changed), list(result.replaced), delete_before_replace=True)
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(*windows.create(props, _run))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = windows.read(props, _run)
-        return ReadResult(None, {}) if found is None else ReadResult(id_, found)
+        result = windows.read(props, _run)
+        return ReadResult(None, {}) if result is None else ReadResult(id_, result)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         return UpdateResult(windows.update(_olds, _news, _run))
@@ -111,7 +111,7 @@ class WindowProvider(ResourceProvider):
 
 
 def _checked(news: Props, problems: list[Problem]) -> CheckResult:
-    return CheckResult(news, [CheckFailure(one.field, one.reason) for one in problems])
+    return CheckResult(news, [CheckFailure(problem.field, problem.reason) for problem in problems])
 
 
 def _said(name: str, value: str | list[str]) -> Props:

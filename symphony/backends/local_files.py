@@ -10,15 +10,15 @@ from symphony.spec.experiment import ExperimentSpec
 
 def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
     """(file -> its bytes, file -> why it cannot be read) of the secret and config files."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     for file in dict.fromkeys((*spec.secrets, *spec.configs)):
         try:
             with Path(file).expanduser().open("rb") as stream:
-                found[file] = stream.seek(0, 2)
+                result[file] = stream.seek(0, 2)
         except (OSError, RuntimeError, ValueError) as error:
             unreadable[file] = (getattr(error, "strerror", None) or str(error)).lower()
-    return found, unreadable
+    return result, unreadable
 
 
 def contents(files: Iterable[str]) -> dict[str, bytes]:

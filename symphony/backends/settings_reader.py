@@ -51,14 +51,14 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
 
 def table() -> list[Definition]:
     """Every setting there is, once: those of all backends, then those of each."""
-    found = {each.key: each for each in definitions(StackSettings)}
+    result = {each.key: each for each in definitions(StackSettings)}
     names = tuple(registry.names())
-    type = dataclasses.replace(found[_BACKEND].type, takes=", ".join(names), choices=names)
-    found[_BACKEND] = dataclasses.replace(found[_BACKEND], type=type)
+    type = dataclasses.replace(result[_BACKEND].type, takes=", ".join(names), choices=names)
+    result[_BACKEND] = dataclasses.replace(result[_BACKEND], type=type)
     for row in registry.every():
         for each in definitions(row.settings_class, row.name):
-            found.setdefault(each.key, each)
-    return list(found.values())
+            result.setdefault(each.key, each)
+    return list(result.values())
 
 
 def _known() -> list[str]:

@@ -44,9 +44,9 @@ def line_of(key: str, *files: Path) -> Location:
 def outside_config(file: Path) -> Iterator[Problem]:
     """The settings that stand at the top of a file, where nobody reads them."""
     text = _text(file)
-    for found in _OUTSIDE.finditer(text):
-        where = Location(str(file), text.count("\n", 0, found.start()) + 1)
-        what = f"{shown(found[1])} is not under `config:`"
+    for match in _OUTSIDE.finditer(text):
+        where = Location(str(file), text.count("\n", 0, match.start()) + 1)
+        what = f"{shown(match[1])} is not under `config:`"
         yield Problem(what, "indent it, below a line `config:`", (where,))
 
 

@@ -52,10 +52,10 @@ def one_of(*words: str) -> SettingType:
     """One of these, in capitals or not."""
 
     def read(text: str) -> str:
-        found = next((word for word in words if word.lower() == text.lower()), None)
-        if found is None:
+        result = next((word for word in words if word.lower() == text.lower()), None)
+        if result is None:
             raise ValueError
-        return found
+        return result
 
     return SettingType(", ".join(words), read, words)
 

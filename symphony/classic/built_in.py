@@ -33,8 +33,8 @@ class Row(NamedTuple):
         """What `symphony --help` says of it."""
         from symphony.cli import commands
 
-        found = commands.find(self.command)
-        return found.help if found else ""
+        result = commands.find(self.command)
+        return result.help if result else ""
 
     def is_overridden(self, kind: type[Any]) -> bool:
         """Whether a subclass of SymphonyParser has its own action for it."""

@@ -337,8 +337,8 @@ class Cluster:
     @property
     def settings(self) -> dict[str, str]:
         """The settings that this cluster gives a stack; those it is not told stay as the stack has them."""
-        told = {key: value for key, value in self._settings.items() if value is not None}
-        return {"symphony:backend": self.backend, **told}
+        values = {key: value for key, value in self._settings.items() if value is not None}
+        return {"symphony:backend": self.backend, **values}
 
 
 class TmuxCluster(Cluster):

@@ -26,14 +26,14 @@ from symphony.plan.names import as_stack
 from symphony.plan.plan_file import PlanFile
 
 
-def launch(exp: Experiment, said: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
-    """Start it, or only plan it; said: the settings of the cluster. Shown as it goes at a terminal.
+def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
+    """Start it, or only plan it; given: the settings of the cluster. Shown as it goes at a terminal.
 
     ResourceExistsError: it is up, or was saved before. SymphonyError: some processes do not run.
     """
     name = as_stack(exp.name)
     place = inline.workspace_for(name)
-    target = StackTarget(workspace.stack_name(name, place), place, said)
+    target = StackTarget(workspace.stack_name(name, place), place, given)
     folder = _refuse_second(target, force)
     if dry_run:
         planned = planned_from(target, lambda t, box: _run("preview", t, box, exp))

@@ -193,9 +193,9 @@ class SymphonyParser:
         """The one of several that a person means."""
         shown = {_label(each): each for each in matches}
 
-        def find(said: str | None) -> Any:
-            if said in shown:
-                return shown[said]
+        def find(given: str | None) -> Any:
+            if given in shown:
+                return shown[given]
             if not shown:
                 raise UserError(f"there is no {kind} {name}", remedy="Check it for typing mistakes")
             if len(shown) == 1:

@@ -18,14 +18,14 @@ from symphony.operations.process import in_order
 _T = TypeVar("_T")
 
 
-def experiment(said: str | None) -> stacks.Stack:
+def experiment(given: str | None) -> stacks.Stack:
     """The experiment a person means."""
-    return asking(stacks.one, said)
+    return asking(stacks.one, given)
 
 
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The process that `[EXPERIMENT] PROCESS` means, and its experiment."""
-    return of_process(words, lambda stack, said: (stack, process_of(stack, said)))
+    return of_process(words, lambda stack, given: (stack, process_of(stack, given)))
 
 
 def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> _T:
@@ -66,16 +66,16 @@ def in_either_order(words: Sequence[str], ask: Callable[[str, str], _T]) -> _T:
             raise error from None
 
 
-def process_of(stack: stacks.Stack, said: str) -> str:
+def process_of(stack: stacks.Stack, given: str) -> str:
     """The path of the process of an experiment that a person means."""
     known = stack.recorded.processes if stack.recorded else ()
-    return asking(lambda name: match(name or "", known, "process"), said)
+    return asking(lambda name: match(name or "", known, "process"), given)
 
 
-def asking(find: Callable[[str | None], _T], said: str | None) -> _T:
+def asking(find: Callable[[str | None], _T], given: str | None) -> _T:
     """What find() finds; where several match, the person says which one."""
     try:
-        return find(said)
+        return find(given)
     except AmbiguousError as error:
         if not is_terminal():
             raise

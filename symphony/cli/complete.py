@@ -27,7 +27,7 @@ def process(context: typer.Context, incomplete: str) -> list[str]:
 
 def processes(context: typer.Context, incomplete: str) -> list[str]:
     """For `[EXPERIMENT] [PROCESS]...`."""
-    return _second(context, incomplete, lambda said: [*_processes(said), *_groups(said)])
+    return _second(context, incomplete, lambda given: [*_processes(given), *_groups(given)])
 
 
 def service(context: typer.Context, incomplete: str) -> list[str]:
@@ -37,7 +37,7 @@ def service(context: typer.Context, incomplete: str) -> list[str]:
 
 def copied(context: typer.Context, incomplete: str) -> list[str]:
     """For `[EXPERIMENT] SOURCE TARGET`: `PROCESS:` for either; else the shell offers files."""
-    return _second(context, incomplete, lambda said: [f"{path}:" for path in _processes(said)], most=3)
+    return _second(context, incomplete, lambda given: [f"{path}:" for path in _processes(given)], most=3)
 
 
 def _second(
@@ -52,8 +52,8 @@ def _second(
         return []
     if not words:
         return list(dict.fromkeys([*experiments(incomplete), *_offered(incomplete, lambda: names(None))]))
-    found = _offered(incomplete, lambda: names(words[0])) or _offered(incomplete, lambda: names(None))
-    return [name for name in found if name not in words]
+    result = _offered(incomplete, lambda: names(words[0])) or _offered(incomplete, lambda: names(None))
+    return [name for name in result if name not in words]
 
 
 def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
@@ -75,18 +75,18 @@ def _programs() -> Iterable[str]:
     return stack_target.names_here()
 
 
-def _processes(said: str | None) -> Iterable[str]:
+def _processes(given: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    stack = stacks.one(said)
+    stack = stacks.one(given)
     return stack.recorded.processes if stack.recorded else ()
 
 
-def _groups(said: str | None) -> Iterable[str]:
-    return dict.fromkeys(path.partition("/")[0] for path in _processes(said) if "/" in path)
+def _groups(given: str | None) -> Iterable[str]:
+    return dict.fromkeys(path.partition("/")[0] for path in _processes(given) if "/" in path)
 
 
-def _services(said: str | None) -> Iterable[str]:
+def _services(given: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    return stacks.addresses(stacks.one(said))
+    return stacks.addresses(stacks.one(given))

@@ -60,18 +60,18 @@ def command(
 def _delete_lost(name: str | None, yes: bool) -> int:
     if name is not None:
         raise UserError("--orphans takes no name", remedy="`symphony delete --orphans` ends all of them")
-    found = lost()
-    if not found:
+    result = lost()
+    if not result:
         print("No process runs without a record.")
         return 0
     if not yes:
         choose.require_terminal()
-        for each in found:
+        for each in result:
             print(screen.clean(f"{each.living.owner}: {', '.join(each.living.paths)}"))
         if not choose.confirmed("End all of these?"):
             print("Nothing was changed.")
             return 1
-    for each in found:
+    for each in result:
         delete_lost(each)
         ended = count(len(each.living.paths), "process", "processes")
         print(screen.clean(f"{each.living.owner}: {ended} stopped."))

@@ -38,19 +38,19 @@ def command(
         symphony delete-batch 'sweep-*'
         symphony delete-batch rl numint -y
     """
-    found = matching(names)
+    result = matching(names)
     if dry_run or not yes:
         if not dry_run:
             choose.require_terminal()
-        for stack in found:
+        for stack in result:
             print(screen.clean(f"  {stack.shown}  {_size(stack)}"))
     if dry_run:
-        print(f"{count(len(found), 'experiment')} would be stopped.")
+        print(f"{count(len(result), 'experiment')} would be stopped.")
         return 0
-    if not yes and not choose.confirmed(f"Stop {count(len(found), 'experiment')} and delete their logs?"):
+    if not yes and not choose.confirmed(f"Stop {count(len(result), 'experiment')} and delete their logs?"):
         print("Nothing was changed.")
         return 1
-    return 0 if _deleted(found) else 1
+    return 0 if _deleted(result) else 1
 
 
 def _deleted(stacks: Sequence[Stack]) -> bool:

@@ -21,13 +21,13 @@ from symphony.plan.names import shown
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 
-def _lines(said: str | None) -> int | None:
+def _lines(given: str | None) -> int | None:
     """How many lines -t means; -1 is all of them, as in kubectl."""
-    if said in (None, "-1"):
+    if given in (None, "-1"):
         return None
-    if not (said.isascii() and said.isdigit()):
-        raise UserError(f"--tail {shown(said)} is not a number of lines", remedy="Write it as `-t 20`")
-    return int(said)
+    if not (given.isascii() and given.isdigit()):
+        raise UserError(f"--tail {shown(given)} is not a number of lines", remedy="Write it as `-t 20`")
+    return int(given)
 
 
 def command(
@@ -59,21 +59,21 @@ def command(
         symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
     """
-    stack, said = _meant(words or ())
-    lines = logs(stack, said, follow=follow, since=since, tail=_lines(tail))
+    stack, given = _meant(words or ())
+    lines = logs(stack, given, follow=follow, since=since, tail=_lines(tail))
     if as_json:
         for line in lines:
             print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
     else:
-        paths = chosen(list(stack.recorded.processes), said) if stack.recorded else []
+        paths = chosen(list(stack.recorded.processes), given) if stack.recorded else []
         _print(lines, paths, follow=follow, times=times)
-    return 1 if follow and _has_failed(stack, said) else 0
+    return 1 if follow and _has_failed(stack, given) else 0
 
 
-def _has_failed(stack: stacks.Stack, said: Sequence[str]) -> bool:
+def _has_failed(stack: stacks.Stack, given: Sequence[str]) -> bool:
     """Whether something that was followed to its end did not come to a good one."""
     states = {status.path: status.state for status in processes(stack)}
-    return any(states.get(path) in ("failed", "lost") for path in chosen(list(states), said))
+    return any(states.get(path) in ("failed", "lost") for path in chosen(list(states), given))
 
 
 def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
@@ -84,17 +84,17 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
     if len(words) > 1:
         ways.append((words[-1], words[:-1]))
     errors: list[UserError] = []
-    for name, said in ways:
+    for name, message in ways:
         try:
             # Only the usual way is worth a question.
             stack = stacks.one(name) if errors else choose.experiment(name)
-            chosen(list(stack.recorded.processes) if stack.recorded else [], said)
+            chosen(list(stack.recorded.processes) if stack.recorded else [], message)
         except UserError as error:
             if isinstance(error, AmbiguousError) and not errors:
                 raise
             errors.append(error)
         else:
-            return stack, said
+            return stack, message
     raise errors[0]
 
 

@@ -40,11 +40,11 @@ def show(planned: Planned) -> None:
 
 def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
     """Long reasons that several rows have, with the names of these."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for row in rows:
         for reason in row[3].split("; "):
-            found.setdefault(reason, []).append(row[1])
-    return {reason: names for reason, names in found.items() if len(reason) > _LONG and len(names) > 1}
+            result.setdefault(reason, []).append(row[1])
+    return {reason: names for reason, names in result.items() if len(reason) > _LONG and len(names) > 1}
 
 
 def _in_short(why: str, shared: Collection[str]) -> str:
@@ -87,8 +87,8 @@ def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) 
 
 def _stem(path: str) -> str:
     """What a numbered path has in common with its neighbours; a path without a number is alone."""
-    found = _NUMBERED.fullmatch(path)
-    return found[1] if found else f"{path}\\0"
+    match = _NUMBERED.fullmatch(path)
+    return match[1] if match else f"{path}\\0"
 
 
 def _folded(rows: Sequence[_Row]) -> Iterator[_Row]:
@@ -104,8 +104,8 @@ def _folded(rows: Sequence[_Row]) -> Iterator[_Row]:
 
 
 def _number(row: _Row) -> int:
-    found = _NUMBERED.fullmatch(row[1])
-    return int(found[2]) if found else -1
+    match = _NUMBERED.fullmatch(row[1])
+    return int(match[2]) if match else -1
 
 
 def _one(run: Sequence[_Row]) -> _Row:

@@ -171,8 +171,8 @@ class Board:
         parts: list[Any] = []
         if len(rows) > _ROWS:
             parts.append(self._bar())
-            told = [row for row in rows if row.state == "failed" or row.note]
-            rows = told[-_ROWS:] or rows[-4:]
+            messages = [row for row in rows if row.state == "failed" or row.note]
+            rows = messages[-_ROWS:] or rows[-4:]
         width = max((screen.width(row.path) for row in rows), default=0)
         for row in rows:
             seconds = f"{row.seconds:6.1f} s" if row.seconds or row.state not in _UNDER_WAY else ""

@@ -23,8 +23,8 @@ def command(
         screen.show_json([vars_of(ready) for ready in get_everything(lambda progress: None)])
         return
     with WorkLines() as lines:
-        found = get_everything(lines.report)
-    for ready in found:
+        result = get_everything(lines.report)
+    for ready in result:
         print(f"{ready.name} {screen.clean(ready.version)}  {screen.clean(ready.place)}".rstrip())
 
 

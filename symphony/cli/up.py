@@ -96,10 +96,10 @@ def _agreed(stack: str | None, output: ProgramOutput) -> bool:
 
 
 def _ended(ended: Ended) -> int:
-    told = [each for each in ended.statuses if each in ended.troubled or each.why]
-    told.sort(key=lambda each: in_order(each.path))
-    why = f"   symphony why {ended.stack} {told[0].path}" if ended.common else ""
-    for names, status in alike(told):
+    shown = [each for each in ended.statuses if each in ended.troubled or each.why]
+    shown.sort(key=lambda each: in_order(each.path))
+    why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
+    for names, status in alike(shown):
         if not why:
             print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # The last of its words stands in the line already.

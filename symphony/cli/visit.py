@@ -38,14 +38,14 @@ def command(
     if len(words or ()) > 2:
         raise typer.BadParameter("name one experiment and one service")
     stack, name = _meant(words or ())
-    found = way(stack, name)
-    if found.warning:
-        _narrate(f"{found.warning}. See `symphony process {stack.shown}`.")
-    if found.address:
-        return _opened(found.address, url_only)
-    if found.forward is None:
+    result = way(stack, name)
+    if result.warning:
+        _narrate(f"{result.warning}. See `symphony process {stack.shown}`.")
+    if result.address:
+        return _opened(result.address, url_only)
+    if result.forward is None:
         raise SymphonyError(f"{name} cannot be reached from here")
-    with found.forward() as forward:
+    with result.forward() as forward:
         _opened(forward.address, url_only)
         _narrate(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
         _wait(forward)
@@ -72,13 +72,13 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     return stack, _service(stack, None)
 
 
-def _of(name: str, said: str) -> tuple[stacks.Stack, str]:
+def _of(name: str, given: str) -> tuple[stacks.Stack, str]:
     stack = choose.experiment(name)
-    return stack, _service(stack, said)
+    return stack, _service(stack, given)
 
 
-def _service(stack: stacks.Stack, said: str | None) -> str:
-    return choose.asking(lambda name: service(stack, name), said)
+def _service(stack: stacks.Stack, given: str | None) -> str:
+    return choose.asking(lambda name: service(stack, name), given)
 
 
 def _opened(address: str, url_only: bool) -> int:

@@ -23,20 +23,20 @@ def command(words: options.Process, as_json: options.AsJson = False) -> None:
         symphony why rl learner
         symphony why agents/agent-3
     """
-    told = choose.of_process(words, why)
+    answer = choose.of_process(words, why)
     if as_json:
-        screen.show_json(told.to_json())
+        screen.show_json(answer.to_json())
         return
-    _print(told)
+    _print(answer)
 
 
-def _print(told: Why) -> None:
+def _print(answer: Why) -> None:
     paint = screen.painter()
-    names = max(screen.width(link.step) for link in told.links)
+    names = max(screen.width(link.step) for link in answer.links)
     columns = os.get_terminal_size(sys.stdout.fileno()).columns - names - 2 if screen.is_terminal() else 0
-    whole = [screen.width(screen.clean(link.what)) for link in told.links]
+    whole = [screen.width(screen.clean(link.what)) for link in answer.links]
     texts = max((width for width in whole if width <= _WIDEST), default=0)
-    for link in told.links:
+    for link in answer.links:
         step = f"{link.step}{' ' * (names - screen.width(link.step))}  "
         for number, (line, style) in enumerate(_lines(link, texts, columns)):
             start = paint(step, "bold") if number == 0 else " " * len(step)

@@ -38,8 +38,8 @@ class Engine:
 
 def find() -> Engine | None:
     """The engine of PATH, else that of our cache, else the one the official installer left in ~/.pulumi."""
-    if (found := shutil.which("pulumi")) and is_complete(Path(found).parent):
-        return Engine(Path(found), "PATH")
+    if (program := shutil.which("pulumi")) and is_complete(Path(program).parent):
+        return Engine(Path(program), "PATH")
     if is_complete(cache_folder()):
         return Engine(cache_folder() / "pulumi", "cache")
     installed = paths.pulumi_home() / "bin"

@@ -108,8 +108,8 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
 
 def _of_resources(errors: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
     """One line for the first resource that failed, one more for each other."""
-    found = [_of_resource(error, outcome, path_of(error.urn)) for error in errors]
-    return found[0] if len(found) == 1 else ResourceError(found[0], found[1:])
+    result = [_of_resource(error, outcome, path_of(error.urn)) for error in errors]
+    return result[0] if len(result) == 1 else ResourceError(result[0], result[1:])
 
 
 def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
@@ -156,10 +156,10 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
     if match is None:
         return SymphonyError(_first_line(message), where=outcome.stack)
     spoken = [d.message for d in outcome.diagnostics if d.severity.startswith("info")]
-    said = "\n".join(spoken).splitlines()
-    if missing := next(filter(None, map(_NOT_SET_UP.fullmatch, said)), None):
+    lines = "\n".join(spoken).splitlines()
+    if missing := next(filter(None, map(_NOT_SET_UP.fullmatch, lines)), None):
         return _not_set_up(missing[1], outcome)
-    more = "" if said else " and said no more"
+    more = "" if lines else " and said no more"
     how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
     return ProgramError(f"the program of {outcome.stack} {how}")
 

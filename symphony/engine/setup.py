@@ -26,12 +26,12 @@ REACH = 5.0
 
 def engine(report: Report) -> Engine:
     """The engine; the first way to get it that works."""
-    if (found := binary.find()) is not None:
-        binary.check_age(found)
-        return found
+    if (result := binary.find()) is not None:
+        binary.check_age(result)
+        return result
     with _alone(report):
-        if (found := binary.find()) is not None:
-            return found
+        if (result := binary.find()) is not None:
+            return result
         _remove_unfinished()
         reasons: list[str] = []
         for way in (_from_installer, _from_go):
@@ -40,13 +40,13 @@ def engine(report: Report) -> Engine:
                 break
             except Unavailable as reason:
                 reasons.append(str(reason))
-        found = binary.find()
-    if found is None:
+        result = binary.find()
+    if result is None:
         raise SymphonyError(
             "could not install the Pulumi CLI: " + "; ".join(reasons),
             remedy="Install Pulumi (pulumi.com/docs/install) or Go 1.26 (go.dev/dl), then `symphony setup`",
         )
-    return found
+    return result
 
 
 def _from_installer(report: Report) -> None:

@@ -43,8 +43,8 @@ class Traceback:
 
 def find(message: str) -> Traceback | None:
     """The last traceback in a message, if there is one."""
-    _, found, text = message.rpartition(HEAD)
-    if not found:
+    _, head, text = message.rpartition(HEAD)
+    if not head:
         return None
     blocks: list[list[str]] = []
     ending: list[str] = []

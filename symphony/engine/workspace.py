@@ -67,13 +67,13 @@ def find_usable(start: Path | None = None) -> Workspace | None:
 
 def require(start: Path | None = None) -> Workspace:
     """The project of a folder, or the line that says there is none."""
-    if (found := find(start)) is None:
+    if (result := find(start)) is None:
         raise UserError(
             "no Pulumi.yaml here or in a folder above",
             where=str(start or Path.cwd()),
             remedy="Go to your project, or make one here with `symphony init`",
         )
-    return found
+    return result
 
 
 def load(file: Path) -> Workspace:
@@ -284,8 +284,8 @@ def _yaml(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        said = getattr(error, "problem", None)
-        problem = f": {said}" if said else ""
+        message = getattr(error, "problem", None)
+        problem = f": {message}" if message else ""
         what = f"{file.name} is not YAML{problem}"
         raise UserError(what, where=f"{file}{line}", remedy="Correct that line") from error
     if raw is None:

@@ -20,9 +20,9 @@ class Running:
     recorded: Recorded
     access: Access
 
-    def process(self, said: str) -> str:
+    def process(self, given: str) -> str:
         """The path of the process that is meant. UserError: none or several."""
-        return match(said, self.recorded.processes, "process")
+        return match(given, self.recorded.processes, "process")
 
 
 def running(stack: stacks.Stack) -> Running:

@@ -63,8 +63,8 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
                 _hasten(stack)
                 stopping = _stopping(stack, paths)
             # The engine forgets what ends with its session before that has ended.
-            told = Failed if stopping is not None else (Started, Finished, Failed)
-            if isinstance(event, told) and (path := path_of(event.step)):
+            message = Failed if stopping is not None else (Started, Finished, Failed)
+            if isinstance(event, message) and (path := path_of(event.step)):
                 yield _told(event, path)
             if stopping is not None:
                 yield from stopping.look()
@@ -82,21 +82,21 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
     )
 
 
-def matching(said: Sequence[str]) -> list[stacks.Stack]:
+def matching(given: Sequence[str]) -> list[stacks.Stack]:
     """The experiments of whole names, shell patterns and /regular expressions/, each once.
 
     UserError: one matches nothing, or is no regular expression.
     """
     every = {stack.name: stack for stack in stacks.every() if stack.recorded is not None or stack.trouble}
     labels = stacks.labels(every)
-    found: dict[file_store.StackName, stacks.Stack] = {}
-    for pattern in said:
+    result: dict[file_store.StackName, stacks.Stack] = {}
+    for pattern in given:
         names = [name for name, label in labels.items() if _is_meant(label, pattern)]
         if not names:
             known = ", ".join(sorted(labels.values())) or "none"
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
-        found.update((name, every[name]) for name in names)
-    return list(found.values())
+        result.update((name, every[name]) for name in names)
+    return list(result.values())
 
 
 def _is_meant(label: str, pattern: str) -> bool:

@@ -10,10 +10,10 @@ from symphony.operations import stacks
 from symphony.operations.access import running
 
 
-def execute(stack: stacks.Stack, said: str, words: Sequence[str], streams: Streams) -> int:
+def execute(stack: stacks.Stack, given: str, words: Sequence[str], streams: Streams) -> int:
     """The exit code of the command. UserError: no such process, no command; CannotStart: not there."""
-    found = running(stack)
-    path = found.process(said)
+    result = running(stack)
+    path = result.process(given)
     if not words or not words[0]:
         raise UserError("there is no command to run", where=path)
-    return found.access.execute(found.recorded, path, words, streams)
+    return result.access.execute(result.recorded, path, words, streams)

@@ -30,10 +30,10 @@ def init(folder: Path, name: str = "") -> list[Path]:
 
     UserError: one of them is there, or a project around it.
     """
-    if (found := workspace.find_usable(folder)) is not None:
+    if (result := workspace.find_usable(folder)) is not None:
         raise UserError(
-            f"this is a project already: {found.project}",
-            where=str(found.folder),
+            f"this is a project already: {result.project}",
+            where=str(result.folder),
             remedy="`symphony up` runs its program",
         )
     project = name or re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"

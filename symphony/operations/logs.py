@@ -19,7 +19,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 def logs(
     stack: stacks.Stack,
-    said: Sequence[str] = (),
+    given: Sequence[str] = (),
     *,
     follow: bool = False,
     since: str | None = None,
@@ -29,30 +29,30 @@ def logs(
     stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise UserError(f"{stack.shown} has no logs", remedy=f"Start it with `symphony up {stack.shown}`")
-    paths = chosen(list(stack.recorded.processes), said)
+    paths = chosen(list(stack.recorded.processes), given)
     # kubectl says 0 for all of them.
     moment = time.time() - ago if since and (ago := seconds(since)) else None
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
 
 
-def chosen(paths: Sequence[str], said: Sequence[str]) -> list[str]:
+def chosen(paths: Sequence[str], given: Sequence[str]) -> list[str]:
     """The processes that are meant, in the experiment's order. UserError: a name matches nothing."""
-    if not said:
+    if not given:
         return list(paths)
     groups = {path.partition("/")[0] for path in paths if "/" in path}
-    found: set[str] = set()
-    for name in said:
+    result: set[str] = set()
+    for name in given:
         if any(mark in name for mark in "*?["):
             matching = [path for path in paths if _is_meant(name, path)]
             if not matching:
                 there = ", ".join(paths[:10])
                 raise UserError(f"no process matches {shown(name)}", remedy=f"There are: {there}")
-            found.update(matching)
+            result.update(matching)
         elif name not in paths and (group := next((g for g in groups if is_same(g, name.rstrip("/"))), None)):
-            found.update(path for path in paths if path.startswith(f"{group}/"))
+            result.update(path for path in paths if path.startswith(f"{group}/"))
         else:
-            found.add(match(name, paths, "process"))
-    return [path for path in paths if path in found]
+            result.add(match(name, paths, "process"))
+    return [path for path in paths if path in result]
 
 
 def _is_meant(pattern: str, path: str) -> bool:
@@ -60,11 +60,11 @@ def _is_meant(pattern: str, path: str) -> bool:
     return fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern)
 
 
-def seconds(said: str) -> float:
+def seconds(given: str) -> float:
     """How long `90s`, `5m`, `1h30m` or `2d` is. UserError: none of these."""
-    parts = _DURATION.findall(said)
-    if not parts or "".join(number + unit for number, unit in parts) != said:
-        if said.replace(".", "", 1).isdecimal():
-            return float(said)
-        raise UserError(f"{shown(said)} is no length of time", remedy="Write it as 90s, 5m, 1h30m or 2d")
+    parts = _DURATION.findall(given)
+    if not parts or "".join(number + unit for number, unit in parts) != given:
+        if given.replace(".", "", 1).isdecimal():
+            return float(given)
+        raise UserError(f"{shown(given)} is no length of time", remedy="Write it as 90s, 5m, 1h30m or 2d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

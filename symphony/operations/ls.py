@@ -52,25 +52,25 @@ def ls() -> list[Listed]:
     for stack in every:
         if stack.recorded is not None and stack.backend is not None:
             by_backend[stack.backend].append(stack)
-    found: dict[str, Listed] = {}
+    result: dict[str, Listed] = {}
     for backend, members in by_backend.items():
         recorded = [stack.recorded for stack in members if stack.recorded is not None]
         for stack, statuses in zip(members, registry.get(backend).observer.statuses(recorded), strict=True):
             label = labels[stack.name]
             if isinstance(statuses, SymphonyError):
                 total = len(stack.recorded.processes) if stack.recorded else 0
-                found[label] = Listed(
+                result[label] = Listed(
                     label, stack.name.project, backend, 0, total, "unknown", _began(stack), "", statuses.line
                 )
             else:
-                found[label] = _listed(label, stack, statuses)
+                result[label] = _listed(label, stack, statuses)
     for stack in every:
         if stack.trouble:
             label = labels[stack.name]
-            found[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
+            result[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
     for name, orphan in lost.items():
-        found[labels[name]] = _unrecorded(labels[name], name, orphan, name in busy)
-    return [*(found[label] for label in sorted(found)), *map(_lost, orphans.lost())]
+        result[labels[name]] = _unrecorded(labels[name], name, orphan, name in busy)
+    return [*(result[label] for label in sorted(result)), *map(_lost, orphans.lost())]
 
 
 def _lost(orphan: Orphan) -> Listed:

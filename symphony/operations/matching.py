@@ -14,29 +14,29 @@ _T = TypeVar("_T", bound=Hashable)
 class AmbiguousError(UserError):
     """Several names match; the command line asks on a terminal, and prints the candidates elsewhere."""
 
-    def __init__(self, kind: str, said: str, candidates: Sequence[str]) -> None:
+    def __init__(self, kind: str, given: str, candidates: Sequence[str]) -> None:
         self.candidates = tuple(candidates)
         super().__init__(
-            f"{shown(said)} could be {', '.join(self.candidates)}", remedy=f"Say which {kind} you mean"
+            f"{shown(given)} could be {', '.join(self.candidates)}", remedy=f"Say which {kind} you mean"
         )
 
 
-def match(said: str, names: Iterable[str], kind: str) -> str:
+def match(given: str, names: Iterable[str], kind: str) -> str:
     """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
     known = sorted(names)
     tests = (str.__eq__, is_same, str.startswith, str.endswith, str.__contains__)
-    for test in tests if said else ():
-        found = [name for name in known if test(name, said)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise AmbiguousError(kind, said, found)
-    meant = [shown(name) for name in near(said, known)]
+    for test in tests if given else ():
+        result = [name for name in known if test(name, given)]
+        if len(result) == 1:
+            return result[0]
+        if result:
+            raise AmbiguousError(kind, given, result)
+    meant = [shown(name) for name in near(given, known)]
     listed = (
         f"There are: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else "There is none"
     )
     raise UserError(
-        f"there is no {kind} {shown(said)}", remedy=f"Did you mean {_or(meant)}?" if meant else listed
+        f"there is no {kind} {shown(given)}", remedy=f"Did you mean {_or(meant)}?" if meant else listed
     )
 
 
@@ -49,8 +49,8 @@ def fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str])
     """What may be meant by one of some names, the likeliest first, and whether that is the name itself."""
     every = sorted(known, key=lambda each: (name(each), str(each)))
     for test in (str.__eq__, is_same):
-        for said in wanted:
-            if found := [each for each in every if test(name(each), said)]:
-                return found, True
-    found = [each for said in wanted for each in every if name(each).startswith(said)]
-    return list(dict.fromkeys([*found, *(each for each in every if wanted[-1] in name(each))])), False
+        for message in wanted:
+            if result := [each for each in every if test(name(each), message)]:
+                return result, True
+    result = [each for message in wanted for each in every if name(each).startswith(message)]
+    return list(dict.fromkeys([*result, *(each for each in every if wanted[-1] in name(each))])), False

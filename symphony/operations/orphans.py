@@ -25,15 +25,15 @@ class Orphan:
 def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.StackName, Orphan]:
     """What lives of this store beside the stacks that record what they have started."""
     known = {(name.project, name.stack) for name in recorded}
-    found: dict[file_store.StackName, Orphan] = {}
+    result: dict[file_store.StackName, Orphan] = {}
     mark = paths.store_mark()
     for row in filter(lambda row: row.local, registry.every()):
         for living in row.observer.list_owned():
             whose, _, of_store = living.owner.partition("#")
             project, _, stack = whose.partition("/")
             if of_store == mark and (project, stack) not in known:
-                found[file_store.StackName(project, stack)] = Orphan(row.name, living)
-    return found
+                result[file_store.StackName(project, stack)] = Orphan(row.name, living)
+    return result
 
 
 def lost() -> list[Orphan]:

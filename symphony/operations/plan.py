@@ -64,9 +64,9 @@ def _sentence(what: str, remark: Problem) -> str:
     return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
-def plan(said: str | None, output: ProgramOutput | None = None) -> Planned:
+def plan(given: str | None, output: ProgramOutput | None = None) -> Planned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return plan_of(stack_target.of(said), output)
+    return plan_of(stack_target.of(given), output)
 
 
 def plan_of(target: stack_target.StackTarget, output: ProgramOutput | None = None) -> Planned:

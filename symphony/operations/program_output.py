@@ -55,6 +55,8 @@ class ProgramOutput:
         return held
 
 
-def _is_of_program(said: Diagnostic) -> bool:
+def _is_of_program(given: Diagnostic) -> bool:
     """Whether the program said it: what has the urn of a resource came from that one's plugin."""
-    return said.severity.startswith("info") and not said.ephemeral and (not said.urn or _STACK in said.urn)
+    return (
+        given.severity.startswith("info") and not given.ephemeral and (not given.urn or _STACK in given.urn)
+    )

@@ -47,13 +47,13 @@ def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Cop
 
     UserError: no such process, file or folder.
     """
-    found = running(stack)
-    path = found.process(wanted.process)
+    result = running(stack)
+    path = result.process(wanted.process)
     if wanted.sends:
         source = Path(os.path.abspath(wanted.here))  # noqa: PTH100 - a link keeps its own name
-        return found.access.send(found.recorded, path, source, wanted.there, tell)
+        return result.access.send(result.recorded, path, source, wanted.there, tell)
     name = PurePosixPath(wanted.there).name
     from symphony.backends.copying import final_name  # tarfile: only who fetches needs it
 
     final = final_name(wanted.here, name if name not in ("", "..") else path.rpartition("/")[2])
-    return found.access.fetch(found.recorded, path, wanted.there, final, tell)
+    return result.access.fetch(result.recorded, path, wanted.there, final, tell)

@@ -11,10 +11,10 @@ from symphony.errors import SymphonyError
 
 def get_everything(report: Report) -> list[Finding]:
     """What the backends cannot do without and the engine, got if they were missing."""
-    found = [each for row in registry.every() for each in get_needed(row.prerequisites, report)]
+    result = [each for row in registry.every() for each in get_needed(row.prerequisites, report)]
     engine = setup.engine(report)
     version = ".".join(map(str, binary.version(engine)))
-    return [*found, Finding("pulumi", True, version, str(engine.pulumi))]
+    return [*result, Finding("pulumi", True, version, str(engine.pulumi))]
 
 
 def get_needed(of: Prerequisites, report: Report) -> list[Finding]:

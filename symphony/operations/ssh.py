@@ -7,7 +7,7 @@ from symphony.operations import stacks
 from symphony.operations.access import running
 
 
-def login(stack: stacks.Stack, said: str, streams: Streams) -> int:
+def login(stack: stacks.Stack, given: str, streams: Streams) -> int:
     """The exit code with which they leave. UserError: no such process."""
-    found = running(stack)
-    return found.access.shell(found.recorded, found.process(said), streams)
+    result = running(stack)
+    return result.access.shell(result.recorded, result.process(given), streams)

@@ -46,18 +46,18 @@ class StackTarget:
         return settings_reader.read({**self.config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
 
 
-def of(said: str | None) -> StackTarget:
+def of(given: str | None) -> StackTarget:
     """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
-    if said == "":
+    if given == "":
         raise UserError("the name of the stack is empty", remedy="Give one, or leave it out")
-    said = said or os.environ.get("PULUMI_STACK") or ""
+    given = given or os.environ.get("PULUMI_STACK") or ""
     place = workspace.find()
     if place is None:
-        _refuse_away(stacks.named(said) if said else None)
+        _refuse_away(stacks.named(given) if given else None)
         place = workspace.require()
-    name = workspace.stack_name(said or _only(place), place)
+    name = workspace.stack_name(given or _only(place), place)
     if name.project != place.project:
-        _refuse_away(stacks.named(said))
+        _refuse_away(stacks.named(given))
         raise UserError(
             f"{name.stack} is of project {name.project}, this is project {place.project}",
             where=str(place.folder),

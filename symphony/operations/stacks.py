@@ -67,17 +67,17 @@ def every() -> list[Stack]:
     return [stack for stack in map(_read, store.names()) if is_in_scope(stack.backend)]
 
 
-def orphan(said: str | None) -> Stack | None:
+def orphan(given: str | None) -> Stack | None:
     """What lives under exactly this name and is in no store any more; only a deletion can mean that."""
     names = store.names()
-    if said is None or any(said in _spellings(name) for name in names):
+    if given is None or any(given in _spellings(name) for name in names):
         return None
-    for name, found in orphans(names).items():
-        if said in _spellings(name):
+    for name, result in orphans(names).items():
+        if given in _spellings(name):
             nothing: Mapping[str, Any] = {}
-            living, processes = found.living, dict.fromkeys(found.living.paths, nothing)
+            living, processes = result.living, dict.fromkeys(result.living.paths, nothing)
             recorded = Recorded(living.owner, living.launched_as, processes, paths.host())
-            return Stack(name, None, found.backend, recorded)
+            return Stack(name, None, result.backend, recorded)
     return None
 
 
@@ -85,7 +85,7 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
-def one(said: str | None) -> Stack:
+def one(given: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
     One on which nothing is started is meant by its whole name only. Without a name, the one that was switched
@@ -93,9 +93,9 @@ def one(said: str | None) -> Stack:
     UserError: none or several.
     """
     names = store.names()
-    if said is None:
+    if given is None:
         return _only(names)
-    exact = [name for name in names if said in _spellings(name)]
+    exact = [name for name in names if given in _spellings(name)]
     if len(exact) == 1:
         # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
         return _in_scope(_checked(_read(exact[0])))
@@ -110,13 +110,13 @@ def one(said: str | None) -> Stack:
     if exact and len(live) == 1:
         return _checked(known[live[0]])
     by_label = {label: name for name, label in labels(live).items()}
-    return _checked(known[by_label[match(said, by_label, "experiment")]])
+    return _checked(known[by_label[match(given, by_label, "experiment")]])
 
 
-def named(said: str) -> Stack | None:
+def named(given: str) -> Stack | None:
     """The stack of exactly this name, where there is one."""
-    found = [name for name in file_store.names() if said in _spellings(name)]
-    return _read(found[0]) if len(found) == 1 else None
+    result = [name for name in file_store.names() if given in _spellings(name)]
+    return _read(result[0]) if len(result) == 1 else None
 
 
 def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, str]:
@@ -222,8 +222,8 @@ def _read(name: file_store.StackName) -> Stack:
     except KeyError:
         return Stack(name, None, None, None)
     experiment = next((each for each in state.resources if each.type == _EXPERIMENT), None)
-    said = experiment.outputs.get("backend") if experiment else None
-    for backend in [str(said)] if said in registry.names() else []:
+    value = experiment.outputs.get("backend") if experiment else None
+    for backend in [str(value)] if value in registry.names() else []:
         recorded = registry.get(backend).observer.recorded(
             paths.owner_of(name.project, name.stack), state.resources
         )

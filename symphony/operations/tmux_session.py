@@ -36,6 +36,6 @@ def session(stack: stacks.Stack) -> Session:
     server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
     for each in server.sessions:
         if each.session_name == facts["session"] and each.session_id:
-            found = Session.from_session_id(server=server, session_id=each.session_id)
-            return cast("Session", found)
+            result = Session.from_session_id(server=server, session_id=each.session_id)
+            return cast("Session", result)
     raise UserError(f"the tmux session of {stack.shown} is gone", remedy=f"Run `symphony up {stack.shown}`")

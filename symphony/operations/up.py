@@ -137,10 +137,10 @@ def up(
                 if planned is None and (handed := box.take_new()) is not None:
                     planned = before.compared(target.workspace, handed)
                     yield planned
-                if (told := _told(event)) is not None:
-                    if isinstance(told, Progress) and told.state not in ("working", "failed"):
-                        done.add(told.path)
-                    yield told
+                if (event_line := _told(event)) is not None:
+                    if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
+                        done.add(event_line.path)
+                    yield event_line
         if planned is None and (handed := box.take()) is not None:
             planned = before.compared(target.workspace, handed)
             yield planned
@@ -227,7 +227,7 @@ def path_of(step: Step) -> str:
     if step.type.startswith("symphony:"):
         return ""  # The component of a process hangs under that of its group.
     for owner in _OWNERS:
-        _, found, path = step.parent.rpartition(owner)
-        if found:
+        _, result, path = step.parent.rpartition(owner)
+        if result:
             return path
     return ""

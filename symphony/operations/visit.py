@@ -9,14 +9,14 @@ from symphony.operations.access import running
 from symphony.operations.matching import match
 
 
-def service(stack: stacks.Stack, said: str | None) -> str:
+def service(stack: stacks.Stack, given: str | None) -> str:
     """The service that is meant; without a name the only one that is exposed, or that there is.
 
     UserError: none or several.
     """
     known = stacks.addresses(stack)
-    if said is not None:
-        return match(said, known, "service")
+    if given is not None:
+        return match(given, known, "service")
     exposed = [name for name in stacks.exposed(stack) if name in known]
     for candidates in (exposed, list(known)):
         if len(candidates) == 1:
@@ -28,13 +28,13 @@ def service(stack: stacks.Stack, said: str | None) -> str:
 
 def way(stack: stacks.Stack, name: str) -> Way:
     """How that service is reached. UserError: nothing was ever started."""
-    found = running(stack)
-    return found.access.way(found.recorded, name, stacks.addresses(stack)[name])
+    result = running(stack)
+    return result.access.way(result.recorded, name, stacks.addresses(stack)[name])
 
 
-def external_address(stack: stacks.Stack, said: str) -> str:
+def external_address(stack: stacks.Stack, given: str) -> str:
     """host:port under which a service can be reached from here. UserError: only through a forward."""
-    name = service(stack, said)
+    name = service(stack, given)
     if address := way(stack, name).address:
         return address
     raise UserError(

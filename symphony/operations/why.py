@@ -26,7 +26,7 @@ class Why:
         return {"stack": self.stack, "path": self.path, "links": [asdict(link) for link in self.links]}
 
 
-def why(stack: stacks.Stack, said: str) -> Why:
+def why(stack: stacks.Stack, given: str) -> Why:
     """The chain of the process that is meant.
 
     UserError: there is none, nothing was ever started, or it runs elsewhere.
@@ -38,7 +38,7 @@ def why(stack: stacks.Stack, said: str) -> Why:
         raise UserError(
             f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
         )
-    path = match(said, known, "process")
+    path = match(given, known, "process")
     first = Link("declared", declared.get(path) or "not any more, or not known where")
     return Why(stack.shown, path, (first, *_told(stack, path)))
 

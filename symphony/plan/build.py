@@ -21,8 +21,8 @@ _TOLD = 5
 
 def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
     """Everything that keeps the experiment from running there, each once, in the order of the program."""
-    found = dict.fromkeys((*spec.mistakes, *broken(spec, target)))
-    return tuple(sorted(found, key=lambda problem: problem.where[:1]))
+    result = dict.fromkeys((*spec.mistakes, *broken(spec, target)))
+    return tuple(sorted(result, key=lambda problem: problem.where[:1]))
 
 
 def build_plan(spec: CheckedSpec, target: Target) -> Plan:
@@ -30,8 +30,8 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
 
     Pure: equal arguments give equal plans.
     """
-    if found := problems(spec, target):
-        raise PlanError(target.launched_as, found)
+    if result := problems(spec, target):
+        raise PlanError(target.launched_as, result)
     services = resolve(spec, target)
     members = tuple(_planned(spec, group, process, target) for group, process in spec.members())
     return Plan(
@@ -84,10 +84,10 @@ def _planned_group(group: ProcessGroupSpec, target: Target) -> PlannedGroup:
 
 
 def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
-    found = {group.name: target.named(group.name) for group in spec.groups}
+    result = {group.name: target.named(group.name) for group in spec.groups}
     for group, process in spec.members():
-        found[path_of(group, process)] = target.path_of(group, process)
-    return {declared: name for declared, name in found.items() if declared != name}
+        result[path_of(group, process)] = target.path_of(group, process)
+    return {declared: name for declared, name in result.items() if declared != name}
 
 
 def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -99,6 +99,6 @@ def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if target.named(spec.name) == target.launched_as != spec.name:
         mapped = {spec.name: target.launched_as, **mapped}
     if mapped:
-        told = [f"{declared} is {name}" for declared, name in mapped.items()]
-        more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-        yield Problem(f"Names on {target.backend}: {', '.join(told[:_TOLD])}{more}.", "")
+        messages = [f"{declared} is {name}" for declared, name in mapped.items()]
+        more = f" and {len(messages) - _TOLD} more" if len(messages) > _TOLD else ""
+        yield Problem(f"Names on {target.backend}: {', '.join(messages[:_TOLD])}{more}.", "")

@@ -17,12 +17,12 @@ def merged(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
     """setting -> value: lists and mappings of all, the process's own last; of all else the nearest."""
-    found: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
+    result: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        if name not in found and (given := [value for value in values if value]):
-            found[name] = _joined(given)
-    return found
+        if name not in result and (given := [value for value in values if value]):
+            result[name] = _joined(given)
+    return result
 
 
 def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:

@@ -73,9 +73,9 @@ def as_stack(name: str) -> str:
     return name if is_experiment(name) else as_name(name) or name
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(each: str, other: str) -> bool:
     """Whether two paths are one where names are mapped: `agents/agent_0` is `agents/agent-0`."""
-    return _folded(one) == _folded(other)
+    return _folded(each) == _folded(other)
 
 
 def _folded(path: str) -> list[str]:

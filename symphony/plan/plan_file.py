@@ -43,8 +43,8 @@ def is_asked() -> bool:
 
 def recorded() -> frozenset[str] | None:
     """The uids of what the state records, as the command told; None where none did."""
-    told = _told()
-    return None if told is None else frozenset(told["uids"])
+    message = _told()
+    return None if message is None else frozenset(message["uids"])
 
 
 def runs_on() -> str | None:
@@ -63,9 +63,9 @@ def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: st
 
 
 def _told() -> dict[str, Any] | None:
-    if (file := _file()) is None or not (told := file.with_name(_RECORDED)).exists():
+    if (file := _file()) is None or not (message := file.with_name(_RECORDED)).exists():
         return None
-    return json.loads(told.read_text())
+    return json.loads(message.read_text())
 
 
 def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -153,8 +153,8 @@ def plan_file(recorded: Collection[str] = (), runs_on: str | None = None) -> Gen
         if not _is_running(left.name.removeprefix(prefix).partition("-")[0]):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
-        told = {"uids": sorted(recorded), "runs_on": runs_on}
-        (Path(folder) / _RECORDED).write_text(json.dumps(told))
+        values = {"uids": sorted(recorded), "runs_on": runs_on}
+        (Path(folder) / _RECORDED).write_text(json.dumps(values))
         yield PlanFile(Path(folder) / "plan.json", runs_on)
 
 

@@ -78,8 +78,8 @@ class PlanError(UserError):
 
 def _line(place: Location) -> str:
     """`14`, and of a line in a helper who called that: `4 (called from 14)`."""
-    called = (str(one.line) if one.file == place.file else str(one) for one in place.called_from)
-    return "".join([str(place.line), *(f" (called from {one})" for one in called)])
+    called = (str(each.line) if each.file == place.file else str(each) for each in place.called_from)
+    return "".join([str(place.line), *(f" (called from {each})" for each in called)])
 
 
 def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
@@ -87,14 +87,14 @@ def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
     same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
         same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
-    found: list[tuple[str, Problem]] = []
+    result: list[tuple[str, Problem]] = []
     for (rest, _, _), members in same.items():
         if len(members) <= _SHOWN_ALIKE:
-            found += [(problem.what, problem) for problem in members]
+            result += [(problem.what, problem) for problem in members]
         else:
             first = members[0].what.partition(" ")[0]
-            found.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
-    return found
+            result.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
+    return result
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -25,10 +25,10 @@ def amount(quantity: object) -> Decimal | None:
     >>> amount("500m") < amount(1) < amount("1E3") < amount("1Ki")
     True
     """
-    found = _QUANTITY.fullmatch(str(quantity))
-    if found is None or isinstance(quantity, bool) or len(str(quantity)) > _LONGEST:
+    match = _QUANTITY.fullmatch(str(quantity))
+    if match is None or isinstance(quantity, bool) or len(str(quantity)) > _LONGEST:
         return None
-    number, sign, power = found.groups()
+    number, sign, power = match.groups()
     if power is not None:
         return Decimal(number) * Decimal(10) ** max(-_HIGHEST, min(int(power), _HIGHEST))
     return Decimal(number) * _SCALE[sign or ""]

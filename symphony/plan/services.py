@@ -45,10 +45,10 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
 
 def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
     """The SYMPH_* variables that every process gets."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for service in services:
-        found.update(service_env.service_variables(service.name, service.host, service.port))
-    return found
+        result.update(service_env.service_variables(service.name, service.host, service.port))
+    return result
 
 
 def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:

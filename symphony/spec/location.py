@@ -29,7 +29,7 @@ class Location:
     def __str__(self) -> str:
         if not self.line:
             return self.short_file
-        called = (f"line {one.line}" if one.file == self.file else str(one) for one in self.called_from)
+        called = (f"line {each.line}" if each.file == self.file else str(each) for each in self.called_from)
         return ", called from ".join([f"{self.short_file}:{self.line}", *called])
 
     @property

@@ -48,14 +48,14 @@ def unpacked(data: bytes, new: Path) -> Copied:
 
 def everything(top: Path) -> dict[str, str]:
     """What lies below a folder, with the content of files."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path in sorted(top.rglob("*")):
         name = str(path.relative_to(top))
         if path.is_symlink():
-            found[name] = f"-> {path.readlink()}"
+            result[name] = f"-> {path.readlink()}"
         else:
-            found[name] = "/" if path.is_dir() else path.read_text()
-    return found
+            result[name] = "/" if path.is_dir() else path.read_text()
+    return result
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ def test_a_copy_here_is_the_same_and_becomes_one_with_a_folder_that_is_there(
 
 
 @pytest.mark.parametrize(
-    ("source", "said"), [("no", "no such file"), ("pipe", "no file"), ("a", "is a directory")]
+    ("source", "message"), [("no", "no such file"), ("pipe", "no file"), ("a", "is a directory")]
 )
-def test_a_copy_that_cannot_be_is_one_error(tree: Path, tmp_path: Path, source: str, said: str) -> None:
+def test_a_copy_that_cannot_be_is_one_error(tree: Path, tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "final").mkdir()
-    with pytest.raises(SymphonyError, match=said):
+    with pytest.raises(SymphonyError, match=message):
         copy(tree / source, tmp_path / "final", lambda _: None)
     assert list((tmp_path / "final").iterdir()) == []
 

@@ -12,8 +12,8 @@ def test_each_change_is_named(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(name.encode())
     files = [str(tmp_path / name) for name in ("same", "other", "new", "missing")]
     there = {"same": b"same", "other": b"before", "gone": b"", "missing": b"x"}
-    found = list(changes("secret", files, there))
-    assert found == [
+    result = list(changes("secret", files, there))
+    assert result == [
         "secret other changed",
         "secret new added",
         "secret gone removed",

@@ -16,11 +16,11 @@ from symphony.spec.setting import settings_of
 
 
 @pytest.mark.parametrize(
-    ("said", "backend"),
+    ("message", "backend"),
     [(None, "tmux"), ("", "tmux"), ("tmux", "tmux"), ("kube", "kubernetes"), ("k8s", "kubernetes")],
 )
-def test_known(said, backend):
-    assert registry.named(said).name == backend
+def test_known(message, backend):
+    assert registry.named(message).name == backend
 
 
 def test_unknown():

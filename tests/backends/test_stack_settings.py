@@ -58,8 +58,8 @@ def test_a_mistake_is_one_problem(given: dict[str, Any], problem: str) -> None:
 
 
 def test_what_is_misspelt_is_found_in_tmux_too() -> None:
-    found = settings_reader.read({"symphony:podSecurty": "x", "symphony:server": "a b", "aws:bakend": "x"})
-    assert problems(found) == [
+    result = settings_reader.read({"symphony:podSecurty": "x", "symphony:server": "a b", "aws:bakend": "x"})
+    assert problems(result) == [
         '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
         'symphony:server is "a b": it takes letters, digits, - and _',
     ]
@@ -73,10 +73,14 @@ def test_the_name_of_the_tmux_server_is_checked(server: str) -> None:
 
 def test_values_as_pulumi_writes_them_and_as_they_stand_in_the_file() -> None:
     ranges = '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]'
-    found = kubernetes(expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False)
-    assert found.problems == ()
-    assert found.source_ranges == ("10.0.0.0/8", "::1/128", "1.2.3.0/24")
-    assert (found.expose, found.pull_secrets, found.create_namespace) == ("LoadBalancer", ("a", "b"), False)
+    result = kubernetes(expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False)
+    assert result.problems == ()
+    assert result.source_ranges == ("10.0.0.0/8", "::1/128", "1.2.3.0/24")
+    assert (result.expose, result.pull_secrets, result.create_namespace) == (
+        "LoadBalancer",
+        ("a", "b"),
+        False,
+    )
     assert kubernetes(pullSecrets=["a", "b"], image="").pull_secrets == ("a", "b")
 
 
@@ -99,13 +103,13 @@ def test_a_line_is_found_where_it_stands(tmp_path: Path) -> None:
     own, project = tmp_path / "Pulumi.rl.yaml", tmp_path / "Pulumi.yaml"
     own.write_text("# ours\nsymphony:backend: kubernetes\nconfig:\n  symphony:bakend: kube\n  aws:a: b\n")
     project.write_text("name: rl\nconfig:\n  symphony:imge: {value: a}\n")
-    found = settings_reader.read({"symphony:bakend": "kube", "symphony:imge": "a"}, own, project)
-    assert [(each.what, [place.line for place in each.where]) for each in found.problems] == [
+    result = settings_reader.read({"symphony:bakend": "kube", "symphony:imge": "a"}, own, project)
+    assert [(each.what, [place.line for place in each.where]) for each in result.problems] == [
         ('"symphony:bakend" is not a setting', [4]),
         ('"symphony:imge" is not a setting', [3]),
         ('"symphony:backend" is not under `config:`', [2]),
     ]
-    assert [Path(each.where[0].file).name for each in found.problems] == [own.name, project.name, own.name]
+    assert [Path(each.where[0].file).name for each in result.problems] == [own.name, project.name, own.name]
 
 
 def test_the_table_in_the_documents_is_this_one() -> None:
@@ -114,6 +118,6 @@ def test_the_table_in_the_documents_is_this_one() -> None:
     wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
     wanted[1] = "|---|---|---|---|---|"
     text = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-    found = re.search(r"^\| setting \|.*?(?=\n\n)", text, flags=re.MULTILINE | re.DOTALL)
-    assert found is not None
-    assert found[0].splitlines() == wanted
+    match = re.search(r"^\| setting \|.*?(?=\n\n)", text, flags=re.MULTILINE | re.DOTALL)
+    assert match is not None
+    assert match[0].splitlines() == wanted

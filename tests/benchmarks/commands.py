@@ -38,8 +38,8 @@ with Experiment() as experiment:
 
 def rows() -> list[Row]:
     """The commands in tmux, and on a cluster where one can be had."""
-    found = _tmux()
-    return found if one_machine.impossible() else found + _kubernetes()
+    result = _tmux()
+    return result if one_machine.impossible() else result + _kubernetes()
 
 
 def _tmux() -> list[Row]:

@@ -46,7 +46,7 @@ def rows() -> list[Row]:
     """Up, up without a change, and listing, each beside what kubectl does with the same objects."""
     with in_use(Layout.default()) as cluster, _stacks(cluster) as ours:
         kubectl = Kubectl(cluster, ours.folder)
-        found = [
+        result = [
             paired(
                 f"up of {COUNT} pods and Services, until all run", _up(ours), kubectl.apply(wait=False),
                 against="kubectl apply --server-side", goal=2, runs=RUNS,
@@ -59,7 +59,7 @@ def rows() -> list[Row]:
         configure(ours, "ours.warm", cluster, IMAGE)
         ours.symphony("up", "ours.warm", "-y")
         file, namespace = kubectl.standing()
-        found += [
+        result += [
             paired(
                 f"up of {COUNT} pods and Services, no change",
                 lambda: ours.symphony("up", "ours.warm", "-y"),
@@ -74,7 +74,7 @@ def rows() -> list[Row]:
             ),
         ]  # fmt: skip
         kubectl.forget(namespace)
-        return found
+        return result
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def rows() -> list[Row]:
         def engine() -> float:
             return floor.cold(f"floor{next(numbers)}")
 
-        found = [
+        result = [
             paired(
                 "up of 100 processes, cold", cold, engine, against="engine: that tree of no-ops", goal=1.3
             ),
@@ -48,7 +48,7 @@ def rows() -> list[Row]:
         ]
         ours.symphony("up", "ours.warm", "-y")
         floor.cold("warm")
-        found.append(
+        result.append(
             paired(
                 "up of 100 processes, no change",
                 lambda: ours.symphony("up", "ours.warm", "-y"),
@@ -57,7 +57,7 @@ def rows() -> list[Row]:
                 goal=1.2,
             )
         )
-        return found
+        return result
 
 
 def _tmuxp() -> float:
@@ -134,6 +134,6 @@ def _end_tree(pid: int) -> None:
     root = process_table.process(pid)
     if root is None or root.parent != os.getpid():
         return
-    for one in trees.members(process_table.scan(), [root.identity], lambda _: False).values():
+    for each in trees.members(process_table.scan(), [root.identity], lambda _: False).values():
         with suppress(ProcessLookupError):
-            os.kill(one.pid, signal.SIGKILL)
+            os.kill(each.pid, signal.SIGKILL)

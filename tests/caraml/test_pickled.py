@@ -42,9 +42,9 @@ def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplo
         puller.pull(timeout=5)
     assert puller.rejected == 3
     assert len(warned) == 1
-    (said,) = [record for record in caplog.records if "rejected" in record.message]
-    assert "CARAML_PICKLE_KEY" in said.message
-    assert puller.address in said.message
+    (messages,) = [record for record in caplog.records if "rejected" in record.message]
+    assert "CARAML_PICKLE_KEY" in messages.message
+    assert puller.address in messages.message
 
 
 @quietly

@@ -41,11 +41,11 @@ def main() -> int:
     until = time.monotonic() + options.minutes * 60
     kinds = options.kind or random.Random(seed).sample(list(KINDS), len(KINDS))
     while time.monotonic() < until and (kind := _next(kinds, tries, options.tries)):
-        for found in _tries(kind, seed):
-            tries.append(found)
-            print(_line(found), flush=True)
+        for result in _tries(kind, seed):
+            tries.append(result)
+            print(_line(result), flush=True)
             if not options.short:
-                report.keep(found)
+                report.keep(result)
         if options.seed is not None:
             break
         seed += 1
@@ -72,9 +72,9 @@ def _tries(kind: str, seed: int) -> Iterator[Try]:
             yield made.broken("a promise was broken", error)
 
 
-def _line(found: Try) -> str:
-    verdict = "survived" if found.survived else f"BROKEN {found.row()}"
-    return f"{found.kind}, seed {found.seed}: {found.what}: {verdict}"
+def _line(value: Try) -> str:
+    verdict = "survived" if value.survived else f"BROKEN {value.row()}"
+    return f"{value.kind}, seed {value.seed}: {value.what}: {verdict}"
 
 
 def _options() -> argparse.Namespace:

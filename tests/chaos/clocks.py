@@ -54,10 +54,10 @@ def clocks(trial: Trial) -> Iterator[Try]:
         found_again = within(20, lambda seen=before: _restarts(trial) > seen) if turn < 3 else True
         _symphony(trial, file, "process", STACK)
         _symphony(trial, file, "logs", STACK, "-t", "2")
-        found = trial.judged(f"a step of {step:.0f} s")
+        result = trial.judged(f"a step of {step:.0f} s")
         if not found_again:
-            found.broken.append("what failed was not started again within 20 s")
-        yield found
+            result.broken.append("what failed was not started again within 20 s")
+        yield result
     _symphony(trial, file, "delete", STACK, "-y")
     assert (end := trial.judged("delete", deleted=True)).survived, str(end)
 

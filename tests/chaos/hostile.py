@@ -32,9 +32,9 @@ def hostile(trial: Trial) -> Iterator[Try]:
     end = trial.judged("delete", deleted=True)
     for kind in kinds:
         mine = [pid for pid, argument in left.items() if argument == _argument(trial, kind)]
-        found = Try(trial.kind, trial.seed, kind, orphans=len(mine), longest=end.longest, broken=end.broken)
-        found.lost = int(not good or still != good)
-        yield found
+        result = Try(trial.kind, trial.seed, kind, orphans=len(mine), longest=end.longest, broken=end.broken)
+        result.lost = int(not good or still != good)
+        yield result
 
 
 def _argument(trial: Trial, kind: str) -> str:

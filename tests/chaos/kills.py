@@ -79,8 +79,8 @@ def _hit(trial: Trial, verb: str, phase: str, victim: str, number: signal.Signal
 def _first(trial: Trial, victim: str, process: subprocess.Popen[str]) -> int:
     """A victim as soon as there is one; 0 when the command ends without."""
     while True:
-        if found := _pids(trial, victim, process):
-            return found[0]
+        if result := _pids(trial, victim, process):
+            return result[0]
         if process.poll() is not None:
             return 0
         time.sleep(0.002)

@@ -26,11 +26,11 @@ Lost: declared and not there. The longest command is in seconds, on {processors}
 """
 
 
-def keep(found: Try) -> None:
+def keep(value: Try) -> None:
     """Append it to what this and earlier calls found."""
     KEPT.parent.mkdir(exist_ok=True)
     with KEPT.open("a") as file:
-        file.write(json.dumps({**found.row(), "commit": _commit()}) + "\n")
+        file.write(json.dumps({**value.row(), "commit": _commit()}) + "\n")
 
 
 def kept() -> list[Try]:
@@ -50,7 +50,7 @@ def table(tries: list[Try]) -> list[str]:
     by_kind: dict[str, list[Try]] = {}
     for each in tries:
         by_kind.setdefault(each.kind, []).append(each)
-    rows = [COLUMNS, *(_row(kind, found) for kind, found in sorted(by_kind.items())), _row("all", tries)]
+    rows = [COLUMNS, *(_row(kind, result) for kind, result in sorted(by_kind.items())), _row("all", tries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     lines = [
         "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
@@ -66,9 +66,9 @@ def _row(kind: str, tries: list[Try]) -> tuple[str, ...]:
 
 
 def _broken(tries: Iterable[Try]) -> list[str]:
-    found = [each for each in tries if not each.survived]
-    lines = ["## What did not survive", ""] if found else []
-    for each in found:
+    result = [each for each in tries if not each.survived]
+    lines = ["## What did not survive", ""] if result else []
+    for each in result:
         why = " ".join(" ".join(each.broken).split())[:300]
         counts = f"{each.orphans} orphans, {each.duplicates} duplicates, {each.lost} lost"
         lines.append(f"- `make chaos KIND='{each.kind}' SEED={each.seed}`: {each.what}: {counts}. {why}")

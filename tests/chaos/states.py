@@ -24,13 +24,13 @@ def states(trial: Trial, fault: str) -> Iterator[Try]:
         # An up that changes nothing writes the state again; reading commands must not.
         command = trial.random.choice(COMMANDS)
         ran = trial.run(*command)
-        found = trial.judged(f"{what}, then {command[0]}")
+        result = trial.judged(f"{what}, then {command[0]}")
         if command[0] != "up" and file.read_bytes() != good:
-            found.lost += 1
-            found.broken.append(f"the state is not what it was: {ran}")
+            result.lost += 1
+            result.broken.append(f"the state is not what it was: {ran}")
         if trial.pids() != before:
-            found.broken.append("processes were started again")
-        yield found
+            result.broken.append("processes were started again")
+        yield result
     trial.run("delete", STACK, "-y")
     assert (end := trial.judged("delete", deleted=True)).survived, str(end)
 

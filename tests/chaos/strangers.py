@@ -80,9 +80,9 @@ def strangers(trial: Trial) -> Iterator[Try]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     after = trial.judged("another user")
     for name, could in json.loads(done.stdout).items():
-        found = Try(trial.kind, trial.seed, name, longest=after.longest, broken=[could] if could else [])
+        result = Try(trial.kind, trial.seed, name, longest=after.longest, broken=[could] if could else [])
         if trial.pids() != before or not after.survived:
-            found.broken.append(f"what ran does not any more: {after}")
-        yield found
+            result.broken.append(f"what ran does not any more: {after}")
+        yield result
     trial.run("delete", STACK, "-y")
     assert (end := trial.judged("delete", deleted=True)).survived, str(end)

@@ -96,10 +96,10 @@ class Trial:
 
     def pids(self) -> dict[str, set[int]]:
         """argument -> the processes that sleep for it."""
-        found: dict[str, set[int]] = {}
+        result: dict[str, set[int]] = {}
         for pid, argument in self._sleeping().items():
-            found.setdefault(argument, set()).add(pid)
-        return found
+            result.setdefault(argument, set()).add(pid)
+        return result
 
     def _sleeping(self) -> dict[int, str]:
         lines = _command_lines(self.tag)
@@ -113,21 +113,21 @@ class Trial:
     def judged(self, what: str, *, deleted: bool = False) -> Try:
         """The verdict over what lives now: exactly what is declared, or nothing at all."""
         wanted = set() if deleted else {self.argument(path) for path in self.declared}
-        found = self.living()
+        result = self.living()
         until = time.monotonic() + SETTLED
         while time.monotonic() < until and (
-            found != dict.fromkeys(wanted, 1) or (deleted and self._left_behind())
+            result != dict.fromkeys(wanted, 1) or (deleted and self._left_behind())
         ):
             time.sleep(0.1)
-            found = self.living()
+            result = self.living()
         left = self._left_behind() if deleted else []
         verdict = Try(
             self.kind,
             self.seed,
             what,
-            orphans=sum(number for argument, number in found.items() if argument not in wanted) + len(left),
-            duplicates=sum(number - 1 for argument, number in found.items() if argument in wanted),
-            lost=len(wanted - set(found)),
+            orphans=sum(number for argument, number in result.items() if argument not in wanted) + len(left),
+            duplicates=sum(number - 1 for argument, number in result.items() if argument in wanted),
+            lost=len(wanted - set(result)),
             longest=round(self.longest, 1),
             broken=left,
         )
@@ -161,14 +161,14 @@ def first_processes() -> dict[str, int]:
 def within(seconds: float, true: Callable[[], Any]) -> Any:
     """What it returns as soon as that is true of anything; what it is at the end of that time."""
     until = time.monotonic() + seconds
-    while not (found := true()) and time.monotonic() < until:
+    while not (result := true()) and time.monotonic() < until:
         time.sleep(0.05)
-    return found
+    return result
 
 
 def _command_lines(tag: str) -> dict[int, list[str]]:
     """Of every process that lives and was told the tag: a zombie has none."""
-    found: dict[int, list[str]] = {}
+    result: dict[int, list[str]] = {}
     needle = tag.encode()
     for folder in Path("/proc").glob("[1-9]*"):
         try:
@@ -176,5 +176,5 @@ def _command_lines(tag: str) -> dict[int, list[str]]:
         except OSError:
             continue
         if needle in raw:
-            found[int(folder.name)] = raw.decode(errors="replace").rstrip("\0").split("\0")
-    return found
+            result[int(folder.name)] = raw.decode(errors="replace").rstrip("\0").split("\0")
+    return result

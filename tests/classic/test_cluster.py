@@ -47,8 +47,8 @@ def test_launched(sandbox: Sandbox) -> None:
 
 
 def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
-    said = script(sandbox, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
-    head, *rows = said.splitlines()
+    result = script(sandbox, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
+    head, *rows = result.splitlines()
     assert head == "> ada-rand on tmux"
     assert sorted(row.split(":")[0].strip() for row in rows) == ["alice", "group/bob"]
     assert "launched" not in script(sandbox, "cluster.launch(exp, force=True, dry_run=True)")
@@ -68,7 +68,7 @@ def test_settings_of_an_experiment_by_place(sandbox: Sandbox) -> None:
 
 
 def test_described(sandbox: Sandbox) -> None:
-    said = script(
+    result = script(
         sandbox,
         "d = cluster.describe_experiment('rand')\n"
         "assert set(d) == {None, 'group'} and set(d[None]) == {'alice'} and set(d['group']) == {'bob'}, d\n"
@@ -95,12 +95,12 @@ def test_described(sandbox: Sandbox) -> None:
         "exp.dump_yaml_file('e.yaml'); assert type(exp).load_yaml_file('e.yaml').spec == exp.spec\n"
         "print(cluster.external_url('rand', 'example'))",
     )
-    assert said.strip().startswith("127.0.0.1:")
+    assert result.strip().startswith("127.0.0.1:")
 
 
 def test_commands_and_files(sandbox: Sandbox) -> None:
     (sandbox.folder / "note").write_text("hello")
-    said = script(
+    result = script(
         sandbox,
         "from pathlib import Path\n"
         "words = ['sh', '-c', 'echo $SYMPH_EXAMPLE_ADDR; exit 3']\n"
@@ -116,11 +116,11 @@ def test_commands_and_files(sandbox: Sandbox) -> None:
         "assert Path('again').read_text() == 'hello'\n"
         "cluster.set_experiment('rand'); assert cluster.current_experiment() == 'ada-rand'",
     )
-    assert said.startswith("127.0.0.1:")
+    assert result.startswith("127.0.0.1:")
 
 
 def test_logs(sandbox: Sandbox) -> None:
-    said = script(
+    result = script(
         sandbox,
         "print(cluster.get_log('rand', 'alice', tail=-1))\n"
         "print(cluster.get_log('rand', process_name='bob', process_group='group', tail=1, print_logs=True))\n"
@@ -128,8 +128,8 @@ def test_logs(sandbox: Sandbox) -> None:
         "assert list(cluster.get_log('rand', 'alice', since=0)) == ['yes hello']\n"
         "assert list(cluster.get_log('rand', 'alice', since=0.01)) == []",
     )
-    assert "['yes hello']" in said
-    assert "at 127.0.0.1:" in said
+    assert "['yes hello']" in result
+    assert "at 127.0.0.1:" in result
 
 
 # What a script calls wrongly, and what it is told.
@@ -185,9 +185,9 @@ def test_mistakes_are_errors_of_ours(sandbox: Sandbox) -> None:
     calls = [call for call, _ in MISTAKES]
     script = SCRIPT % {"folder": str(sandbox.home.parent / "saved")}
     answers = sandbox.python(EACH % {"calls": calls, "script": script}).out.split("refused ")[1:]
-    told = {int(number): text for number, _, text in (answer.partition(": ") for answer in answers)}
-    wanted = {number: said for number, (_, said) in enumerate(MISTAKES)}
-    missed = {calls[i]: told.get(i) for i, said in wanted.items() if said not in told.get(i, "")}
+    values = {int(number): text for number, _, text in (answer.partition(": ") for answer in answers)}
+    wanted = {number: result for number, (_, result) in enumerate(MISTAKES)}
+    missed = {calls[i]: values.get(i) for i, result in wanted.items() if result not in values.get(i, "")}
     assert missed == {}
     assert sandbox.trees() == before
 

@@ -76,7 +76,7 @@ def test_settings_from_a_file(config: SymphonyConfig, tmp_path: Path, file: str,
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (None, "cannot be read"),
         (b"username: [ada", "cannot be read"),
@@ -90,12 +90,12 @@ def test_settings_from_a_file(config: SymphonyConfig, tmp_path: Path, file: str,
     ids=["missing", "no yaml", "no text", "a word", "empty", "unknown", "name", "folder"],
 )
 def test_a_file_that_is_of_no_use(
-    config: SymphonyConfig, tmp_path: Path, raw: bytes | None, said: str
+    config: SymphonyConfig, tmp_path: Path, raw: bytes | None, message: str
 ) -> None:
     file = tmp_path / "symphony.yaml"
     if raw is not None:
         file.write_bytes(raw)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         config.load_config_file(file)
     assert "\n" not in str(caught.value)
 

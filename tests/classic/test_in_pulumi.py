@@ -40,9 +40,9 @@ def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: S
     assert len(moved.err.splitlines()) == 1
     # What the stack says goes before it.
     sandbox.config("rl", backend="tmux")
-    said = sandbox.symphony("plan", "rl").out
-    assert "symphony:backend of rl is tmux, which goes before the kubernetes cluster." in said
-    assert "Nothing changes" in said
+    output = sandbox.symphony("plan", "rl").out
+    assert "symphony:backend of rl is tmux, which goes before the kubernetes cluster." in output
+    assert "Nothing changes" in output
     assert sandbox.trees() == before
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
@@ -61,15 +61,15 @@ def test_plain_pulumi_does_the_same(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("end", "message"),
     [
         ("cluster.delete('rl')", "delete() is called in a Pulumi program"),
         ("cluster.launch(exp, dry_run=True)", "dry_run=True has no meaning in a Pulumi program"),
     ],
 )
-def test_what_a_run_cannot_do_is_one_line(sandbox: Sandbox, end: str, said: str) -> None:
+def test_what_a_run_cannot_do_is_one_line(sandbox: Sandbox, end: str, message: str) -> None:
     sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", end))
     refused = sandbox.symphony("plan", "rl", code=2)
-    assert said in refused.err
+    assert message in refused.err
     assert "__main__.py:8" in refused.err
     assert sandbox.trees() == {}

@@ -40,9 +40,9 @@ def test_names_that_kubernetes_does_not_have() -> None:
     exp = Cluster.new("kube").new_experiment("My_Exp")
     exp.new_process("agent_0", container_image="i").binds("Replay_Server")
     exp.new_process_group("Non_Agent").new_process("Joy", container_image="i").connects("Replay_Server")
-    found = manifests(exp)
-    assert list(found.pods) == ["agent-0", "non-agent"]
-    assert list(found.services) == ["replay-server"]
+    result = manifests(exp)
+    assert list(result.pods) == ["agent-0", "non-agent"]
+    assert list(result.services) == ["replay-server"]
     named = containers(exp)
     assert list(named) == ["agent-0", "joy"]
     env = {each["name"]: each["value"] for each in named["joy"]["env"]}
@@ -60,8 +60,8 @@ def test_the_lines_of_the_documents_that_give_the_old_behavior() -> None:
         "symphony:expose": "LoadBalancer",
         "symphony:sourceRanges": "0.0.0.0/0",
     }
-    found = manifests(names["exp"], expose="LoadBalancer", source_ranges=("0.0.0.0/0",))
-    (_, pod), *_ = found.pods.values()
+    result = manifests(names["exp"], expose="LoadBalancer", source_ranges=("0.0.0.0/0",))
+    (_, pod), *_ = result.pods.values()
     assert pod["spec"]["restartPolicy"] == "Always"
-    assert found.services["parameters"]["spec"]["ports"][0]["port"] == 7000
-    assert found.services["tensorboard"]["spec"]["type"] == "LoadBalancer"
+    assert result.services["parameters"]["spec"]["ports"][0]["port"] == 7000
+    assert result.services["tensorboard"]["spec"]["type"] == "LoadBalancer"

@@ -32,20 +32,20 @@ def python(code: str) -> str:
 @pytest.mark.parametrize("home", HOMES)
 def test_a_name_is_found_where_it_was(home: str) -> None:
     names = HOMES[home].split()
-    said = python(
+    result = python(
         f"from {home} import {', '.join(names)}\nimport sys\n"
         f"print([each.__name__ for each in ({', '.join(names)},)])\n"
         f"print([each for each in {HEAVY.split()} if each in sys.modules])"
     )
-    assert said == f"{names}\n[]\n"
+    assert result == f"{names}\n[]\n"
 
 
 @pytest.mark.parametrize(
     ("home", "name"), [(home, name) for home in NOT_YET for name in NOT_YET[home].split()]
 )
 def test_what_is_not_there_yet_says_so(home: str, name: str) -> None:
-    said = python(f"from {home} import {name}")
-    assert said.splitlines()[-1] == (
+    result = python(f"from {home} import {name}")
+    assert result.splitlines()[-1] == (
         f"ImportError: this version of symphony has no {name} yet: leave out what uses it"
     )
 

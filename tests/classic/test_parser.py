@@ -80,8 +80,8 @@ def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
     assert [line.split()[0] for line in own[2:]] == ["p0", "p1"]
     assert mine(sandbox, "l", "rl", "p1").out == mine(sandbox, "l", "p1", "rl").out == "this is 1\n"
     # The newest launch is the current experiment; an action of the original takes what its own parser read.
-    found = mine(sandbox, "find", "p1", "-dr", "--", "a", "-b").out
-    assert found == "(None, 'p1') True ['a', '-b']\nthis is 1\n"
+    result = mine(sandbox, "find", "p1", "-dr", "--", "a", "-b").out
+    assert result == "(None, 'p1') True ['a', '-b']\nthis is 1\n"
     kube = [sys.executable, "kube.py"]
     assert "No experiments" in sandbox.run([*kube, "ls"]).out
     refused = sandbox.run([*kube, "d", "rl", "-f"], code=2).err
@@ -115,9 +115,9 @@ def test_one_of_its_own_hides_one_of_symphony(sandbox: Sandbox) -> None:
 
 
 def test_help_shows_both(sandbox: Sandbox) -> None:
-    said = mine(sandbox, "--help").out
-    assert "delete-batch  Stop several experiments, by name or pattern. Also: db." in said
-    own = [line.split() for line in said.partition("Commands of mine.py:\n")[2].splitlines()]
+    output = mine(sandbox, "--help").out
+    assert "delete-batch  Stop several experiments, by name or pattern. Also: db." in output
+    own = [line.split() for line in output.partition("Commands of mine.py:\n")[2].splitlines()]
     assert own[0] == ["create-one,", "c", "Start", "processes", "that", "sleep."]
     assert own[-1] == [
         "delete-batch,",
@@ -134,7 +134,7 @@ def test_help_shows_both(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("fail",), "symphony: this cannot be. Do something else."),
         (("creat",), "there is no command 'creat'"),
@@ -143,12 +143,12 @@ def test_help_shows_both(sandbox: Sandbox) -> None:
     ],
     ids=["own error", "unknown", "argument", "plan"],
 )
-def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
-    assert said in mine(sandbox, *words, code=2).err
+def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
+    assert message in mine(sandbox, *words, code=2).err
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("def setup(self): self.add_subparser('go')", "Define action_go(self, args) in it"),
         (
@@ -158,9 +158,9 @@ def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], said
     ],
     ids=["no action", "no cluster"],
 )
-def test_a_parser_that_lacks_something(sandbox: Sandbox, body: str, said: str) -> None:
+def test_a_parser_that_lacks_something(sandbox: Sandbox, body: str, message: str) -> None:
     head = "from symphony.commandline import SymphonyParser\nclass Half(SymphonyParser):"
     (sandbox.folder / "half.py").write_text(f"{head}\n    {body}\nHalf().main()\n")
     ran = sandbox.run([sys.executable, "half.py", "go"], code=2)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1

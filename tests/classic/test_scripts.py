@@ -78,14 +78,14 @@ def test_at_a_terminal_it_is_its_own_lines(sandbox: Sandbox) -> None:
 def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
     launch += "except UserError as error: print(str(error))"
-    said = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
-    assert "2 problems" in said
-    assert "nobody binds" in said
+    output = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
+    assert "2 problems" in output
+    assert "nobody binds" in output
 
 
 def test_two_launches_at_once_are_told_apart(sandbox: Sandbox) -> None:
-    said = sandbox.python(AT_ONCE).out.splitlines()
-    assert [line.partition(",")[0] for line in said] == [
+    output = sandbox.python(AT_ONCE).out.splitlines()
+    assert [line.partition(",")[0] for line in output] == [
         "one is up: 3 of 3 running",
         "two is up: 3 of 3 running",
     ]

@@ -14,7 +14,7 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("why rl", "which process of rl? Name one of: agent-0, agent-1, learner, wild, eval/agent-0."),
         ("exec rl -- true", "which process of rl?"),
@@ -22,9 +22,9 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
         ("logs rl -t abc", '--tail "abc" is not a number of lines. Write it as `-t 20`.'),
     ],
 )
-def test_one_line_that_leads_on(lab: Sandbox, words: str, said: str) -> None:
+def test_one_line_that_leads_on(lab: Sandbox, words: str, message: str) -> None:
     ran = lab.symphony(*words.split(), code=2)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
@@ -56,8 +56,8 @@ def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
     before = sandbox.trees()
     for folder in (other, nowhere):
         for command in ("plan", "up"):
-            said = sandbox.symphony(command, "mine", cwd=folder, code=2).err
-            assert f"started from {sandbox.folder}. Go there" in said
+            output = sandbox.symphony(command, "mine", cwd=folder, code=2).err
+            assert f"started from {sandbox.folder}. Go there" in output
     assert sandbox.trees() == before
     assert sandbox.stacks() == {"sandbox/mine", "other/theirs"}
 

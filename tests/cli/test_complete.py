@@ -18,7 +18,7 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "value"),
     [
         ("symphony d", {"delete", "delete-batch", "doctor"}),
         ("symphony logs --t", {"--tail", "--times"}),
@@ -35,8 +35,8 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
         ("symphony visit rl ", {"replay"}),
     ],
 )
-def test_what_is_offered(lab: Sandbox, line: str, found: set[str]) -> None:
-    assert offered(lab, line) == found
+def test_what_is_offered(lab: Sandbox, line: str, value: set[str]) -> None:
+    assert offered(lab, line) == value
 
 
 def test_programs_for_up_and_nothing_from_a_broken_project(sandbox: Sandbox) -> None:

@@ -62,10 +62,12 @@ def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
     sandbox.config("rl", grace="3")
     sandbox.symphony("up", "rl", "-y")
     lines = [line.split(maxsplit=4) for line in sandbox.symphony("delete", "rl", "-y").out.splitlines()]
-    told = [(line[0], line[1], *line[4:]) for line in lines if line[0] in ("a", "b", "good")]
-    assert told[0] == ("good", "stopped")
-    assert set(told[1:3]) == {(n, "stopping", "still runs after SIGTERM; SIGKILL after 3 s") for n in "ab"}
-    assert set(told[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
+    messages = [(line[0], line[1], *line[4:]) for line in lines if line[0] in ("a", "b", "good")]
+    assert messages[0] == ("good", "stopped")
+    assert set(messages[1:3]) == {
+        (n, "stopping", "still runs after SIGTERM; SIGKILL after 3 s") for n in "ab"
+    }
+    assert set(messages[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
 
 
 def in_their_grace(sandbox: Sandbox) -> None:
@@ -100,11 +102,11 @@ def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox)
     locks = sandbox.home / "state" / ".pulumi" / "locks"
     wait_for(lambda: len(list(locks.rglob("*.json"))) == 2, 20, "both are being deleted")
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, output = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert len(said.splitlines()) == 1, said
-    assert "delete-batch was interrupted, 2 of 2 experiments left" in said
-    assert "`symphony delete-batch one two` finishes it" in said
+    assert len(output.splitlines()) == 1, output
+    assert "delete-batch was interrupted, 2 of 2 experiments left" in output
+    assert "`symphony delete-batch one two` finishes it" in output
     assert sandbox.engines() == []
     assert [each["name"] for each in sandbox.symphony("ls", "--json").json] == ["one", "two"]
 
@@ -115,9 +117,9 @@ def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     process = sandbox.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
     in_their_grace(sandbox)
-    said = interrupted(process)
-    assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in said
-    assert "`symphony delete rl` finishes it" in said
+    result = interrupted(process)
+    assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in result
+    assert "`symphony delete rl` finishes it" in result
     assert sandbox.engines() == []
     assert set(sandbox.processes("rl")) == {"a", "b"}
     assert [(row["ready"], row["total"]) for row in sandbox.symphony("ls", "--json").json] == [(2, 2)]

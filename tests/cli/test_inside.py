@@ -59,11 +59,11 @@ def test_it_sees_what_the_process_sees(sandbox: Sandbox) -> None:
     ran = sandbox.symphony(
         "exec", "learner", "--", "env", env={"WANDB_KEY": "k", "OTHER": "o", "PULUMI_ACCESS_TOKEN": "t"}
     )
-    told = dict(line.split("=", 1) for line in ran.out.splitlines() if "=" in line)
-    assert (told["HELLO"], told["EMPTY"], told["WANDB_KEY"]) == ("wor ld", "", "k")
-    assert told["SYMPH_REPLAY_ADDR"] == f"127.0.0.1:{told['SYMPH_REPLAY_PORT']}"
-    assert told["SYMPHONY_ID"].endswith("/learner/1")
-    assert not {"OTHER", "PULUMI_ACCESS_TOKEN", "SYMPHONY_HOME"} & set(told)
+    result = dict(line.split("=", 1) for line in ran.out.splitlines() if "=" in line)
+    assert (result["HELLO"], result["EMPTY"], result["WANDB_KEY"]) == ("wor ld", "", "k")
+    assert result["SYMPH_REPLAY_ADDR"] == f"127.0.0.1:{result['SYMPH_REPLAY_PORT']}"
+    assert result["SYMPHONY_ID"].endswith("/learner/1")
+    assert not {"OTHER", "PULUMI_ACCESS_TOKEN", "SYMPHONY_HOME"} & set(result)
     folder = sandbox.symphony("exec", "learner", "--", "pwd").out.strip()
     assert folder == str(sandbox.folder / "place")
 
@@ -91,7 +91,7 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("learner", "--", "no-such-command"), 127, "no-such-command"),
         (("learner", "--", "/etc/passwd"), 126, "cannot be run"),
@@ -106,9 +106,9 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None
         ((), 2, "PROCESS"),
     ],
 )
-def test_mistakes_of_exec(sandbox: Sandbox, words: tuple[str, ...], code: int, said: str) -> None:
+def test_mistakes_of_exec(sandbox: Sandbox, words: tuple[str, ...], code: int, message: str) -> None:
     ran = sandbox.symphony("exec", *words, code=code)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
     assert has_no_control(ran.err)
     assert ran.out == ""
@@ -206,7 +206,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("a", "b"), "neither"),
         (("learner:a", "learner:b"), "both"),
@@ -221,9 +221,9 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
     ],
 )
-def test_mistakes_of_scp(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
+def test_mistakes_of_scp(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("scp", *words, code=2)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
     assert ran.out == ""
     assert not (sandbox.folder / "x").exists()
@@ -256,10 +256,10 @@ def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "rl"), (("rl", "a", "b"), "one service")],
 )
-def test_mistakes_of_visit(sandbox: Sandbox, words: tuple[str, ...], said: str) -> None:
+def test_mistakes_of_visit(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("visit", *words, "-u", code=2)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1

@@ -86,7 +86,7 @@ def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("rl", "agent"), "agent-0, agent-1"),
         (("rl", "lerner"), "learner"),
@@ -99,9 +99,9 @@ def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
     ],
     ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no experiment"],
 )
-def test_mistakes(lab: Sandbox, words: tuple[str, ...], said: str) -> None:
+def test_mistakes(lab: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = lab.symphony("logs", *words, code=2)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
     assert ran.out == ""
 

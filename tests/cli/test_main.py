@@ -94,7 +94,7 @@ def test_names_and_aliases_are_unique() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'? See `symphony --help`.\n"),
         (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
@@ -103,13 +103,13 @@ def test_names_and_aliases_are_unique() -> None:
         (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], said: str) -> None:
+def test_mistakes_are_one_line(words: list[str], message: str) -> None:
     done = call(*words)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "said"),
+    ("raised", "code", "message"),
     [
         ("SymphonyError('it broke', where='a.py:3', remedy='Mend it')", 1, "it broke (a.py:3). Mend it."),
         ("UserError('you broke it')", 2, "you broke it."),
@@ -124,7 +124,7 @@ def test_mistakes_are_one_line(words: list[str], said: str) -> None:
     ],
 )
 def test_what_a_command_raises(
-    raised: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = eval(raised, {"SymphonyError": SymphonyError, "UserError": UserError})
 
@@ -135,7 +135,7 @@ def test_what_a_command_raises(
     assert main.main([]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith(f"symphony: {said}")
+    assert shown.err.startswith(f"symphony: {message}")
     assert shown.err.count("\n") == 1
 
 

@@ -40,14 +40,14 @@ def test_the_only_experiment_needs_no_name(lab: Sandbox) -> None:
     assert "learner" in lab.symphony("process").out
 
 
-@pytest.mark.parametrize("said", ["r", "l", "lab/rl", "organization/lab/rl"])
-def test_part_of_a_name_will_do(lab: Sandbox, said: str) -> None:
-    assert "learner" in lab.symphony("process", said).out
+@pytest.mark.parametrize("message", ["r", "l", "lab/rl", "organization/lab/rl"])
+def test_part_of_a_name_will_do(lab: Sandbox, message: str) -> None:
+    assert "learner" in lab.symphony("process", message).out
 
 
-@pytest.mark.parametrize("said", ["nothing", "rll", "", "../rl", "rl\x1b[31m", "-"])
-def test_an_unknown_name_is_one_line(lab: Sandbox, said: str) -> None:
-    ran = lab.symphony("process", "--", said, code=None)
+@pytest.mark.parametrize("message", ["nothing", "rll", "", "../rl", "rl\x1b[31m", "-"])
+def test_an_unknown_name_is_one_line(lab: Sandbox, message: str) -> None:
+    ran = lab.symphony("process", "--", message, code=None)
     if ran.code == 0:
         pytest.fail(str(ran))
     assert ran.code == 2

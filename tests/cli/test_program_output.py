@@ -57,9 +57,9 @@ def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
 
 
 def test_only_what_the_program_says_is_its_output() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     output = ProgramOutput()
-    output.told(said.append)
+    output.told(messages.append)
     for event in (
         Diagnostic("info", "one\ntwo\n", STACK),
         Diagnostic("info#err", "one"),
@@ -71,10 +71,10 @@ def test_only_what_the_program_says_is_its_output() -> None:
         Diagnostic("info", "ModuleNotFoundError: No module named 'pulumi'"),
     ):
         output.take(event)
-    assert said == ["one", "two", "one"]
-    output.told(said.append)
+    assert messages == ["one", "two", "one"]
+    output.told(messages.append)
     output.take(Diagnostic("info", "one\none\none"))
-    assert said == ["one", "two", "one", "one"]
+    assert messages == ["one", "two", "one", "one"]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ except SymphonyError as error:
     print(error)
     raise SystemExit(error.exit_code)
 """
-    said = sandbox.python(script, code=1).out
-    assert said.startswith("1 of 2 processes of sweep do not run. `symphony why sweep bad` says more.")
-    assert "  bad   failed: exit 1" in said
+    output = sandbox.python(script, code=1).out
+    assert output.startswith("1 of 2 processes of sweep do not run. `symphony why sweep bad` says more.")
+    assert "  bad   failed: exit 1" in output

@@ -33,14 +33,14 @@ def test_restart_policies(sandbox: Sandbox) -> None:
     wait_for(lambda: rows(sandbox)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
     wait_for(lambda: rows(sandbox)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
     wait_for(lambda: rows(sandbox)["again/bad"]["state"] == "waiting", 10, "the bad one waits to start")
-    found = rows(sandbox)
-    assert (found["flaky"]["restarts"], found["flaky"]["why"]) == (2, "")
-    assert (found["once"]["state"], found["once"]["restarts"]) == ("failed", 0)
-    assert found["again/bad"]["why"] == "starts again after SIGSEGV: the last word"
-    assert found["again/good"]["restarts"] >= 2
-    said = sandbox.symphony("logs", "rl", "flaky").out
-    assert said.count("ended: exit 7") == 2
-    assert said.count("came through") == 1
+    result = rows(sandbox)
+    assert (result["flaky"]["restarts"], result["flaky"]["why"]) == (2, "")
+    assert (result["once"]["state"], result["once"]["restarts"]) == ("failed", 0)
+    assert result["again/bad"]["why"] == "starts again after SIGSEGV: the last word"
+    assert result["again/good"]["restarts"] >= 2
+    output = sandbox.symphony("logs", "rl", "flaky").out
+    assert output.count("ended: exit 7") == 2
+    assert output.count("came through") == 1
     assert "by itself (Always)" in sandbox.symphony("why", "rl", "again/bad", code=None).out
     # What waits for its next start is stopped at once, and nothing starts after that.
     began = time.monotonic()

@@ -22,8 +22,8 @@ def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
     assert "symphony switch" in sandbox.symphony("switch", code=2).err
     assert sandbox.symphony("switch", "sweep-2").out == "sweep-2\n"
     assert sandbox.symphony("e").out == "sweep-2\n"
-    told = sandbox.symphony("exec", "p", "--", "printenv", "SYMPHONY_ID").out
-    assert "/sweep-2#" in told
+    output = sandbox.symphony("exec", "p", "--", "printenv", "SYMPHONY_ID").out
+    assert "/sweep-2#" in output
     assert "other" in sandbox.symphony("se", "nothing", code=2).err
     assert "current" in {each.name for each in sandbox.home.iterdir()}
 

@@ -137,8 +137,8 @@ def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandb
     before = sandbox.trees()
     sandbox.write(program.format("secrets=['two']"))
     for words in (["plan", "rl-a"], ["up", "rl-a", "-y"]):
-        said = sandbox.symphony(*words, code=2).err
-        assert "rl-a is up already, as sandbox/rl.a" in said
+        output = sandbox.symphony(*words, code=2).err
+        assert "rl-a is up already, as sandbox/rl.a" in output
         assert [[each.name for each in folder.iterdir()] for folder in files] == [["one"], ["one"]]
     assert sandbox.trees() == before
     assert sandbox.stacks() == {"sandbox/rl.a"}
@@ -162,8 +162,8 @@ def test_work_goes_on_when_nobody_reads_and_where_letters_are_missing(sandbox: S
         if words[0] == "up":
             assert "rl/server" in sandbox.trees()
             wait_for(lambda: "exit 3" in sandbox.symphony("process", "rl").out, 20, "the guest's end")
-            said = sandbox.symphony("logs", "rl", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
-            assert "guest  | ?" in said.out
+            output = sandbox.symphony("logs", "rl", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+            assert "guest  | ?" in output.out
     assert sandbox.trees() == {}
     assert sandbox.symphony("ls", "--json").json == []
 

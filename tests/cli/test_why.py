@@ -35,10 +35,10 @@ def test_every_end_has_its_chain(sandbox: Sandbox) -> None:
     assert [line.split()[0] for line in out.splitlines()] == ["declared", "planned", "started", "ready"]
     assert "<- here" not in out
 
-    found = steps(sandbox, "rl", "bad")
-    assert list(found) == ["declared", "planned", "started", "exit"]
-    assert (found["exit"]["what"], found["exit"]["more"]) == ("exit 3", ["first", "the reason"])
-    assert "symphony logs rl bad" in found["exit"]["remedy"]
+    result = steps(sandbox, "rl", "bad")
+    assert list(result) == ["declared", "planned", "started", "exit"]
+    assert (result["exit"]["what"], result["exit"]["more"]) == ("exit 3", ["first", "the reason"])
+    assert "symphony logs rl bad" in result["exit"]["remedy"]
     out = sandbox.symphony("why", "rl", "bad").out
     assert "exit 3" in next(line for line in out.splitlines() if "<- here" in line)
     assert out.index("<- here") < out.index("| the reason") < out.index("symphony up rl")
@@ -84,7 +84,7 @@ def test_mistakes_are_one_line(sandbox: Sandbox) -> None:
     assert "no experiment" in sandbox.symphony("why", "x", code=2).err
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None)
-    for words, said in (
+    for words, result in (
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
         ((), "Missing argument"),
@@ -93,7 +93,7 @@ def test_mistakes_are_one_line(sandbox: Sandbox) -> None:
         (("rl", "\x1b[31m"), "there is no process"),
     ):
         ran = sandbox.symphony("why", *words, code=2)
-        assert said in ran.err
+        assert result in ran.err
         assert "Invalid value" not in ran.err
         assert len(ran.err.splitlines()) == 1
         assert has_no_control(ran.err)

@@ -135,12 +135,12 @@ def test_a_launch(project):
     by_urn = {each["urn"]: each for each in project.resources()}
 
     def above(name: str, kind: str) -> str:
-        (one,) = [
+        (only,) = [
             each
             for urn, each in by_urn.items()
             if urn.endswith(f"::{name}") and each["type"] == f"symphony:index:{kind}"
         ]
-        return by_urn[one["parent"]]["type"].rpartition(":")[2] + " " + one["parent"].rpartition("::")[2]
+        return by_urn[only["parent"]]["type"].rpartition(":")[2] + " " + only["parent"].rpartition("::")[2]
 
     assert above("hello", "Experiment") == "Stack test-hello"
     assert above("server", "Process") == "Experiment hello"
@@ -153,8 +153,8 @@ def test_a_launch(project):
     address = plan["plan"]["services"][0]
     (experiment,) = [each for each in by_urn.values() if each["type"] == "symphony:index:Experiment"]
     expected = {"greetings": f"127.0.0.1:{address['port']}"}
-    told = {"session": "hello", "backend": "tmux", "addresses": expected, "exposed": []}
-    assert experiment["outputs"] == {**told, "folder": str(project.folder)}
+    values = {"session": "hello", "backend": "tmux", "addresses": expected, "exposed": []}
+    assert experiment["outputs"] == {**values, "folder": str(project.folder)}
     assert sorted(plan["inputs"]) == ["guests/ada", "server"]
     assert resources
 

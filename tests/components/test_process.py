@@ -23,7 +23,7 @@ def test_shell_lines_or_a_command_or_both():
 
 
 @pytest.mark.parametrize(
-    ("said", "command"),
+    ("message", "command"),
     [
         ("python", ("python",)),
         ("python -u 'a b.py'", ("python", "-u", "a b.py")),
@@ -34,8 +34,8 @@ def test_shell_lines_or_a_command_or_both():
         ("", ()),
     ],
 )
-def test_a_command_is_text_or_a_list(said, command):
-    assert Process("a", command=said).spec.command == command
+def test_a_command_is_text_or_a_list(message, command):
+    assert Process("a", command=message).spec.command == command
 
 
 def test_numbers_in_args_become_text():

@@ -36,8 +36,8 @@ def planned(experiment: Experiment) -> Plan:
 
 
 def told(experiment: Experiment) -> list[str]:
-    found = problems(checked(secret_env.read(experiment.spec)), TMUX)
-    return [f"{each.what} {[place.line for place in each.where]}" for each in found]
+    result = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    return [f"{each.what} {[place.line for place in each.where]}" for each in result]
 
 
 def test_each_way_to_give_a_value(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_what_is_not_known_before_the_run_has_a_digest_of_its_own() -> None:
 
 
 def test_a_digest_tells_values_apart_and_only_with_its_key() -> None:
-    one, same, other = (secret_env.Secret(text) for text in ("x", "x", "y"))
-    assert one.digest(KEY) == same.digest(KEY)
-    assert len({one.digest(KEY), other.digest(KEY), one.digest(b"another"), "unknown"}) == 4
+    only, same, other = (secret_env.Secret(text) for text in ("x", "x", "y"))
+    assert only.digest(KEY) == same.digest(KEY)
+    assert len({only.digest(KEY), other.digest(KEY), only.digest(b"another"), "unknown"}) == 4
 
 
 def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: Path) -> None:
@@ -115,21 +115,21 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     }
     experiment = Experiment("rl", secret_env=wanted, env={"EMPTY": 1})
     experiment.new_process("a", ["x"])
-    found = problems(checked(secret_env.read(experiment.spec)), TMUX)
-    assert {each.where[0].file for each in found} == {__file__}
-    by_name = {each.what.split(" gets no ")[-1].split()[0].rstrip(":"): each.what for each in found}
+    result = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    assert {each.where[0].file for each in result} == {__file__}
+    by_name = {each.what.split(" gets no ")[-1].split()[0].rstrip(":"): each.what for each in result}
     assert "no such file" in by_name["MISSING"]
     assert str(tmp_path)[:40] in by_name["MISSING"]
     assert "no such file" in by_name["PASTED"]
-    assert "0a1b2c3d4e5f" not in str(found)
+    assert "0a1b2c3d4e5f" not in str(result)
     assert "its value is empty" in by_name["EMPTY"]
     assert "NUL" in by_name["NUL"]
     assert "200000 bytes" in by_name["LONG"]
     assert "UTF-8" in by_name["LATIN"]
     assert "directory" in by_name["FOLDER"]
     assert "no text" in by_name["OUTPUT"]
-    assert 'the experiment sets the variable "A B"' in [each.what for each in found]
-    assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in found]
+    assert 'the experiment sets the variable "A B"' in [each.what for each in result]
+    assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]
 
 
 def test_a_wrong_type_is_named() -> None:

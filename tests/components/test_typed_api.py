@@ -107,8 +107,8 @@ def basedpyright(file: Path) -> set[int]:
     settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "include": [file.name]}
     settings |= {"venvPath": str(ROOT), "venv": ".venv", "reportUnusedExpression": False}
     (file.parent / "pyrightconfig.json").write_text(json.dumps(settings))
-    said = json.loads(check("basedpyright", "--outputjson", "--project", str(file.parent)))
-    return {each["range"]["start"]["line"] + 1 for each in said["generalDiagnostics"]}
+    content = json.loads(check("basedpyright", "--outputjson", "--project", str(file.parent)))
+    return {each["range"]["start"]["line"] + 1 for each in content["generalDiagnostics"]}
 
 
 def mypy(file: Path) -> set[int]:
@@ -118,8 +118,8 @@ def mypy(file: Path) -> set[int]:
         "--strict",
         f"--python-executable={sys.executable}",
     ]
-    said = check("mypy", *words, "--hide-error-context", str(file))
-    return {int(number) for number in re.findall(r"^\S*program\.py:(\d+): error", said, flags=re.M)}
+    result = check("mypy", *words, "--hide-error-context", str(file))
+    return {int(number) for number in re.findall(r"^\S*program\.py:(\d+): error", result, flags=re.M)}
 
 
 def check(checker: str, *words: str) -> str:
@@ -138,9 +138,9 @@ def test_a_checker_finds_each_mistake_and_nothing_else(
     file.write_text(PROGRAM)
     lines = dict(enumerate(PROGRAM.splitlines(), 1))
     wrong = {number for number, line in lines.items() if line.endswith("# wrong")}
-    found = checker(file)
-    assert {lines[number] for number in wrong - found} == set(), "not found"
-    assert {lines[number] for number in found - wrong} == set(), "found where nothing is wrong"
+    result = checker(file)
+    assert {lines[number] for number in wrong - result} == set(), "not found"
+    assert {lines[number] for number in result - wrong} == set(), "found where nothing is wrong"
 
 
 def test_the_backends_of_cluster_new_are_those_there_are() -> None:

@@ -143,8 +143,8 @@ class Backend(ABC):
         """Wait until the probe has told so many things of a kind; these things."""
 
         def there() -> Any:
-            found = self.told(stack, path, kind)
-            return found if len(found) >= times else None
+            result = self.told(stack, path, kind)
+            return result if len(result) >= times else None
 
         return wait_for(there, seconds * self.patience, f"{path} tells {kind}", pause=0.3)
 
@@ -152,8 +152,8 @@ class Backend(ABC):
         """How an experiment is now; no process lives twice."""
         living = self.identities(stack)
         assert {path: who for path, who in living.items() if len(who) != 1} == {}
-        said: dict[str, Mapping[str, str]] = {}
+        values: dict[str, Mapping[str, str]] = {}
         for line in self.lines(stack):
             if line["text"].startswith("services "):
-                said[line["path"]] = json.loads(line["text"].removeprefix("services "))
-        return Snapshot(self.statuses(stack), {path: who[0] for path, who in living.items()}, said)
+                values[line["path"]] = json.loads(line["text"].removeprefix("services "))
+        return Snapshot(self.statuses(stack), {path: who[0] for path, who in living.items()}, values)

@@ -46,14 +46,14 @@ class KubernetesBackend(Backend):
         }
 
     def identities(self, stack: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for pod in self._pods(stack):
             group = pod["metadata"]["annotations"].get("symphony/group")
             for each in pod["status"].get("containerStatuses", []):
                 if "running" in each["state"]:
                     path = f"{group}/{each['name']}" if group else each["name"]
-                    found.setdefault(path, []).append(each["containerID"])
-        return found
+                    result.setdefault(path, []).append(each["containerID"])
+        return result
 
     def begun(self, stack: str) -> int:
         return sum(len(pod["spec"]["containers"]) for pod in self._pods(stack))
@@ -78,15 +78,15 @@ class KubernetesBackend(Backend):
 
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
-        found = self.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
+        result = self.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
         files = [str(file) for file in (self.sandbox.home / "experiments").glob("*")]
-        return [*found, *[file for file in files if Path(file).name == namespace]]
+        return [*result, *[file for file in files if Path(file).name == namespace]]
 
     def arguments(self) -> str:
         """The containers run on this machine; what the cluster tells of its pods and events is as public."""
         here = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-        told = self.kubectl("get", "pods,events,configmaps,services", "--all-namespaces", "-o", "json")
-        return "\n".join([told, *(" ".join(words) for words in here)])
+        result = self.kubectl("get", "pods,events,configmaps,services", "--all-namespaces", "-o", "json")
+        return "\n".join([result, *(" ".join(words) for words in here)])
 
     def disguises(self, secret: str) -> list[str]:
         return [secret, base64.b64encode(secret.encode()).decode().rstrip("=")]
@@ -136,9 +136,9 @@ class RoleBackend(KubernetesBackend):
 
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
-        found = self.kubectl("get", self._EVERY, "-n", namespace, *self._OURS, "-o", "name").split()
+        result = self.kubectl("get", self._EVERY, "-n", namespace, *self._OURS, "-o", "name").split()
         files = [file.name for file in (self.sandbox.home / "experiments").glob("*")]
-        return [*found, *[name for name in files if name == namespace]]
+        return [*result, *[name for name in files if name == namespace]]
 
     def forget(self, stack: str) -> None:
         super().forget(stack)

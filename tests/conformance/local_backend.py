@@ -14,14 +14,14 @@ class LocalBackend(Backend):
     """Processes are found by the mark in their environment, a supervisor at the top of each tree."""
 
     def identities(self, stack: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for name, pids in self.sandbox.trees().items():
             owner, _, path = name.partition("/")
             if owner == stack:
                 # The top of a tree is the one whose parent is not in it.
                 tops = [each for each in map(_process, pids) if each and each.ppid() not in pids]
-                found[path] = [f"{each.pid} {each.create_time()}" for each in tops]
-        return {path: tops for path, tops in found.items() if tops}
+                result[path] = [f"{each.pid} {each.create_time()}" for each in tops]
+        return {path: tops for path, tops in result.items() if tops}
 
     def begun(self, stack: str) -> int:
         return len(self.identities(stack))
@@ -35,8 +35,8 @@ class LocalBackend(Backend):
         program.send_signal(number)
 
     def arguments(self) -> str:
-        found = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-        return "\n".join(" ".join(words) for words in found)
+        result = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+        return "\n".join(" ".join(words) for words in result)
 
     def disguises(self, secret: str) -> list[str]:
         return [secret]

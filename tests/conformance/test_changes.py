@@ -37,16 +37,16 @@ STEPS = {
 @pytest.fixture(scope="module")
 def history(backend: Backend) -> Iterator[dict[str, Snapshot]]:
     """The experiment after each step."""
-    found: dict[str, Snapshot] = {}
+    result: dict[str, Snapshot] = {}
     for name, program in STEPS.items():
         plan = backend.up(STACK, program).out
         for path in ("server", "client", "group/one"):
             backend.speaks(STACK, path, "ready")
         backend.becomes(STACK, "done", "completed")
-        found[name] = backend.snapshot(STACK)
-        found[name].statuses["plan"] = {"text": plan}  # type: ignore[index]
+        result[name] = backend.snapshot(STACK)
+        result[name].statuses["plan"] = {"text": plan}  # type: ignore[index]
     try:
-        yield found
+        yield result
         backend.delete(STACK)
         assert backend.leftovers(STACK) == []
     finally:

@@ -142,8 +142,8 @@ def test_exit_codes(backend: Backend, code: int) -> None:
     status = backend.becomes(STACK, f"exit-{code}", "failed")
     assert f"exit {code}" in status["why"].split(":")[0]
     assert status["ready"] is False
-    (said,) = [line for line in backend.lines(STACK, f"exit-{code}") if line["ended"]]
-    assert said["text"].endswith(f"exit {code}")
+    (messages,) = [line for line in backend.lines(STACK, f"exit-{code}") if line["ended"]]
+    assert messages["text"].endswith(f"exit {code}")
 
 
 def test_a_good_end_is_completed(backend: Backend) -> None:
@@ -155,8 +155,8 @@ def test_a_good_end_is_completed(backend: Backend) -> None:
 def test_signals(backend: Backend, number: signal.Signals) -> None:
     status = backend.becomes(STACK, f"signal-{int(number)}", "failed")
     assert number.name in status["why"]
-    (said,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
-    assert number.name in said["text"]
+    (messages,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
+    assert number.name in messages["text"]
 
 
 def test_up_says_what_failed(backend: Backend, whole: str) -> None:

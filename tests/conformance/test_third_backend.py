@@ -17,21 +17,21 @@ def test_it_is_listed_where_it_is_installed(third_environment: Path, tmp_path: P
     with sandbox_in(tmp_path) as sandbox:
         assert "subprocess" not in sandbox.symphony("doctor", code=None).out
         sandbox.program = third_environment
-        found = {each["name"]: each for each in sandbox.symphony("doctor", "--json", code=None).json}
-        assert found["subprocess (optional)"]["there"]
-        assert found["isolated runs (optional)"]["version"] in ("", "tmux, subprocess")
+        result = {each["name"]: each for each in sandbox.symphony("doctor", "--json", code=None).json}
+        assert result["subprocess (optional)"]["there"]
+        assert result["isolated runs (optional)"]["version"] in ("", "tmux, subprocess")
         sandbox.write('with Experiment() as e: e.new_process("a", command=["true"])')
         sandbox.config("rl", backend="subproces")
-        said = sandbox.symphony("up", "rl", "-y", code=2).err
-        assert "did you mean subprocess?" in said
+        output = sandbox.symphony("up", "rl", "-y", code=2).err
+        assert "did you mean subprocess?" in output
 
 
 def test_no_file_of_symphony_knows_it() -> None:
     (package,) = [each.name for each in DISTRIBUTION.iterdir() if (each / "backend.py").is_file()]
-    found = subprocess.run(
+    result = subprocess.run(
         ["grep", "-rl", "--include=*.py", package, ROOT / "symphony"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (found.stdout, found.returncode) == ("", 1)
+    assert (result.stdout, result.returncode) == ("", 1)

@@ -37,7 +37,7 @@ def wait_for(true: Callable[[], object], seconds: float, what: str) -> None:
 
 def processes_with(marker: str) -> list[int]:
     """The processes that have a text in their environment: all that a run started."""
-    found: list[int] = []
+    result: list[int] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -46,5 +46,5 @@ def processes_with(marker: str) -> list[int]:
             except OSError:
                 continue
             if marker.encode() in text and state != b"Z":
-                found.append(int(folder.name))
-    return found
+                result.append(int(folder.name))
+    return result

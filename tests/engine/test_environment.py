@@ -87,8 +87,8 @@ def test_passphrase_is_ours_only_where_nobody_chose(
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     assert passphrase.variables("file:///elsewhere") == {}
     assert not (own_home / "passphrase").exists()
-    found = passphrase.variables(passphrase.own_store())
-    assert found == {"PULUMI_CONFIG_PASSPHRASE_FILE": str(own_home / "passphrase")}
+    result = passphrase.variables(passphrase.own_store())
+    assert result == {"PULUMI_CONFIG_PASSPHRASE_FILE": str(own_home / "passphrase")}
     assert stat.S_IMODE((own_home / "passphrase").stat().st_mode) == 0o600
     assert stat.S_IMODE(own_home.stat().st_mode) == 0o700
     assert len((own_home / "passphrase").read_text()) > 30
@@ -99,6 +99,6 @@ def test_passphrase_is_ours_only_where_nobody_chose(
 def test_many_at_once_agree_on_the_passphrase(own_home: Path) -> None:
     program = "from symphony.engine.state import passphrase; print(passphrase.ensure().read_text())"
     with ThreadPoolExecutor(6) as pool:
-        said = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))
-    assert len(set(said)) == 1
+        result = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))
+    assert len(set(result)) == 1
     assert [path.name for path in own_home.iterdir()] == ["passphrase"]

@@ -45,9 +45,9 @@ KeyError: 'y'
 
 
 def outcome(
-    *said: tuple[str, str], stderr: str = "", result: Result = "failed", severity: str = "error"
+    *text: tuple[str, str], stderr: str = "", result: Result = "failed", severity: str = "error"
 ) -> Outcome:
-    diagnostics = tuple(Diagnostic(severity, message, urn) for message, urn in said)
+    diagnostics = tuple(Diagnostic(severity, message, urn) for message, urn in text)
     return Outcome("up", "rl", "symphony", Path("/home/me/rl"), result, 1, None, diagnostics, stderr, 6.0)
 
 
@@ -110,7 +110,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "code"),
+    ("text", "message", "code"),
     [
         ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
@@ -138,9 +138,9 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         ),
     ],
 )
-def test_command_line(text: str, said: str, code: int) -> None:
+def test_command_line(text: str, message: str, code: int) -> None:
     error = errors.explain(outcome(stderr=text))
-    assert said in str(error)
+    assert message in str(error)
     assert "This is a bug" not in str(error)
     assert error.exit_code == code
 
@@ -151,8 +151,8 @@ def test_lock_that_another_won() -> None:
         "delete the lock file with `pulumi cancel`.\n  file:///s/.pulumi/locks/organization/a/rl/1.json: "
         "created by alice@elsewhere (pid 812) at 2020-11-21T10:31:00Z"
     )
-    said = str(errors.explain(outcome(stderr=text)))
-    assert said.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
+    result = str(errors.explain(outcome(stderr=text)))
+    assert result.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
 
 
 def test_interrupted_and_late() -> None:

@@ -67,23 +67,23 @@ def left_over() -> list[str]:
 
 
 def test_built_from_go_when_nothing_else_works(machine: Path) -> None:
-    said: list[WorkProgress] = []
+    messages: list[WorkProgress] = []
     began = time.monotonic()
-    found = setup.engine(said.append)
+    result = setup.engine(messages.append)
     assert time.monotonic() - began < 10, "a host that cannot be reached costs seconds"
-    assert found == binary.Engine(binary.cache_folder() / "pulumi", "cache")
+    assert result == binary.Engine(binary.cache_folder() / "pulumi", "cache")
     assert {p.name: oct(p.stat().st_mode & 0o777) for p in binary.cache_folder().iterdir()} == dict.fromkeys(
         [*binary.PARTS, "pulumi-language-python-host"], "0o755"
     )
     assert left_over() == []
-    compiled = [p for p in said if "compiling the command line" in p.what]
+    compiled = [p for p in messages if "compiling the command line" in p.what]
     assert (compiled[-1].done, compiled[-1].total, compiled[-1].finished) == (3, 3, True)
-    assert any("modules" in p.what and p.total > 200 for p in said), "the modules are counted off go.mod"
+    assert any("modules" in p.what and p.total > 200 for p in messages), "the modules are counted off go.mod"
     flags = (machine / "go.log").read_text()
     assert "-trimpath -tags osusergo,grpcnotrace" in flags
     assert "version.Version=v3.259.0" in flags
     (machine / "go.log").unlink()
-    assert setup.engine(said.append) == found
+    assert setup.engine(messages.append) == result
     assert not (machine / "go.log").exists(), "the second time nothing is done"
 
 
@@ -117,9 +117,9 @@ done
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(setup, "INSTALLER", f"http://127.0.0.1:{server.server_port}/install.sh")
-        found = setup.engine(quiet)
+        result = setup.engine(quiet)
         server.shutdown()
-    assert found.source == "cache"
+    assert result.source == "cache"
     asked = (machine / "go.log").read_text()
     assert asked.startswith("--no-edit-path --install-root ")
     assert "--version 3.259.0" in asked
@@ -127,7 +127,7 @@ done
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("GO_VERSION", "go1.21.3", "Go 1.21 is older than 1.26"),
         ("GO_VERSION", "devel", "`go env GOVERSION` does not work"),
@@ -137,13 +137,13 @@ done
     ],
 )
 def test_no_way_is_one_line_with_all_reasons(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+    machine: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(SymphonyError) as error:
         setup.engine(quiet)
     assert "https://get.pulumi.com/install.sh cannot be reached; " in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "Install Pulumi (pulumi.com/docs/install) or Go 1.26" in error.value.remedy
     assert left_over() == []
     assert binary.find() is None
@@ -164,10 +164,10 @@ def test_two_at_once_build_once(machine: Path, monkeypatch: pytest.MonkeyPatch) 
         )
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=60) for process in both]
-    assert [out.strip() for out, _ in said] == [str(binary.cache_folder() / "pulumi")] * 2
+    messages = [process.communicate(timeout=60) for process in both]
+    assert [out.strip() for out, _ in messages] == [str(binary.cache_folder() / "pulumi")] * 2
     assert (machine / "go.log").read_text().count("build -v") == 2, "command line and host, once each"
-    assert sum("waiting for another set-up" in err for _, err in said) == 1
+    assert sum("waiting for another set-up" in err for _, err in messages) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
@@ -216,7 +216,7 @@ def test_failing_program_is_its_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("yaml", "said"),
+    ("yaml", "message"),
     [
         (
             "runtime:\n  name: python\n  options:\n    virtualenv: .venv\n",
@@ -226,11 +226,13 @@ def test_failing_program_is_its_last_line() -> None:
         ("runtime: python\n", "x"),
     ],
 )
-def test_the_host_is_told_the_virtualenv_of_the_nearest_project(tmp_path: Path, yaml: str, said: str) -> None:
+def test_the_host_is_told_the_virtualenv_of_the_nearest_project(
+    tmp_path: Path, yaml: str, message: str
+) -> None:
     project = tmp_path / "project"
     (project / "below").mkdir(parents=True)
     (project / "Pulumi.yaml").write_text(f"name: p\n{yaml}")
-    assert host_of(project / "below")["words"] == said.format(folder=project)
+    assert host_of(project / "below")["words"] == message.format(folder=project)
 
 
 @pytest.mark.parametrize("virtualenv", [".venv", "{folder}/mine"], ids=["relative", "absolute"])
@@ -242,13 +244,13 @@ def test_where_symphony_is_about_the_host_is_spared_pip(tmp_path: Path, virtuale
         f"name: p\nruntime:\n  name: python\n  options: {{virtualenv: '{virtualenv}'}}\n"
     )
     shim = Path(environment.__file__).parent / "tuning" / "python.sh"
-    told = host_of(tmp_path, SYMPHONY_PYTHON=str(shim), PYTHONHOME="/elsewhere")
+    result = host_of(tmp_path, SYMPHONY_PYTHON=str(shim), PYTHONHOME="/elsewhere")
     bin_ = tmp_path / virtualenv / "bin"
-    assert told["words"] == "x", "the flag would bring the host to ask pip"
-    assert told["PULUMI_PYTHON_CMD"] == str(shim)
-    assert told["SYMPHONY_PYTHON_CMD"] == str(bin_ / "python")
-    assert told["PATH"].startswith(f"{bin_}:")
-    assert "PYTHONHOME" not in told
+    assert result["words"] == "x", "the flag would bring the host to ask pip"
+    assert result["PULUMI_PYTHON_CMD"] == str(shim)
+    assert result["SYMPHONY_PYTHON_CMD"] == str(bin_ / "python")
+    assert result["PATH"].startswith(f"{bin_}:")
+    assert "PYTHONHOME" not in result
 
 
 def test_a_virtualenv_that_is_not_there_is_the_hosts_to_tell(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name: x\nruntime: nodejs\n", "Pulumi.yaml sets runtime to 'nodejs'"),
         ("runtime: python\n", "the project's name None"),
@@ -59,11 +59,11 @@ def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
         ("name: x\nruntime: python\ndescription: '\x00'\n", "is not YAML"),
     ],
 )
-def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     with pytest.raises(UserError) as error:
         workspace.find(tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert str(tmp_path / "Pulumi.yaml") in str(error.value)
     assert error.value.remedy
     assert workspace.find_usable(tmp_path) is None
@@ -99,7 +99,7 @@ def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "full"),
+    ("message", "full"),
     [
         ("rl", "organization/symphony/rl"),
         ("rl.gke", "organization/symphony/rl.gke"),
@@ -107,24 +107,26 @@ def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
         ("me/other/rl", "me/other/rl"),
     ],
 )
-def test_names(place: workspace.Workspace, said: str, full: str) -> None:
-    assert str(workspace.stack_name(said, place)) == full
+def test_names(place: workspace.Workspace, message: str, full: str) -> None:
+    assert str(workspace.stack_name(message, place)) == full
     assert str(workspace.stack_name("rl", None)) == "organization/symphony/rl"
 
 
-@pytest.mark.parametrize("said", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"])
-def test_bad_names(said: str) -> None:
+@pytest.mark.parametrize(
+    "message", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"]
+)
+def test_bad_names(message: str) -> None:
     with pytest.raises(UserError, match="is not a stack's name"):
-        workspace.stack_name(said, None)
+        workspace.stack_name(message, None)
 
 
 @given(st.text(max_size=30))
-def test_a_name_is_taken_or_refused(said: str) -> None:
+def test_a_name_is_taken_or_refused(message: str) -> None:
     try:
-        name = workspace.stack_name(said, None)
+        name = workspace.stack_name(message, None)
     except UserError:
         return
-    assert said.endswith(name.stack)
+    assert message.endswith(name.stack)
     assert not name.stack.startswith("-")
 
 

@@ -42,10 +42,10 @@ def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
         "the result",
         pause=0.5,
     )
-    said = logged(sandbox, "numint", "reducer")
-    assert "pi = 3.141592653" in said
-    assert "from 3 workers" in said
-    assert "60/60 pieces" in said
+    result = logged(sandbox, "numint", "reducer")
+    assert "pi = 3.141592653" in result
+    assert "from 3 workers" in result
+    assert "60/60 pieces" in result
     statuses = sandbox.processes("numint")
     assert statuses["pool-0/worker-0"]["state"] == "failed"
     assert "SIGKILL" in statuses["pool-0/worker-0"]["why"]

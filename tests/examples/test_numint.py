@@ -33,7 +33,7 @@ def demo(sandbox: Sandbox, *, code: int, deadline: float = 40) -> Ran:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"function": "cosine"}, 'function is "cosine", which is not one of log, pi, sine'),
         ({"workers": "0"}, 'workers is "0", which is not a whole number from 1 to 1000'),
@@ -43,12 +43,12 @@ def demo(sandbox: Sandbox, *, code: int, deadline: float = 40) -> Ran:
     ],
     ids=["function", "zero", "negative", "float", "more pieces than points"],
 )
-def test_a_setting_that_makes_no_sense(sandbox: Sandbox, settings: dict[str, str], said: str) -> None:
+def test_a_setting_that_makes_no_sense(sandbox: Sandbox, settings: dict[str, str], message: str) -> None:
     settings_of(sandbox, "numint", **settings)
     ran = sandbox.symphony("up", "numint", "-y", code=2)
     setting = list(settings)[-1]
     (line,) = ran.err.splitlines()
-    assert said in line
+    assert message in line
     assert f"numint:{setting} in stacks/Pulumi.numint.yaml" in line
     assert f"`pulumi config rm numint:{setting}`" in line
     assert sandbox.trees() == {}
@@ -87,15 +87,15 @@ def test_a_demo_that_was_killed_does_not_speak_for_the_next(sandbox: Sandbox) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
     ids=["at once", "later"],
 )
-def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, said: str) -> None:
+def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, message: str) -> None:
     later = f"import time\ntime.sleep({seconds})\n{DIES}"
     (sandbox.folder / "examples/numint/reducer.py").write_text(later)
     ran = demo(sandbox, code=1)
-    assert ran.err.endswith(f"demo: {said}.\n")
+    assert ran.err.endswith(f"demo: {message}.\n")
     assert ran.seconds < 35
 
 

@@ -79,8 +79,8 @@ def _loses_one(sandbox: Sandbox, cluster: Access) -> None:
     running = sandbox.start([str(SYMPHONY), "up", STACK, "-y"])
 
     def working() -> bool:
-        said = sandbox.symphony("logs", STACK, "worker-0", code=None)
-        return said.code == 0 and "piece " in said.out
+        printed = sandbox.symphony("logs", STACK, "worker-0", code=None)
+        return printed.code == 0 and "piece " in printed.out
 
     wait_for(working, 120, "the worker works", pause=0.5)
     namespace = yaml.safe_load((sandbox.folder / "stacks" / f"Pulumi.{STACK}.yaml").read_text())["config"][
@@ -94,12 +94,12 @@ def _loses_one(sandbox: Sandbox, cluster: Access) -> None:
             r"^pi = (\S+), off by (\S+), .*: right$", sandbox.symphony("logs", STACK, "reducer").out, re.M
         )
 
-    found = wait_for(result, 180, "the result", pause=1)
-    assert abs(float(found[1]) - math.pi) < 1e-9
-    assert float(found[2]) < 1e-9
-    said = sandbox.symphony("logs", STACK, "reducer").out
-    assert "from 3 workers" in said
-    assert "60/60 pieces" in said
+    value = wait_for(result, 180, "the result", pause=1)
+    assert abs(float(value[1]) - math.pi) < 1e-9
+    assert float(value[2]) < 1e-9
+    output = sandbox.symphony("logs", STACK, "reducer").out
+    assert "from 3 workers" in output
+    assert "60/60 pieces" in output
     states = {path: each["state"] for path, each in sandbox.processes(STACK).items()}
     assert (states["pool-0/worker-0"], states["pool-0/worker-1"]) == ("lost", "lost")
     wait_for(

@@ -67,8 +67,8 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
         "current-context": "mine",
     }
     (tmp_path / "config").write_text(json.dumps(content))
-    told = found("kubeconfig")
-    assert (told.there, told.version, told.place) == (True, "context mine", str(tmp_path / "config"))
+    result = found("kubeconfig")
+    assert (result.there, result.version, result.place) == (True, "context mine", str(tmp_path / "config"))
     assert not made.exists()
 
     (tmp_path / "config").write_text(json.dumps({**content, "current-context": "other"}))

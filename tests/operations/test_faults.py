@@ -125,8 +125,8 @@ with Experiment() as e:
     e.new_process("loud", command=["sh", "-c", lines])
 pulumi.export("big", "y" * 10_000_000)
 """)
-    said = sandbox.symphony("up", "rl", "-y")
-    assert len(said.out) < 1000
+    output = sandbox.symphony("up", "rl", "-y")
+    assert len(output.out) < 1000
     assert len(sandbox.symphony("process", "rl").out) < 200
     assert sandbox.symphony("logs", "rl", "-t", "1").out == "the end\n"
     assert len(sandbox.symphony("logs", "rl").out) > 10_000_000

@@ -41,10 +41,10 @@ def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
     (before,) = sandbox.trees().values()
     sandbox.config("rl", **{"symphony:backend": "k8s"})
     for words in (["up", "rl", "-y"], ["plan", "rl"]):
-        told = sandbox.symphony(*words, code=2).err.splitlines()
-        assert len(told) == 1
-        assert told[0].startswith("symphony: rl runs on tmux and would move to kubernetes (")
-        assert told[0].endswith(
+        output = sandbox.symphony(*words, code=2).err.splitlines()
+        assert len(output) == 1
+        assert output[0].startswith("symphony: rl runs on tmux and would move to kubernetes (")
+        assert output[0].endswith(
             "Pulumi.rl.yaml). Say `symphony:backend: tmux`, or end it first: `symphony delete rl`."
         )
     assert list(sandbox.trees().values()) == [before]
@@ -56,10 +56,10 @@ def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
 def test_nor_does_a_script_move_one(sandbox: Sandbox) -> None:
     sandbox.python(SCRIPT.format("tmux"))
     (before,) = sandbox.trees().values()
-    told = sandbox.python(SCRIPT.format("kube"), code=None)
-    assert told.code != 0
-    assert "sweep runs on tmux and would move to kubernetes" in told.err
-    assert 'Cluster.new("tmux")' in told.err
+    result = sandbox.python(SCRIPT.format("kube"), code=None)
+    assert result.code != 0
+    assert "sweep runs on tmux and would move to kubernetes" in result.err
+    assert 'Cluster.new("tmux")' in result.err
     assert list(sandbox.trees().values()) == [before]
     sandbox.symphony("delete", "sweep", "-y")
     assert sandbox.trees() == {}

@@ -34,8 +34,8 @@ def stranger() -> Iterator[int]:
 
 
 def binds(port: int | None) -> str:
-    said = "'web'" if port is None else f"{{'web': {port}}}"
-    return f'with Experiment() as e: e.new_process("server", command=["sleep", "3600"]).binds({said})'
+    result = "'web'" if port is None else f"{{'web': {port}}}"
+    return f'with Experiment() as e: e.new_process("server", command=["sleep", "3600"]).binds({result})'
 
 
 def test_a_port_of_a_stranger_is_refused(sandbox: Sandbox, stranger: int) -> None:

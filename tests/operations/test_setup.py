@@ -45,8 +45,8 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     (tmp_path / "touch").symlink_to("/usr/bin/touch")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (found,) = setup.get_needed(prerequisites, quiet)
-    assert (found.name, found.version) == ("tmux", "3.3a")
+    (result,) = setup.get_needed(prerequisites, quiet)
+    assert (result.name, result.version) == ("tmux", "3.3a")
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["install", "update", "install"]
     assert program.command() == "apt-get install tmux"

@@ -71,10 +71,10 @@ def test_a_plain_pulumi_says_it_too(sandbox: Sandbox) -> None:
     sandbox.pulumi("stack", "init", "rl")
     file = sandbox.folder / "Pulumi.rl.yaml"
     file.write_text("symphony:grace: 3\nconfig:\n  symphony:bakend: kubernetes\n" + file.read_text())
-    said = sandbox.pulumi("up", "--yes", "--stack", "rl", code=None)
-    assert said.code != 0
-    assert "rl cannot run: 2 problems in Pulumi.rl.yaml" in said.out
-    assert '"symphony:bakend" is not a setting' in said.out
-    assert "line 3" in said.out
-    assert '"symphony:grace" is not under `config:`' in said.out
+    output = sandbox.pulumi("up", "--yes", "--stack", "rl", code=None)
+    assert output.code != 0
+    assert "rl cannot run: 2 problems in Pulumi.rl.yaml" in output.out
+    assert '"symphony:bakend" is not a setting' in output.out
+    assert "line 3" in output.out
+    assert '"symphony:grace" is not under `config:`' in output.out
     assert sandbox.trees() == {}

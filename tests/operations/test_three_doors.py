@@ -130,8 +130,8 @@ def test_made_by_a_script_changed_by_pulumi(sandbox: Sandbox) -> None:
     assert changed["rl/guest"] != made["rl/guest"]
     sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview", "--expect-no-changes")
     assert sandbox.trees() == changed
-    told = sandbox.python(SCRIPT % 1 + "print(cluster.describe_process('rl', 'guest'))").out
-    assert "'Ready': 1" in told
+    output = sandbox.python(SCRIPT % 1 + "print(cluster.describe_process('rl', 'guest'))").out
+    assert "'Ready': 1" in output
     sandbox.python(SCRIPT % 1 + "cluster.delete('rl')")
     assert sandbox.trees() == {}
 

@@ -64,13 +64,13 @@ these resources to complete. For example, if you are using AWS, you can confirm 
 )
 def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, then: str) -> None:
     message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
-    said = _told(Diagnostic("warning", message, ""))
-    assert said == Remark(f"an earlier run was interrupted at a, b: {then}")
+    result = _told(Diagnostic("warning", message, ""))
+    assert result == Remark(f"an earlier run was interrupted at a, b: {then}")
     assert _told(Diagnostic("warning", "careful\n", "")) == Remark("careful")
 
 
 @pytest.mark.parametrize(
-    ("said", "fetched"),
+    ("message", "fetched"),
     [
         ("", False),
         ("symphony:backend: tmux", False),
@@ -81,10 +81,10 @@ def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, the
     ],
 )
 def test_plugins_are_fetched_only_for_backends_that_need_them(
-    tmp_path: Path, said: str, fetched: bool
+    tmp_path: Path, message: str, fetched: bool
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
-    (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {said}\n")
+    (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {message}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
     assert (
         stack_target.fetches_plugins(stack_target.StackTarget(StackName("sandbox", "rl"), place)) is fetched
@@ -98,8 +98,8 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
     )
     place = workspace.load(tmp_path / "Pulumi.yaml")
     read = registry.get("kubernetes").observer.connection_settings
-    for said, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
-        target = stack_target.StackTarget(StackName("sandbox", "rl"), place, said)
+    for result, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
+        target = stack_target.StackTarget(StackName("sandbox", "rl"), place, result)
         assert read(target.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
@@ -135,5 +135,5 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     ],
 )
 def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
-    found = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
-    assert str(Ended("rl", found, 1.0)) == f"rl is up: {words} 1.0 s."
+    result = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
+    assert str(Ended("rl", result, 1.0)) == f"rl is up: {words} 1.0 s."

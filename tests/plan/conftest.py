@@ -84,10 +84,10 @@ def refused(
 
     def check(program: str, what: str, remedy: str, target: Target = tmux, **backend: Any) -> None:
         spec, marked = declare(program)
-        found = problems(checked(spec), replace(target, **backend))
-        assert [(each.what, each.remedy) for each in found] == [(what, remedy)]
-        assert sorted({place.line for place in found[0].where}) == marked
-        assert {place.file for place in found[0].where} <= {str(tmp_path / "program.py")}
+        result = problems(checked(spec), replace(target, **backend))
+        assert [(each.what, each.remedy) for each in result] == [(what, remedy)]
+        assert sorted({place.line for place in result[0].where}) == marked
+        assert {place.file for place in result[0].where} <= {str(tmp_path / "program.py")}
 
     return check
 

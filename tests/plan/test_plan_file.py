@@ -50,8 +50,12 @@ def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_pr
         taken = box.take()
     assert taken is not None
     assert taken.plan == json.loads(plan.to_json())
-    told = taken.plan["processes"][3]["service_env"]
-    assert (told["SYMPH_S7_ADDR"], told["SYMPH_S3_BIND"], len(told)) == ("127.0.0.1:7007", "127.0.0.1", 151)
+    output = taken.plan["processes"][3]["service_env"]
+    assert (output["SYMPH_S7_ADDR"], output["SYMPH_S3_BIND"], len(output)) == (
+        "127.0.0.1:7007",
+        "127.0.0.1",
+        151,
+    )
 
 
 def test_gone_afterwards(own_home: Path) -> None:

@@ -27,7 +27,7 @@ def test_what_is_illegal_is_left_out():
 
 def test_the_range_to_choose_from():
     wrong: Any = 5
-    for said, found in [((7000, 7009), (7000, 7009)), (None, None), ((9, 3), None), ("7000", None)]:
-        experiment = Experiment("rl", port_range=said)
+    for message, result in [((7000, 7009), (7000, 7009)), (None, None), ((9, 3), None), ("7000", None)]:
+        experiment = Experiment("rl", port_range=message)
         experiment.new_process("a").binds(wrong)
-        assert checked(experiment.spec).port_range == found
+        assert checked(experiment.spec).port_range == result

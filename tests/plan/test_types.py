@@ -28,7 +28,7 @@ TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "remedy"),
+    ("message", "what", "remedy"),
     [
         ("command=5", "a has command of type int", TEXTS),
         ("command={}", "a has command of type dict", TEXTS),
@@ -50,11 +50,11 @@ TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
         ("cmds=['x'], preamble_cmds=1", "a has preamble_cmds of type int", TEXTS),
     ],
 )
-def test_wrong_types_of_a_process(refused, said, what, remedy):
+def test_wrong_types_of_a_process(refused, message, what, remedy):
     refused(
         f"""
         exp = Experiment("rl")
-        exp.new_process("a", {said})  # <-
+        exp.new_process("a", {message})  # <-
         """,
         what,
         remedy,
@@ -65,8 +65,8 @@ def test_all_wrong_parts_are_told_at_once():
     experiment = Experiment("rl")
     wrong: Any = {"command": ["x", None, b"y"], "env": {"A": None, "B": "b", "C": [1]}}
     experiment.new_process("a", **wrong)
-    told = [problem.what for problem in checked(experiment.spec).mistakes]
-    assert told == [
+    messages = [problem.what for problem in checked(experiment.spec).mistakes]
+    assert messages == [
         "a has env['A'] of type None",
         "a has env['C'] of type list",
         "a has command[1] of type None",
@@ -133,7 +133,7 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "remedy"),
+    ("message", "what", "remedy"),
     [
         ("preamble_cmds=5", "has preamble_cmds of type int", TEXTS),
         ("start_dir=5", "has start_dir of type int", "it takes text"),
@@ -161,10 +161,10 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
         ),
     ],
 )
-def test_wrong_types_of_the_experiment(refused, said, what, remedy):
+def test_wrong_types_of_the_experiment(refused, message, what, remedy):
     refused(
         f"""
-        exp = Experiment("rl", {said})  # <-
+        exp = Experiment("rl", {message})  # <-
         exp.new_process("a", ["x"])
         """,
         f"the experiment {what}",
@@ -172,8 +172,8 @@ def test_wrong_types_of_the_experiment(refused, said, what, remedy):
     )
 
 
-def test_names_of_wrong_types(found):
-    problems = found(
+def test_names_of_wrong_types(value):
+    problems = value(
         """
         exp = Experiment(5)
         exp.new_process("process-0", ["x"])
@@ -327,10 +327,10 @@ PROCESS_CALLS = {
 
 
 def calls(of: dict[str, int]) -> st.SearchStrategy[list[tuple[str, list[Any]]]]:
-    one = st.sampled_from(sorted(of)).flatmap(
+    only = st.sampled_from(sorted(of)).flatmap(
         lambda name: st.tuples(st.just(name), st.lists(anything, min_size=of[name], max_size=of[name]))
     )
-    return st.lists(one, max_size=4)
+    return st.lists(only, max_size=4)
 
 
 @given(st.data())
@@ -356,13 +356,13 @@ def test_anything_anywhere_gives_problems_and_never_an_exception(tmux, kubernete
 
 def told(experiment: Experiment, target: Target) -> str:
     """The plan, else the report of its problems: a line each, between the heading and the end."""
-    found = problems(checked(experiment.spec), target)
-    if not found:
+    result = problems(checked(experiment.spec), target)
+    if not result:
         plan = build_plan(checked(experiment.spec), target)
         plan.to_json()
         return str(plan)
-    report = str(PlanError("rl", found))
-    assert len(report.split("\n")) <= len(set(found)) + 2
+    report = str(PlanError("rl", result))
+    assert len(report.split("\n")) <= len(set(result)) + 2
     return report
 
 

@@ -43,11 +43,11 @@ def sandbox(tmp_path: Path):
 
 def files_that_tell(folder: Path) -> set[str]:
     """The files that hold a value, by their names."""
-    found: set[str] = set()
+    result: set[str] = set()
     for file in folder.rglob("*"):
         if file.is_file() and WORD.encode() in file.read_bytes():
-            found.add(file.name)
-    return found
+            result.add(file.name)
+    return result
 
 
 def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) -> None:

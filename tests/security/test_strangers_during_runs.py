@@ -82,17 +82,17 @@ def machine(tmp_path: Path, place: Path) -> Iterator[Machine]:
 
 def _life(machine: Machine, number: int) -> str:
     machine.sandbox.write(EXPERIMENT % (1000 + 2 * number))
-    told = machine.symphony("up", "dev", "-y")
+    output = machine.symphony("up", "dev", "-y")
     machine.sandbox.write(EXPERIMENT % (1001 + 2 * number))
-    return told + machine.symphony("up", "dev", "-y") + machine.symphony("delete", "dev", "-y")
+    return output + machine.symphony("up", "dev", "-y") + machine.symphony("delete", "dev", "-y")
 
 
 @pytest.mark.parametrize(
     "lives", [1, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])], ids=["once", "often"]
 )
 def test_no_call_of_another_user_has_any_effect(machine: Machine, lives: int) -> None:
-    told = "".join(_life(machine, number) for number in range(lives))
-    assert "stranger" not in told
+    result = "".join(_life(machine, number) for number in range(lives))
+    assert "stranger" not in result
     # `pulumi stack init` and `stack rm` listen for traces for a moment, and know none of these calls.
     assert set(machine.answers().values()) <= {"UNIMPLEMENTED"}
     assert not [each for each in machine.place.iterdir() if each.name.startswith(("ran", "unpickled"))]

@@ -36,11 +36,11 @@ def test_the_line_of_a_helper_of_the_user_is_the_helpers_and_says_who_called_it(
     worker(experiment, "a")  # by this line
     [worker(experiment, name) for name in "b"]  # and this
     helper, first, second = map(line_of, ("# in the helper", "# by this line", "# and this"))
-    assert [str(one.binds[0].where).rpartition(":")[2] for one in experiment.spec.processes] == [
+    assert [str(process.binds[0].where).rpartition(":")[2] for process in experiment.spec.processes] == [
         f"{helper}, called from line {first}",
         f"{helper}, called from line {second}",
     ]
-    problem = Problem("x", "y", tuple(one.where for one in experiment.spec.processes))
+    problem = Problem("x", "y", tuple(process.where for process in experiment.spec.processes))
     file = problem.where[0].short_file
     assert problem.lines(file) == f"lines {helper} (called from {first}), {helper} (called from {second})"
 
@@ -67,10 +67,10 @@ def test_files_are_absolute_and_shown_as_short_as_can_be(tmp_path, monkeypatch):
 
 def test_where_a_part_of_a_setting_was_made():
     first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
-    said = {"env": second, "env PATH": first}
-    assert place_of("env PATH", said, declared) == first
-    assert place_of("env HOME", said, declared) == second
-    assert place_of("args", said, declared) == declared
+    values = {"env": second, "env PATH": first}
+    assert place_of("env PATH", values, declared) == first
+    assert place_of("env HOME", values, declared) == second
+    assert place_of("args", values, declared) == declared
     assert part_of("env", ["x"]) == "env list"
 
 

@@ -9,7 +9,7 @@ from symphony.spec.services import ServiceUse, read_services
 
 
 @pytest.mark.parametrize(
-    ("said", "uses"),
+    ("message", "uses"),
     [
         (("a",), [("a", None)]),
         (("a", "b"), [("a", None), ("b", None)]),
@@ -22,8 +22,8 @@ from symphony.spec.services import ServiceUse, read_services
         (([],), []),
     ],
 )
-def test_forms(said, uses):
-    assert [(use.name, use.port) for use in read_services(said, NOWHERE)] == uses
+def test_forms(message, uses):
+    assert [(use.name, use.port) for use in read_services(message, NOWHERE)] == uses
 
 
 def test_every_use_knows_its_line():

@@ -49,8 +49,8 @@ def live(kubectl: Kubectl, namespace: str) -> Callable[[str, str], dict[str, Any
     """An object of the test's namespace as it is now, {} when there is none."""
 
     def look(kind: str, name: str) -> dict[str, Any]:
-        found = kubectl("-n", namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
-        return json.loads(found) if found else {}
+        result = kubectl("-n", namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
+        return json.loads(result) if result else {}
 
     return look
 

@@ -34,8 +34,8 @@ def main() -> None:
         os.environ["PULUMI_HOME"] = f"{place}/pulumi-home"
         install()
         with sandbox_in(Path(place)) as sandbox:
-            said = _Run(layout, sandbox, state.kubeconfig).all(kills)
-    sys.stdout.write(json.dumps(said))
+            result = _Run(layout, sandbox, state.kubeconfig).all(kills)
+    sys.stdout.write(json.dumps(result))
 
 
 class _Run:
@@ -118,28 +118,28 @@ class _Run:
 
     def _living(self) -> Uids:
         """What is there of the experiment and not about to go."""
-        found: Uids = {}
+        result: Uids = {}
         for kind in KINDS:
             for each in self._client.get(path_of(kind, STACK)).get("items", []):
                 metadata = each["metadata"]
                 if "deletionTimestamp" not in metadata and "symphony/experiment" in metadata.get(
                     "labels", {}
                 ):
-                    found[f"{kind}/{metadata['name']}"] = metadata["uid"]
-        return found
+                    result[f"{kind}/{metadata['name']}"] = metadata["uid"]
+        return result
 
     def _recorded(self) -> Uids:
         """What the state of the stack knows of it."""
         if not any(each.endswith(f"/{STACK}") for each in self._sandbox.stacks()):
             return {}
         exported = self._sandbox.pulumi("stack", "export", "--stack", STACK).json
-        found: Uids = {}
+        result: Uids = {}
         for each in exported["deployment"].get("resources", []):
             kind = f"{each['type'].rpartition(':')[2].lower()}s"
             if each["type"].startswith("kubernetes:") and kind in KINDS:
                 metadata = each["outputs"]["metadata"]
-                found[f"{kind}/{metadata['name']}"] = metadata["uid"]
-        return found
+                result[f"{kind}/{metadata['name']}"] = metadata["uid"]
+        return result
 
 
 if __name__ == "__main__":

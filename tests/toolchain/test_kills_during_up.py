@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
 def test_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
     """What is there is known, the next `up` mends what broke off, `delete` leaves nothing."""
     script = ("-m", "tests.toolchain.kill_during_up", str(folder), str(kills))
-    said = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))
-    assert len(said["ends"]) == kills, said
-    assert said["dropped"] == [], said
-    assert said["equal"], said
-    assert said["running"], said
-    assert said["objects"] >= 20, said
-    assert said["left"] == [], said
+    content = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))
+    assert len(content["ends"]) == kills, content
+    assert content["dropped"] == [], content
+    assert content["equal"], content
+    assert content["running"], content
+    assert content["objects"] >= 20, content
+    assert content["left"] == [], content

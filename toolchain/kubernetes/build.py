@@ -61,13 +61,13 @@ ALL = (
 
 def programs(say: Callable[[str], None]) -> dict[str, Path]:
     """Every program by name, built where the cache lacks it."""
-    found: dict[str, Path] = {}
+    result: dict[str, Path] = {}
     for place, module in enumerate(ALL, 1):
         folder = cached(module)
         if not folder.is_dir():
             _build(module, folder, f"{module.name} ({place} of {len(ALL)})", say)
-        found.update({name: folder / name for name in module.programs})
-    return found
+        result.update({name: folder / name for name in module.programs})
+    return result
 
 
 def possible() -> bool:
@@ -156,12 +156,12 @@ def _follow(
     """Count the packages as the compiler names them; say how far it is every few seconds."""
     assert builder.stderr is not None
     tail: list[str] = []
-    said = started
+    last = started
     for compiled, line in enumerate(builder.stderr, 1):
         tail = [*tail[-20:], line.strip()]
-        if time.monotonic() - said >= 10:
-            said = time.monotonic()
-            say(f"building {title}: {compiled} of at most {total} packages, {said - started:.0f} s")
+        if time.monotonic() - last >= 10:
+            last = time.monotonic()
+            say(f"building {title}: {compiled} of at most {total} packages, {last - started:.0f} s")
     return tail
 
 

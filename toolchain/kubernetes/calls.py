@@ -23,8 +23,8 @@ def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = 
     except subprocess.TimeoutExpired as error:
         raise ToolchainError(f"{' '.join(words[:4])} did not finish in {timeout:g} s") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise ToolchainError(f"{' '.join(words[:4])} failed ({done.returncode}): {' / '.join(said[-2:])}")
+        message = (done.stderr or done.stdout).strip().splitlines()
+        raise ToolchainError(f"{' '.join(words[:4])} failed ({done.returncode}): {' / '.join(message[-2:])}")
     return done.stdout
 
 

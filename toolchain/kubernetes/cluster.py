@@ -244,8 +244,8 @@ def _in_node(layout: Layout, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _node_ready(api: Api) -> bool:
-    found = api.get(f"/api/v1/nodes/{NODE_NAME}") or {}
-    conditions = found.get("status", {}).get("conditions", [])
+    result = api.get(f"/api/v1/nodes/{NODE_NAME}") or {}
+    conditions = result.get("status", {}).get("conditions", [])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 

@@ -45,10 +45,10 @@ def busybox() -> bytes:
 
 def busybox_program() -> Path:
     """Where that program is on this machine."""
-    found = shutil.which("busybox", path=search_path())
-    if not found:
+    program = shutil.which("busybox", path=search_path())
+    if not program:
         raise ToolchainError("busybox-static is not installed")
-    return Path(found)
+    return Path(program)
 
 
 def is_pushed(image: str) -> bool:

@@ -14,9 +14,9 @@ THREADS = 128
 
 
 def main() -> None:
-    found = real.find()
-    if found is not None:
-        os.execv(found, [str(found), *sys.argv[1:]])
+    result = real.find()
+    if result is not None:
+        os.execv(result, [str(result), *sys.argv[1:]])
     _serve(sys.argv[1] if len(sys.argv) > 1 else "")
 
 

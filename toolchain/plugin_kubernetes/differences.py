@@ -35,8 +35,8 @@ class Change:
 
 def changes(old: Any, new: Any, immutable: tuple[tuple[str, ...], ...]) -> list[Change]:
     """Every difference, those that force a replacement marked."""
-    found = _walk((), old, new)
-    return [Change(each.path, each.kind, each.new, _forces(each, immutable)) for each in found]
+    result = _walk((), old, new)
+    return [Change(each.path, each.kind, each.new, _forces(each, immutable)) for each in result]
 
 
 def _walk(path: Path, old: Any, new: Any) -> Iterator[Change]:

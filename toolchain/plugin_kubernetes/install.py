@@ -16,9 +16,9 @@ from toolchain.plugin_kubernetes.provider import version
 
 def install() -> Path:
     """Link it into PULUMI_HOME's plugins unless a real one is there; return what the engine will run."""
-    found = real.find()
-    if found is not None:
-        return found
+    result = real.find()
+    if result is not None:
+        return result
     link = plugin.place(version())
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink() or link.resolve() != real.OWN.resolve():

@@ -156,14 +156,14 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         type_ = _type_of(request.urn)
         api_version, kind = known.get("apiVersion", type_["apiVersion"]), known.get("kind", type_["kind"])
         try:
-            found = self._reached().read(request.id, api_version, kind, plain(old), inputs)
+            result = self._reached().read(request.id, api_version, kind, plain(old), inputs)
         except Unreachable:
             if not self._settings.delete_unreachable:
                 raise
-            found = None
-        if found is None:
+            result = None
+        if result is None:
             return provider_pb2.ReadResponse()
-        id, outputs, now = found
+        id, outputs, now = result
         return provider_pb2.ReadResponse(id=id, properties=to_struct(outputs), inputs=to_struct(now))
 
     @_guarded

@@ -61,15 +61,15 @@ def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
 
     Of an attempt whose begin went with a rotation nobody knows when that was: 0.
     """
-    found: list[tuple[int, float, Mark | None]] = []
+    result: list[tuple[int, float, Mark | None]] = []
     for mark in events(log):
         if mark.event in ("start", "again"):
-            found.append((mark.number, mark.time, None))
-        elif mark.event == "more" and (not found or found[-1][0] != mark.number):
-            found.append((mark.number, 0, None))
-        elif mark.event in ENDS and found:
-            found[-1] = (*found[-1][:2], mark)
-    return found
+            result.append((mark.number, mark.time, None))
+        elif mark.event == "more" and (not result or result[-1][0] != mark.number):
+            result.append((mark.number, 0, None))
+        elif mark.event in ENDS and result:
+            result[-1] = (*result[-1][:2], mark)
+    return result
 
 
 def restarts(log: Path | str) -> int:
@@ -93,7 +93,7 @@ def new_events(log: Path | str) -> Iterator[list[Mark]]:
     index, rest = _index(Path(log)), b""
     at = Position(end(_moved(index)).inode)
     while True:
-        found: list[Mark] = []
+        result: list[Mark] = []
         while True:
             inode = at.inode
             data, at = _read_on(index, at)
@@ -101,8 +101,8 @@ def new_events(log: Path | str) -> Iterator[list[Mark]]:
                 break
             # A line that a full disk cut off is not continued in the next file.
             lines, _, rest = ((rest if at.inode == inode else b"") + data).rpartition(b"\n")
-            found += _events(lines)
-        yield found
+            result += _events(lines)
+        yield result
 
 
 def read(
@@ -112,19 +112,19 @@ def read(
 
     until: where a reader stands that will follow from there, so that nothing is read twice.
     """
-    found = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
+    result = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
     # Together: by the time the older file was read the newer may have moved.
-    for stretch, index in [(stretch, _whole(_index(stretch.file))) for stretch in found]:
+    for stretch, index in [(stretch, _whole(_index(stretch.file))) for stretch in result]:
         yield from _parts(stretch, index, since)
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
     """The last lines of the last attempt, not more bytes than the limit; reads only the end of the files."""
-    found = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
+    result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
     # What began in the file before has all of this one, and more.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
-    return found[-min(limit, own) :] if own > 0 else b""
+    return result[-min(limit, own) :] if own > 0 else b""
 
 
 def end(log: Path | str) -> Position:
@@ -212,12 +212,12 @@ def _whole(file: Path) -> _Stretch:
 
 def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:
     """Both files as they are now, the older first, up to where a reader stands."""
-    found: list[_Stretch] = []
+    result: list[_Stretch] = []
     for stretch in (_whole(_moved(Path(log))), _whole(Path(log))):
         if until is not None and stretch.inode == until.inode:
-            return [*found, replace(stretch, end=until.offset)]
-        found.append(stretch)
-    return found
+            return [*result, replace(stretch, end=until.offset)]
+        result.append(stretch)
+    return result
 
 
 def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> list[_Stretch]:
@@ -226,7 +226,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
     limit: after about so many bytes the search ends.
     """
     breaks, seen = lines, 0
-    found: list[_Stretch] = []
+    result: list[_Stretch] = []
     for stretch in reversed(stretches):
         at = stretch.end
         while at > stretch.start and (limit is None or seen < limit):
@@ -237,10 +237,10 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
             seen += at - begin
             if (there := data.count(b"\n")) >= breaks:
                 start = begin + _nth_from_behind(data, breaks)
-                return [replace(stretch, start=start), *found]
+                return [replace(stretch, start=start), *result]
             breaks, at = breaks - there, begin
-        found.insert(0, replace(stretch, start=at))
-    return found
+        result.insert(0, replace(stretch, start=at))
+    return result
 
 
 def _nth_from_behind(data: bytes, number: int) -> int:

@@ -74,9 +74,9 @@ def leased() -> dict[str, dict[str, int]]:
 
 def strangers(owner: str, wanted: set[int]) -> dict[int, str]:
     """Who listens on these ports without being of this owner."""
-    found = _Listeners(owner, range(0))
-    found.look_at(wanted)
-    return found.strangers
+    result = _Listeners(owner, range(0))
+    result.look_at(wanted)
+    return result.strangers
 
 
 class _Choice:
@@ -199,13 +199,13 @@ def _folder() -> Path:
 def _read() -> dict[str, Held]:
     file = _folder() / "ports.json"
     try:
-        found: dict[str, Any] = json.loads(file.read_bytes())
+        result: dict[str, Any] = json.loads(file.read_bytes())
         return {
             owner: {
                 "ports": {str(name): int(port) for name, port in held["ports"].items()},
                 "time": float(held["time"]),
             }
-            for owner, held in found.items()
+            for owner, held in result.items()
         }
     except FileNotFoundError:
         return {}

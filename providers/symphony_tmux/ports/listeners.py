@@ -18,25 +18,25 @@ def listening(ports: Collection[int]) -> dict[int, set[int]]:
     """The ports of these that somebody listens on, each with the socket inodes (none known without /proc)."""
     if not HAS_PROC:
         return {port: set() for port in ports if not _is_free(port)}
-    found: dict[int, set[int]] = {}
+    result: dict[int, set[int]] = {}
     for table in ("tcp", "tcp6"):
         for port, inode in _rows(PROC / "net" / table):
             if port in ports:
-                found.setdefault(port, set()).add(inode)
-    return found
+                result.setdefault(port, set()).add(inode)
+    return result
 
 
 def holders(inodes: Collection[int]) -> dict[int, set[int]]:
     """The pids that hold each of these sockets; one pass over /proc, other users' processes stay unknown."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    found: dict[int, set[int]] = {}
+    result: dict[int, set[int]] = {}
     if not wanted or not HAS_PROC:
-        return found
+        return result
     for entry in os.listdir(PROC):  # noqa: PTH208 - as strings, fast
         if entry.isdigit():
             for inode in _sockets(int(entry), wanted):
-                found.setdefault(inode, set()).add(int(entry))
-    return found
+                result.setdefault(inode, set()).add(int(entry))
+    return result
 
 
 def ephemeral() -> range:
@@ -58,15 +58,15 @@ def _rows(table: Path) -> list[tuple[int, int]]:
 
 
 def _sockets(pid: int, wanted: Mapping[str, int]) -> set[int]:
-    found: set[int] = set()
+    result: set[int] = set()
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):
         for entry in os.listdir(folder):  # noqa: PTH208 - as strings, fast
             with suppress(OSError):
                 inode = wanted.get(os.readlink(f"{folder}/{entry}"))  # noqa: PTH115
                 if inode is not None:
-                    found.add(inode)
-    return found
+                    result.add(inode)
+    return result
 
 
 def _is_free(port: int) -> bool:

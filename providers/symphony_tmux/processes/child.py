@@ -69,7 +69,7 @@ def of(folder: Path) -> Child | None:
 
 def sweep(children: Iterable[Child]) -> None:
     """Beside the cgroups of these those go, too, that killed supervisors of anything have left empty."""
-    for folder in {one.cgroup.parent for one in children if one.cgroup is not None}:
+    for folder in {child.cgroup.parent for child in children if child.cgroup is not None}:
         for left in folder.glob("symphony-*"):
             pid = left.name.rpartition("-")[2]
             if pid.isdecimal() and not process_table.exists(int(pid)):
@@ -79,12 +79,12 @@ def sweep(children: Iterable[Child]) -> None:
 
 def program(outputs: Mapping[str, Any]) -> int:
     """The pid of what the user runs, for debuggers and profilers; of its supervisor where it is not known."""
-    found = of(Path(str(outputs["log"])).parent)
-    if found is None or process_table.start_of(found.identity.pid) != found.identity.start:
+    result = of(Path(str(outputs["log"])).parent)
+    if result is None or process_table.start_of(result.identity.pid) != result.identity.start:
         return int(outputs["pid"])
     # Lines of a script are read by a shell, of which the program is a child.
-    below = process_table.children(found.identity.pid) if outputs.get("script") else []
-    return below[0] if len(below) == 1 else found.identity.pid
+    below = process_table.children(result.identity.pid) if outputs.get("script") else []
+    return below[0] if len(below) == 1 else result.identity.pid
 
 
 def of_owner(owner: str, path: str | None = None) -> Iterator[Child]:
@@ -92,5 +92,5 @@ def of_owner(owner: str, path: str | None = None) -> Iterator[Child]:
     pattern = names.folder_name(path) if path else "*"
     for folder in owners.folders(owner):
         for file in files.matching(folder, f"{names.PROCESSES}/{pattern}/{NAME}"):
-            if (found := of(file.parent)) is not None:
-                yield found
+            if (result := of(file.parent)) is not None:
+                yield result

@@ -17,22 +17,24 @@ from symphony_tmux.processes.process_id import Identity, Process
 
 def experiments() -> dict[str, list[str]]:
     """owner -> the processes that live."""
-    found: dict[str, set[str]] = {}
-    for one in _there():
-        owner, path = names.owner_of(one.marker)
+    result: dict[str, set[str]] = {}
+    for process in _there():
+        owner, path = names.owner_of(process.marker)
         if owner:
-            found.setdefault(owner, set()).add(path)
-    return {owner: sorted(processes) for owner, processes in found.items()}
+            result.setdefault(owner, set()).add(path)
+    return {owner: sorted(processes) for owner, processes in result.items()}
 
 
 def take_down(owner: str, grace: float) -> None:
     """End all of an experiment, and the servers in which nothing else runs."""
     there = _there()
-    supervisors = [one for one in there if names.owner_of(one.marker)[0] == owner]
-    stop.take_down([one.identity for one in supervisors], trees.marked(owner), grace)
+    supervisors = [process for process in there if names.owner_of(process.marker)[0] == owner]
+    stop.take_down([process.identity for process in supervisors], trees.marked(owner), grace)
     if experiments():
         return
-    for server in {Identity(one.parent, process_table.start_of(one.parent)) for one in supervisors}:
+    for server in {
+        Identity(process.parent, process_table.start_of(process.parent)) for process in supervisors
+    }:
         if process_table.command_name(server.pid) == "tmux: server":
             with suppress(ProcessLookupError):
                 os.kill(server.pid, signal.SIGTERM)
@@ -41,10 +43,10 @@ def take_down(owner: str, grace: float) -> None:
 def _there() -> list[Process]:
     """Every marked process in a folder that was removed, and that had the name of symphony's home."""
     gone = f"{paths.home()} (deleted)"
-    found: list[Process] = []
+    result: list[Process] = []
     for pid in process_table.pids():
         with suppress(OSError):
             if os.readlink(f"/proc/{pid}/cwd") == gone:  # noqa: PTH115 - a thousand times
-                one = process_table.process(pid)
-                found += [one] if one is not None and one.marker else []
-    return found
+                process = process_table.process(pid)
+                result += [process] if process is not None and process.marker else []
+    return result

@@ -38,7 +38,7 @@ def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
         return Condition("lost", "the host was rebooted")
     if not listing.server_pid:
         return Condition("lost", "the tmux server is gone")
-    pane = next((one for one in listing.panes if one.pane_id == outputs["pane_id"]), None)
+    pane = next((each for each in listing.panes if each.pane_id == outputs["pane_id"]), None)
     if pane is None or (pane.owner, pane.path) != (outputs["owner"], outputs["path"]):
         return Condition("lost", "its window is gone")
     if pane.pid != int(outputs["pid"]) or not _same_start(pane, int(outputs["start_time"])):
@@ -70,8 +70,8 @@ def _ended(pane: Pane) -> Condition:
 
 def _same_start(pane: Pane, start: int) -> bool:
     """tmux reaps its children itself: while it says a pane lives, its pid is not used again."""
-    found = process_table.start_of(pane.pid) if start and not pane.dead else 0
-    return found in (0, start)
+    result = process_table.start_of(pane.pid) if start and not pane.dead else 0
+    return result in (0, start)
 
 
 def signal_name(number: int) -> str:

@@ -30,7 +30,7 @@ def scan() -> list[Process]:
     """Every living process of the machine, zombies left out; one pass."""
     if not HAS_PROC:
         return _without_proc().scan()
-    return [found for pid in pids() if (found := _by_proc(pid)) is not None]
+    return [result for pid in pids() if (result := _by_proc(pid)) is not None]
 
 
 def pids() -> list[int]:
@@ -46,8 +46,8 @@ def process(pid: int) -> Process | None:
 def start_of(pid: int) -> int:
     """The start time of a living process in the unit of this machine, 0 when there is none."""
     if not HAS_PROC:
-        found = process(pid)
-        return found.start if found else 0
+        result = process(pid)
+        return result.start if result else 0
     facts = _stat(pid)
     return facts[4] if facts else 0
 
@@ -60,13 +60,13 @@ def exists(pid: int) -> bool:
 def children(pid: int) -> list[int]:
     """Its living and dead children, in the order of their start; none where the system does not tell."""
     try:
-        return [int(one) for one in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+        return [int(each) for each in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
 
 
 def alive(identities: Iterable[Identity]) -> list[Identity]:
-    return [one for one in identities if start_of(one.pid) == one.start]
+    return [identity for identity in identities if start_of(identity.pid) == identity.start]
 
 
 def command_name(pid: int) -> str:
@@ -115,8 +115,8 @@ def _marker(pid: int) -> str:
             text = b"\0" + file.read()
     except OSError:
         return ""
-    _, found, rest = text.partition(b"\0SYMPHONY_ID=")
-    return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
+    _, result, rest = text.partition(b"\0SYMPHONY_ID=")
+    return rest.partition(b"\0")[0].decode(errors="replace") if result else ""
 
 
 def short_hash(content: bytes) -> str:

@@ -14,7 +14,7 @@ def boot_id() -> str:
 
 
 def scan() -> list[Process]:
-    return [found for pid in psutil.pids() if (found := process(pid)) is not None]
+    return [result for pid in psutil.pids() if (result := process(pid)) is not None]
 
 
 def exists(pid: int) -> bool:
@@ -31,17 +31,17 @@ def name(pid: int) -> str:
 def process(pid: int) -> Process | None:
     """The living process of that pid; None for what is gone or a zombie."""
     try:
-        one = psutil.Process(pid)
-        with one.oneshot():
-            status, parent = one.status(), one.ppid()
-            start = int(one.create_time() * 1000)
+        each = psutil.Process(pid)
+        with each.oneshot():
+            status, parent = each.status(), each.ppid()
+            start = int(each.create_time() * 1000)
             session = os.getsid(pid)
     except (psutil.Error, OSError):
         return None
     if status in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
         return None
     try:
-        marker = one.environ().get("SYMPHONY_ID", "")
+        marker = each.environ().get("SYMPHONY_ID", "")
     except (psutil.Error, OSError):
         marker = ""
     return Process(pid, start, parent, session, status == psutil.STATUS_STOPPED, marker)

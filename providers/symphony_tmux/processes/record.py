@@ -41,25 +41,25 @@ def read(server: str, session: str, path: str) -> dict[str, Any] | None:
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
     """The records of every process of one owner, whatever its session is called."""
     for file in files.matching(paths.experiments(), f"*/{names.PROCESSES}/*/{NAME}"):
-        found = _load(file)
-        if found is not None and found.get("owner") == owner:
-            yield found
+        result = _load(file)
+        if result is not None and result.get("owner") == owner:
+            yield result
 
 
 def facts(owner: str) -> dict[str, dict[str, Any]]:
     """path -> the record of each process of one owner, with where its log is."""
     return {
-        str(one["path"]): {
-            **one,
-            "log": str(names.process_folder(one["server"], one["session"], one["path"]) / "log"),
+        str(each["path"]): {
+            **each,
+            "log": str(names.process_folder(each["server"], each["session"], each["path"]) / "log"),
         }
-        for one in of_owner(owner)
+        for each in of_owner(owner)
     }
 
 
 def _load(file: Path) -> dict[str, Any] | None:
     try:
-        found: object = json.loads(file.read_bytes())
+        result: object = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", result) if isinstance(result, dict) else None

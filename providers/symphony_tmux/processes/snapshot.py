@@ -39,16 +39,16 @@ class Snapshot:
         with self.lock:
             known = self._listings.get(server)
             if known is not None:
-                others = [one for one in known.panes if (one.owner, one.path) != (owner, path)]
+                others = [each for each in known.panes if (each.owner, each.path) != (owner, path)]
                 self._listings[server] = replace(known, panes=(*others, pane) if pane else tuple(others))
 
     def panes(self, server: str, owner: str, path: str) -> list[Pane]:
         """The panes marked as this process; more than one only after something went wrong."""
-        return [one for one in self.listing(server).panes if (one.owner, one.path) == (owner, path)]
+        return [pane for pane in self.listing(server).panes if (pane.owner, pane.path) == (owner, path)]
 
     def paths(self, server: str, owner: str) -> set[str]:
         """Every process of the owner that has a window, or a living tree without one."""
-        windows = {one.path for one in self.listing(server).panes if one.owner == owner}
+        windows = {pane.path for pane in self.listing(server).panes if pane.owner == owner}
         return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
 
     def trees(self, owner: str) -> dict[str, list[Process]]:
@@ -56,21 +56,21 @@ class Snapshot:
         with self.lock:
             if self._marked is None:
                 self._marked = {}
-                for one in process_table.scan():
-                    if one.marker:
-                        self._marked.setdefault(one.marker, []).append(one)
-            found: dict[str, list[Process]] = {}
+                for process in process_table.scan():
+                    if process.marker:
+                        self._marked.setdefault(process.marker, []).append(process)
+            result: dict[str, list[Process]] = {}
             for marker, processes in self._marked.items():
                 if (path := names.marked_path(owner, marker)) is not None:
-                    found.setdefault(path, []).extend(processes)
-            return found
+                    result.setdefault(path, []).extend(processes)
+            return result
 
     def next_index(self, server: str, session_id: str) -> int:
         """A window index nobody has: tmux targets the new window by it within the same call."""
         with self.lock:
             key = (server, session_id)
             if key not in self._indexes:
-                used = [one.index for one in self.listing(server).panes if one.session_id == session_id]
+                used = [pane.index for pane in self.listing(server).panes if pane.session_id == session_id]
                 self._indexes[key] = max(used, default=0)
             self._indexes[key] += 1
             return self._indexes[key]

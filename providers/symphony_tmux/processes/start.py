@@ -125,11 +125,11 @@ def _after(target: str, mark: str, folder: Path) -> list[str]:
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
-    found = perl()
-    if not found:
+    interpreter = perl()
+    if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
     return [
-        found,
+        interpreter,
         _installed_supervisor(paths.home()),
         str(folder),
         str(attempt),
@@ -155,8 +155,8 @@ def _recorder(folder: Path) -> str:
 @lru_cache(maxsize=1)
 def perl() -> str:
     """What runs the supervisor; without one a process runs, is logged, and nothing starts it again."""
-    found = shutil.which("perl") or ""
-    return found if PLAIN.fullmatch(found) else ""
+    program = shutil.which("perl") or ""
+    return program if PLAIN.fullmatch(program) else ""
 
 
 @lru_cache(maxsize=8)

@@ -29,7 +29,7 @@ def take_down(
     look = partial(_members, wanted=wanted, children=children)
     if known := look(roots):
         _send(known.values(), signal.SIGTERM)
-        _send([one for one in known.values() if one.stopped], signal.SIGCONT)
+        _send([each for each in known.values() if each.stopped], signal.SIGCONT)
         known = _wait(known, look, grace)
         _kill({*roots, *known}, set(roots), look, children)
     for child in children:
@@ -51,22 +51,22 @@ def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Iden
 
 def _kill(known: set[Identity], spared: set[Identity], look: Look, children: Collection[Child]) -> None:
     start = time.monotonic()
-    while found := look(known):
-        known |= set(found)
+    while left := look(known):
+        known |= set(left)
         late = time.monotonic() - start
         if late > KILL_DEADLINE:
-            pids = ", ".join(str(one.pid) for one in list(found)[:5])
+            pids = ", ".join(str(each.pid) for each in list(left)[:5])
             raise SymphonyError(
-                f"{len(found)} processes cannot be killed",
+                f"{len(left)} processes cannot be killed",
                 where=f"pids {pids}",
                 remedy="`ps -o pid,user,stat,args` shows them; try again once they are gone",
             )
-        only_spared = set(found) <= spared
+        only_spared = set(left) <= spared
         if not (only_spared and late < SUPERVISOR_DEADLINE):
-            _send([one for key, one in found.items() if only_spared or key not in spared], signal.SIGKILL)
+            _send([each for key, each in left.items() if only_spared or key not in spared], signal.SIGKILL)
         for child in children:
             # Who deletes an experiment from inside is in it, too, and stays.
-            if child.grouped() <= set(found):
+            if child.grouped() <= set(left):
                 child.kill()
         time.sleep(0.01)
 
@@ -75,27 +75,29 @@ def _members(
     roots: Iterable[Identity], wanted: Wanted, children: Collection[Child]
 ) -> dict[Identity, Process]:
     scan = process_table.scan()
-    found = trees.members(scan, {*roots, *chain.from_iterable(one.members() for one in children)}, wanted)
+    result = trees.members(
+        scan, {*roots, *chain.from_iterable(child.members() for child in children)}, wanted
+    )
     # Who deletes an experiment from inside it lives until the work is done.
     for above in _self_and_above(scan):
-        found.pop(above, None)
-    return found
+        result.pop(above, None)
+    return result
 
 
 def _self_and_above(scan: Collection[Process]) -> list[Identity]:
-    by_pid = {one.pid: one for one in scan}
-    found: list[Identity] = []
+    by_pid = {process.pid: process for process in scan}
+    result: list[Identity] = []
     pid = os.getpid()
-    while (one := by_pid.get(pid)) is not None and one.identity not in found:
-        found.append(one.identity)
-        pid = one.parent
-    return found
+    while (process := by_pid.get(pid)) is not None and process.identity not in result:
+        result.append(process.identity)
+        pid = process.parent
+    return result
 
 
 def _send(processes: Iterable[Process], number: signal.Signals) -> None:
-    for one in processes:
+    for process in processes:
         with suppress(ProcessLookupError, PermissionError):
-            _send_one(one.identity, number)
+            _send_one(process.identity, number)
 
 
 def _send_one(identity: Identity, number: signal.Signals) -> None:

@@ -20,33 +20,37 @@ def marked(owner: str, path: str | None = None) -> Wanted:
     """The test for a marker of the owner, or of one process of it."""
 
     def test(marker: str) -> bool:
-        found = names.marked_path(owner, marker)
-        return found is not None and path in (None, found)
+        result = names.marked_path(owner, marker)
+        return result is not None and path in (None, result)
 
     return test
 
 
 def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
     """All of the trees: living roots, what carries a wanted marker, their sessions and descendants."""
-    by_identity = {one.identity: one for one in scan}
+    by_identity = {process.identity: process for process in scan}
     apart = servers.written()
     children: dict[int, list[Process]] = {}
-    for one in scan:
-        children.setdefault(one.parent, []).append(one)
+    for process in scan:
+        children.setdefault(process.parent, []).append(process)
     living = [by_identity[root] for root in roots if root in by_identity]
     # A session is named by the pid of its leader, which only means ours while our leader has that pid.
     sessions = {root.pid for root in living if root.session == root.pid}
-    found: dict[Identity, Process] = {}
+    result: dict[Identity, Process] = {}
     ahead = [
         *living,
-        *(one for one in scan if one.session in sessions or (one.marker and wanted(one.marker))),
+        *(
+            process
+            for process in scan
+            if process.session in sessions or (process.marker and wanted(process.marker))
+        ),
     ]
     while ahead:
-        one = ahead.pop()
-        if one.identity not in found:
-            found[one.identity] = one
-            ahead.extend(child for child in children.get(one.pid, ()) if child.identity not in apart)
-    return found
+        process = ahead.pop()
+        if process.identity not in result:
+            result[process.identity] = process
+            ahead.extend(child for child in children.get(process.pid, ()) if child.identity not in apart)
+    return result
 
 
 class Ours:
@@ -55,19 +59,19 @@ class Ours:
     def __init__(self, owner: str, records: Iterable[Mapping[str, Any]]) -> None:
         self.wanted = marked(owner)
         self.roots = {
-            Identity(int(one["pid"]), int(one["start_time"]))
-            for one in records
-            if one["boot_id"] == process_table.boot_id()
+            Identity(int(record["pid"]), int(record["start_time"]))
+            for record in records
+            if record["boot_id"] == process_table.boot_id()
         }
 
     def includes(self, pid: int) -> bool:
         seen: set[int] = set()
         while pid > 1 and pid not in seen:
             seen.add(pid)
-            one = process_table.process(pid)
-            if one is None:
+            process = process_table.process(pid)
+            if process is None:
                 return False
-            if one.identity in self.roots or (one.marker and self.wanted(one.marker)):
+            if process.identity in self.roots or (process.marker and self.wanted(process.marker)):
                 return True
-            pid = one.parent
+            pid = process.parent
         return False

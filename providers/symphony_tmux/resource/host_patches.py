@@ -57,9 +57,9 @@ def _watch(above: list[int], interrupts: int) -> None:
 
 def _interrupts() -> int:
     """What can be read when a thread was given a SIGINT; only the main thread may set a handler in Python."""
-    told, tell = os.pipe()
+    reader, tell = os.pipe()
     faulthandler.register(signal.SIGINT, tell, chain=True)
-    return told
+    return reader
 
 
 def _wake_main() -> None:
@@ -75,13 +75,13 @@ def _wake_main() -> None:
 
 def _ancestors() -> list[int]:
     """The shell that started us, and the engine above it."""
-    found = [os.getppid()]
+    result = [os.getppid()]
     if not has_shell_above:
-        return found
+        return result
     try:
-        with open(f"/proc/{found[0]}/stat", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{result[0]}/stat", "rb") as file:  # noqa: PTH123
             text = file.read()
-        found.append(int(text[text.rfind(b")") + 2 :].split()[1]))
+        result.append(int(text[text.rfind(b")") + 2 :].split()[1]))
     except (OSError, ValueError, IndexError):
         pass
-    return found
+    return result

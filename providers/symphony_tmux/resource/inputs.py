@@ -123,55 +123,59 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
 
 
 def session_problems(props: Mapping[str, Any]) -> list[Problem]:
-    found = [*_shapes(props), *_words(props, "name", names.is_name), *_common(props)]
-    if found:
-        return found
-    found += [
+    result = [*_shapes(props), *_words(props, "name", names.is_name), *_common(props)]
+    if result:
+        return result
+    result += [
         Problem("processes", f"{path!r} is no process: {NO_NAME}")
         for path in props.get("processes") or ()
         if not names.is_path(path)
     ]
-    return [*found, *_texts(props), *_variables(props)]
+    return [*result, *_texts(props), *_variables(props)]
 
 
 def window_problems(props: Mapping[str, Any]) -> list[Problem]:
-    found = [*_shapes(props), *_words(props, "session", names.is_name), *_words(props, "path", names.is_path)]
-    found += _common(props)
-    if found:
-        return found
+    result = [
+        *_shapes(props),
+        *_words(props, "session", names.is_name),
+        *_words(props, "path", names.is_path),
+    ]
+    result += _common(props)
+    if result:
+        return result
     if bool(props.get("argv")) == bool(props.get("script")):
-        found.append(Problem("argv", "give either argv or script, and not an empty one"))
-    found += _texts(props)
+        result.append(Problem("argv", "give either argv or script, and not an empty one"))
+    result += _texts(props)
     cwd = props.get("cwd") or ""
     if cwd and not cwd.startswith("/"):
-        found.append(Problem("cwd", f"{cwd!r} is not an absolute path"))
+        result.append(Problem("cwd", f"{cwd!r} is not an absolute path"))
     policy: object = props.get("restart_policy") or POLICIES[0]
     if policy not in POLICIES:
-        found.append(Problem("restart_policy", f"{policy!r} is none of {', '.join(POLICIES)}"))
-    return [*found, *_variables(props)]
+        result.append(Problem("restart_policy", f"{policy!r} is none of {', '.join(POLICIES)}"))
+    return [*result, *_variables(props)]
 
 
 def _shapes(props: Mapping[str, Any]) -> list[Problem]:
-    found = [
+    result = [
         Problem(name, "must be a list of strings") for name in LISTS if not _is_texts(props.get(name) or [])
     ]
     for name in MAPPINGS:
         value: object = props.get(name) or {}
         entries = cast("Mapping[object, object]", value)
         if not isinstance(value, Mapping) or not _is_texts([*entries, *entries.values()]):
-            found.append(Problem(name, "must map strings to strings"))
-    return found
+            result.append(Problem(name, "must map strings to strings"))
+    return result
 
 
 def _common(props: Mapping[str, Any]) -> list[Problem]:
-    found = _words({**props, "server": _server(props)}, "server", names.is_name)
+    result = _words({**props, "server": _server(props)}, "server", names.is_name)
     owner: object = props.get("owner")
     if not isinstance(owner, str) or not names.is_owner(owner):
-        found.append(Problem("owner", f"{owner!r} is not <project>/<stack>#<store>"))
+        result.append(Problem("owner", f"{owner!r} is not <project>/<stack>#<store>"))
     grace: object = props.get("grace", 5)
     if isinstance(grace, bool) or not isinstance(grace, int | float) or not 0 <= grace <= 3600:
-        found.append(Problem("grace", f"{grace!r} is not a number of seconds between 0 and 3600"))
-    return found
+        result.append(Problem("grace", f"{grace!r} is not a number of seconds between 0 and 3600"))
+    return result
 
 
 def _words(props: Mapping[str, Any], name: str, fits: Callable[[str], bool]) -> list[Problem]:
@@ -188,19 +192,19 @@ def _texts(props: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(name, "holds a NUL byte")
         for name, values in texts.items()
-        if any("\0" in one for one in values)
+        if any("\0" in each for each in values)
     ]
 
 
 def _variables(props: Mapping[str, Any]) -> list[Problem]:
-    found: list[Problem] = []
+    result: list[Problem] = []
     for field in MAPPINGS:
         for name in _mapping(props, field):
             if not names.is_variable(name):
-                found.append(Problem(field, f"{name!r} is no name of a variable"))
+                result.append(Problem(field, f"{name!r} is no name of a variable"))
             elif name in RESERVED:
-                found.append(Problem(field, f"{name} cannot be declared: {RESERVED[name]}"))
-    return found
+                result.append(Problem(field, f"{name} cannot be declared: {RESERVED[name]}"))
+    return result
 
 
 def _list(props: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -212,7 +216,7 @@ def _mapping(props: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType]
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _server(props: Mapping[str, Any]) -> str:

@@ -32,8 +32,8 @@ class Difference:
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     """Why what state believes there must be made again, told before the outputs are known."""
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
-    if said := observe.session_reason(old_inputs, snapshot.listing(on)):
-        return said
+    if why := observe.session_reason(old_inputs, snapshot.listing(on)):
+        return why
     return "" if addresses.place(on, old_inputs["name"]).exists() else "the file of its services is gone"
 
 
@@ -97,18 +97,18 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     snapshot.forget(on)
     listing = snapshot.listing(on)
     roots = {
-        Identity(one.pid, process_table.start_of(one.pid))
-        for one in listing.panes
-        if one.owner == owner and not one.dead
+        Identity(pane.pid, process_table.start_of(pane.pid))
+        for pane in listing.panes
+        if pane.owner == owner and not pane.dead
     }
     roots |= {
-        Identity(int(one["pid"]), int(one["start_time"]))
-        for one in record.of_owner(owner)
-        if one["boot_id"] == process_table.boot_id()
+        Identity(int(pane["pid"]), int(pane["start_time"]))
+        for pane in record.of_owner(owner)
+        if pane["boot_id"] == process_table.boot_id()
     }
     children = list(child.of_owner(owner))
     grace = float(props.get("grace", 5))
-    stop.take_down({one for one in roots if one.start}, trees.marked(owner), grace, children)
+    stop.take_down({pane for pane in roots if pane.start}, trees.marked(owner), grace, children)
     child.sweep(children)
     session = listing.session(name)
     if session is not None and session.owner == owner:

@@ -36,8 +36,8 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
         return ""
-    found = observe.condition(known, snapshot.listing(server))
-    return "" if found.is_good else found.reason
+    condition = observe.condition(known, snapshot.listing(server))
+    return "" if condition.is_good else condition.reason
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
@@ -55,21 +55,21 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
         return Difference(tuple(changed), tuple(replaced))
-    found = observe.condition(olds, snapshot.listing(olds["server"]))
+    condition = observe.condition(olds, snapshot.listing(olds["server"]))
     if (olds.get("grace") or 0) != (news.get("grace") or 0):
         changed.append("grace")
-    if not found.is_good:
+    if not condition.is_good:
         changed.append("status")
-    return Difference(tuple(changed), reason="" if found.is_good else found.reason)
+    return Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
     """The outputs with the status of now; None when the process and its window are gone."""
     _refuse_other_host(props)
-    found = observe.condition(props, snapshot.listing(props["server"]))
-    if found.state == "lost":
+    condition = observe.condition(props, snapshot.listing(props["server"]))
+    if condition.state == "lost":
         return None
-    return {**props, **_numbers(props), "status": str(found)}
+    return {**props, **_numbers(props), "status": str(condition)}
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
@@ -78,9 +78,9 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     wanted = inputs.window_inputs(news)
     kept = _kept(news)
     experiment_lock.take(wanted.server, wanted.session)
-    found = observe.condition(olds, snapshot.listing(wanted.server))
-    if found.is_good and found.pane and not changes.changes(olds, news):
-        outputs = {**_numbers(olds), **start.place(wanted), "status": _status(found)}
+    condition = observe.condition(olds, snapshot.listing(wanted.server))
+    if condition.is_good and condition.pane and not changes.changes(olds, news):
+        outputs = {**_numbers(olds), **start.place(wanted), "status": _status(condition)}
     else:
         outputs = _adopted(wanted, kept, snapshot, int(olds["attempt"])) or _started(
             wanted, kept, int(olds["attempt"]), snapshot
@@ -173,7 +173,7 @@ def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
 
 def _take_down(owner: str, path: str, panes: list[Pane], grace: float, further: list[Identity]) -> None:
     living = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    roots = [*(one for one in living if one.start), *further]
+    roots = [*(process for process in living if process.start), *further]
     stop.take_down(roots, trees.marked(owner, path), grace, list(child.of_owner(owner, path)))
 
 
@@ -201,12 +201,12 @@ def _kept(props: Props) -> dict[str, Any]:
 
 def _numbers(props: Props) -> dict[str, Any]:
     """Outputs of before; Pulumi turned their whole numbers into floats."""
-    found = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
-    return found | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
+    result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
+    return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
 
 
-def _status(found: observe.Condition) -> str:
-    return "running" if found.state == "running" else "completed"
+def _status(condition: observe.Condition) -> str:
+    return "running" if condition.state == "running" else "completed"
 
 
 def _refuse_other_host(props: Props) -> None:

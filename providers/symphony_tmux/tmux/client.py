@@ -105,7 +105,7 @@ class Listing:
     sessions: tuple[Session, ...] = ()
 
     def session(self, name: str) -> Session | None:
-        return next((one for one in self.sessions if one.name == name), None)
+        return next((session for session in self.sessions if session.name == name), None)
 
 
 def run(server: str, arguments: Sequence[str], *, starts: bool = False) -> str:
@@ -164,22 +164,22 @@ def list_panes(server: str) -> Listing:
         return Listing()
     if socket in _silent and time.monotonic() - _silent[socket][0] < DEADLINE:
         raise _silent[socket][1]
-    found = Listing()
+    result = Listing()
     for _ in range(LOOKS):
         try:
-            found = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
+            result = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
         except NoServer:
             return Listing()
         except Silent as error:
             _silent[socket] = time.monotonic(), error
             raise
-        if not any(map(_is_ending, found.panes)):
+        if not any(map(_is_ending, result.panes)):
             break
         # tmux 3.3a at times overlooks the end of a child until the next one ends, or it is told to look.
         with suppress(ProcessLookupError):
-            os.kill(found.server_pid, signal.SIGCHLD)
+            os.kill(result.server_pid, signal.SIGCHLD)
         time.sleep(0.02)
-    return found
+    return result
 
 
 def _is_ending(pane: Pane) -> bool:
@@ -203,12 +203,12 @@ def parse(text: str) -> Listing:
 
 
 def clean_environment() -> dict[str, str]:
-    found = {name: os.environ[name] for name in CLEAN if name in os.environ}
-    return {"PATH": os.defpath, "HOME": str(Path("/")), **found}
+    result = {name: os.environ[name] for name in CLEAN if name in os.environ}
+    return {"PATH": os.defpath, "HOME": str(Path("/")), **result}
 
 
-def _failure(server: str, said: bytes) -> TmuxError:
-    text = " ".join(said.decode(errors="replace").split())
+def _failure(server: str, stderr: bytes) -> TmuxError:
+    text = " ".join(stderr.decode(errors="replace").split())
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
     remedy = "The same command again goes on from here"
@@ -227,8 +227,8 @@ def _end_of(server: str) -> str:
     with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(DEADLINE)
         connection.connect(str(paths.tmux_socket(server)))
-        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return f"end that with `kill {int.from_bytes(told[:4], sys.byteorder)}`"
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return f"end that with `kill {int.from_bytes(credentials[:4], sys.byteorder)}`"
     return "end that"
 
 

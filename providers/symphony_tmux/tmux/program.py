@@ -14,15 +14,15 @@ _OLDEST = (3, 2)
 
 def recent() -> str:
     """The version. SymphonyError: tmux does not start, or is too old."""
-    found = version()
-    if not is_recent(found):
+    result = version()
+    if not is_recent(result):
         newer = ".".join(map(str, _OLDEST))
         raise SymphonyError(
-            f"tmux {found} is too old",
+            f"tmux {result} is too old",
             where=_which("tmux"),
             remedy=f"Install tmux {newer} or newer, as your system's package or from source",
         )
-    return found
+    return result
 
 
 def version() -> str:
@@ -38,8 +38,8 @@ def version() -> str:
 
 def is_recent(version: str) -> bool:
     """Whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return found is None or (int(found[1]), int(found[2])) >= _OLDEST
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return match is None or (int(match[1]), int(match[2])) >= _OLDEST
 
 
 def command() -> str:

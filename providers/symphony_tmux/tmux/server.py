@@ -44,26 +44,26 @@ C-b d leaves; the processes run on. This window runs nothing.
 def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Session:
     """The session of this owner, made when missing; a session of that name of anybody else is refused."""
     with snapshot.lock:
-        found = snapshot.listing(server).session(name)
-        if found is None:
+        session = snapshot.listing(server).session(name)
+        if session is None:
             with _locked(server):
                 # Another run may have made it while this one waited for the lock.
                 snapshot.forget(server)
-                found = snapshot.listing(server).session(name)
-                if found is None:
+                session = snapshot.listing(server).session(name)
+                if session is None:
                     _make_session(server, name, owner)
                     snapshot.forget(server)
-                    found = snapshot.listing(server).session(name)
-    if found is None:
+                    session = snapshot.listing(server).session(name)
+    if session is None:
         raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
     servers.write(server, snapshot.listing(server).server_pid)
-    if found.owner != owner:
+    if session.owner != owner:
         raise UserError(
-            f"the tmux session {name} belongs to {paths.told_owner(found.owner, owner)}",
+            f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}",
             remedy="Delete that experiment or give this one another name",
         )
     _own(server, name, owner)
-    return found
+    return session
 
 
 def _own(server: str, name: str, owner: str) -> Path:
@@ -77,18 +77,18 @@ def _own(server: str, name: str, owner: str) -> Path:
 def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
     """The windows of this owner's processes in this order."""
     panes = {pane.path: pane for pane in client.list_panes(server).panes if pane.owner == owner}
-    found = [panes[path] for path in paths if path in panes]
-    if [pane.index for pane in found] == sorted(pane.index for pane in found):
+    present = [panes[path] for path in paths if path in panes]
+    if [pane.index for pane in present] == sorted(pane.index for pane in present):
         return
     behind = max(pane.index for pane in panes.values()) + 1
     # Behind all others, one after the other; then -r takes the numbers from the first on.
     moves = [
         ["move-window", "-d", "-s", pane.window_id, "-t", f"{pane.session_id}:{behind + place}"]
-        for place, pane in enumerate(found)
+        for place, pane in enumerate(present)
     ]
     for at in range(0, len(moves), BATCH):
         client.run(server, [word for move in moves[at : at + BATCH] for word in (*move, ";")][:-1])
-    client.run(server, ["move-window", "-r", "-t", found[0].session_id])
+    client.run(server, ["move-window", "-r", "-t", present[0].session_id])
 
 
 def kill_session(server: str, session_id: str) -> None:
@@ -99,7 +99,7 @@ def kill_session(server: str, session_id: str) -> None:
         except client.NoServer:
             return
         except client.TmuxError:
-            if any(one.session_id == session_id for one in client.list_panes(server).sessions):
+            if any(session.session_id == session_id for session in client.list_panes(server).sessions):
                 raise
 
 

@@ -24,9 +24,9 @@ def write(server: str, pid: int) -> None:
 def written() -> set[Identity]:
     """Those that are known, also of servers that have ended."""
     folder = paths.home() / "tmux"
-    found: set[Identity] = set()
+    result: set[Identity] = set()
     for file in files.matching(folder, "*.pid"):
         words = file.read_text().split()
         if len(words) == 2 and all(map(str.isdecimal, words)):
-            found.add(Identity(int(words[0]), int(words[1])))
-    return found
+            result.add(Identity(int(words[0]), int(words[1])))
+    return result

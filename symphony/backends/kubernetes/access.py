@@ -56,6 +56,6 @@ def _place(recorded: Recorded, path: str) -> Place:
     pod = str(facts["pod_name"])
     if facts.get("controller"):
         # A Job gives its pods names of its own.
-        found = inventory.pod_of(client, recorded.launched_as, pod)
-        pod = text(found, "metadata", "name") or pod
+        result = inventory.pod_of(client, recorded.launched_as, pod)
+        pod = text(result, "metadata", "name") or pod
     return Place(stack_of(recorded), client, recorded.launched_as, path, pod, str(facts["container_name"]))

@@ -14,7 +14,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
     """What an `up` changes of them in the cluster, where an experiment has some there."""
-    found: list[str] = []
+    result: list[str] = []
     kinds = (
         ("secret", "secrets", labels.SECRETS, spec.secrets),
         ("config", "configmaps", labels.CONFIGS, spec.configs),
@@ -25,5 +25,5 @@ def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSp
             texts = {each: text.encode() for each, text in mapping(live, "data").items()}
             there = texts if kind == "config" else {each: b64decode(data) for each, data in texts.items()}
             binary = {each: b64decode(data) for each, data in mapping(live, "binaryData").items()}
-            found += file_changes.changes(kind, files, {**there, **binary})
-    return tuple(found)
+            result += file_changes.changes(kind, files, {**there, **binary})
+    return tuple(result)

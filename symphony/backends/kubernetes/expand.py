@@ -41,11 +41,11 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     refusal = inventory.why_not_ours(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
-    found = target_of(
+    result = target_of(
         spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal
     )
     changed = changed_files.changed(client, context.launched_as, chosen, spec)
-    return replace(found, changed_files=changed)
+    return replace(result, changed_files=changed)
 
 
 def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:
@@ -136,7 +136,7 @@ def _grace(manifests: Manifests, usual: int) -> int:
 def _provider(experiment: pulumi.Resource, reach: Reach) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
     is_secret = kubeconfig.is_text(reach.kubeconfig)
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "context": reach.client.access.context or None,
         "clusterIdentifier": inventory.identifier(reach.client),
         "kubeconfig": pulumi.Output.secret(reach.kubeconfig) if is_secret else reach.kubeconfig or None,
@@ -147,7 +147,7 @@ def _provider(experiment: pulumi.Resource, reach: Reach) -> pulumi.ProviderResou
         "upsertExistingObjects": "true",
         "enablePatchForce": "true",
     }
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in values.items() if value is not None}
     options = pulumi.ResourceOptions(parent=experiment, version=_plugin_version())
     return pulumi.ProviderResource("kubernetes", "kubernetes", given, options)
 

@@ -43,7 +43,7 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     """What the state records on Kubernetes; None when it records no namespace and no pod of ours."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     reach: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     things: dict[str, str] = {}
@@ -62,10 +62,10 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             reach[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
-            found.update(_processes(resource))
-    for facts in found.values():
+            result.update(_processes(resource))
+    for facts in result.values():
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    return Recorded(owner, namespace, found, reach=reach, things=things) if namespace else None
+    return Recorded(owner, namespace, result, reach=reach, things=things) if namespace else None
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -80,17 +80,17 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     client = client_for(recorded)
     pods = pods_of(client, recorded.launched_as)
     replaced = _kept(client, recorded, pods)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         pod = pods.get(facts["pod_name"])
         if facts["pod_name"] in replaced:
             continue
         if pod is None:
-            found[path] = "its pod is gone"
+            result[path] = "its pod is gone"
         elif not pod_status.is_good(pod):
             own = pod_status.status(path, facts["container_name"], pod)
-            found[path] = f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
-    return found
+            result[path] = f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
+    return result
 
 
 def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
@@ -154,9 +154,9 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """The kubeconfig and the context of a stack's settings; an encrypted one is left to the user's own."""
-    found = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
-    said = {name: value if isinstance(value, str) else "" for name, value in found.items()}
-    return {**said, "kubeconfig": kubeconfig.located(said["kubeconfig"], folder)}
+    result = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
+    values = {name: value if isinstance(value, str) else "" for name, value in result.items()}
+    return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
 
 
 def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
@@ -233,8 +233,8 @@ def _statuses(
         pods = labels.by_pod(every)
         replaced = _kept(client, recorded, pods)
         events = pod_events.of_pods(client, recorded.launched_as, pods.values())
-        found = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
-        return _with_balancers(recorded, found, _pending(client, recorded))
+        result = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
+        return _with_balancers(recorded, result, _pending(client, recorded))
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -245,30 +245,30 @@ def _statuses(
 def _status_of(
     recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, Stand]
 ) -> list[ProcessStatus]:
-    found: list[ProcessStatus] = []
+    result: list[ProcessStatus] = []
     for path, facts in recorded.processes.items():
         if stand := replaced.get(facts["pod_name"]):
             state, why, since = stand
-            found.append(ProcessStatus(path, state, ready=False, why=why, since=since))
+            result.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
             pod = pods.get(facts["pod_name"])
-            found.append(pod_status.status(path, facts["container_name"], pod, events))
-    return found
+            result.append(pod_status.status(path, facts["container_name"], pod, events))
+    return result
 
 
 def _with_tries(
     recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
     """Processes that a Job has started again in another pod count that, and say how the last one ended."""
-    found: list[ProcessStatus] = []
+    result: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
         if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
             last = pod_status.status(status.path, facts["container_name"], tries[-1])
-            told = last.why if status.state in ("running", "waiting") else status.last
-            status = replace(status, restarts=status.restarts + len(tries), last=told)
-        found.append(status)
-    return found
+            message = last.why if status.state in ("running", "waiting") else status.last
+            status = replace(status, restarts=status.restarts + len(tries), last=message)
+        result.append(status)
+    return result
 
 
 def _pending(client: Client, recorded: Recorded) -> Collection[str]:
@@ -282,13 +282,13 @@ def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
     """Processes whose load balancers have no address yet say so."""
-    found: list[ProcessStatus] = []
+    result: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
         words = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
-        told = bool(words) and status.state == "running" and not status.why
-        found.append(replace(status, why=words) if told else status)
-    return found
+        waits = bool(words) and status.state == "running" and not status.why
+        result.append(replace(status, why=words) if waits else status)
+    return result
 
 
 def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, Stand]:
@@ -302,12 +302,12 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
     group = process_inputs.group_of(resource.inputs)
-    found = process_inputs.processes_of(resource.inputs, group)
+    result = process_inputs.processes_of(resource.inputs, group)
     pod = {
         "pod_name": text(resource.inputs, "metadata", "name"),
         "uid": text(resource.outputs, "metadata", "uid"),
     }
-    return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in found.items()}
+    return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in result.items()}
 
 
 def _thing(resource: Resource) -> dict[str, str]:

@@ -13,8 +13,8 @@ PROGRAM = "pulumi-resource-kubernetes"
 
 def find(version: str) -> Path | None:
     """What the engine would run: one on PATH, else of this version in its own folder; None: it gets one."""
-    if found := shutil.which(PROGRAM):
-        return Path(found)
+    if program := shutil.which(PROGRAM):
+        return Path(program)
     return place(version) if place(version).exists() else None
 
 

@@ -61,18 +61,18 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         files=local_files.contents((*plan.secrets, *plan.configs)),
         key=_digest_key(plan, client, chosen),
     )
-    if found := refusals(manifests, spec):
-        raise PlanError(plan.launched_as, found)
+    if result := refusals(manifests, spec):
+        raise PlanError(plan.launched_as, result)
     planned = _planned(manifests)
     inventory.refuse_others(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
     stale = {
-        name: found
+        name: result
         for name, (_, manifest) in manifests.pods.items()
-        if (found := inventory.stale(live, owner, manifest))
+        if (result := inventory.stale(live, owner, manifest))
     }
     if not context.dry_run:
-        ending = [each for found in stale.values() for each in found.items()]
+        ending = [each for result in stale.values() for each in result.items()]
         for path, uid in ending:
             # All at once, where the engine ends few at a time.
             client.delete(path, uid)
@@ -87,15 +87,17 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     """What the experiment's digests of secrets are made with: in the cluster, for whoever changes it next."""
     if not any(each.secret_env for each in plan.processes):
         return b""
-    found = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
-    kept = text(found, "data", labels.DIGEST_KEY)
+    result = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
+    kept = text(result, "data", labels.DIGEST_KEY)
     return base64.b64decode(kept) if kept else secrets.token_bytes(32)
 
 
 def reach_of(context: Context) -> Reach:
     """How the running program's configuration says to reach the cluster."""
-    said = kubeconfig.located(str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder)
-    return Reach(said, str(context.settings.config.get("kubernetes:context") or ""))
+    config = kubeconfig.located(
+        str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
+    )
+    return Reach(config, str(context.settings.config.get("kubernetes:context") or ""))
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:

@@ -63,10 +63,10 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     server, session = str(facts["server"]), str(facts["session"])
     services = addresses.read(server, session) | dict(own or {})
     secrets = exports.read(names.process_folder(server, session, path) / exports.SECRETS)
-    found = environment(
+    result = environment(
         launch_file.caller(), inherit or (), services, {**secrets, **(declared or {})}, marker
     )
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in found.items()}
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in result.items()}
 
 
 def _is_in(server: str) -> bool:

@@ -62,15 +62,15 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """path -> why the next `up` starts this process again although its settings did not change."""
     listings: dict[str, Listing | SymphonyError] = {}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         listing = _listing(str(facts["server"]), listings)
         if isinstance(listing, SymphonyError):
             raise listing
         condition = observe.condition(facts, listing)
         if not condition.is_good:
-            found[path] = condition.reason
-    return found
+            result[path] = condition.reason
+    return result
 
 
 def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
@@ -152,22 +152,22 @@ def list_owned() -> Sequence[Living]:
     """Every session of ours with its processes that live; a server that does not answer has none to show."""
     from symphony_tmux.resource import owners
 
-    found: list[Living] = []
+    result: list[Living] = []
     for server in sorted({DEFAULT_SERVER}.union(*map(owners.servers, owners.known()))):
         with suppress(SymphonyError):
             listing = client.list_panes(server)
             for session in listing.sessions:
                 panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
                 paths = tuple(sorted(pane.path for pane in panes))
-                found.append(Living(session.owner, session.name, paths))
-    return found
+                result.append(Living(session.owner, session.name, paths))
+    return result
 
 
 def list_lost() -> Sequence[Living]:
     """Those whose supervisors are where the folder of symphony was."""
     from symphony_tmux.processes import homeless
 
-    return [Living(owner, "", tuple(found)) for owner, found in homeless.experiments().items()]
+    return [Living(owner, "", tuple(result)) for owner, result in homeless.experiments().items()]
 
 
 def delete_lost(owner: str) -> None:
@@ -227,8 +227,8 @@ def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[Proc
     # Few experiments have no processes.
     from symphony_tmux.processes import record
 
-    found = [_status(path, facts, listings) for path, facts in record.facts(owner).items()]
-    return [status for status in found if status.state == "running"]
+    result = [_status(path, facts, listings) for path, facts in record.facts(owner).items()]
+    return [status for status in result if status.state == "running"]
 
 
 def _status(

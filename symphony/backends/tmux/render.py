@@ -52,5 +52,5 @@ def window(
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
     """What the process, or the group it is in, says; None where it says nothing or Never."""
     group = next((group for group in plan.groups if group.name == process.group), None)
-    said = (group.pod if group else process.pod).restart_policy
-    return None if said == "Never" else said
+    policy = (group.pod if group else process.pod).restart_policy
+    return None if policy == "Never" else policy

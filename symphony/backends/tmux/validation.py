@@ -22,12 +22,12 @@ from symphony_tmux.tmux import capacity, client
 
 def unusable(spec: CheckedSpec, folder: Path) -> dict[str, str]:
     """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
-    _, found = local_files.sizes(spec)
+    _, result = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
-    for said in {owner.start_dir for owner in owners if owner.start_dir}:
-        if why := _not_a_folder(resolved(said, folder)):
-            found[said] = why
-    return found
+    for message in {owner.start_dir for owner in owners if owner.start_dir}:
+        if why := _not_a_folder(resolved(message, folder)):
+            result[message] = why
+    return result
 
 
 def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
@@ -35,7 +35,7 @@ def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
 
     A preamble may change what is found, so a process that has one is believed.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     look = lru_cache(maxsize=None)(_missing)
     for group, process in spec.members():
         if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
@@ -43,12 +43,12 @@ def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
         command = process.command
         if not command or not command[0]:
             continue
-        said = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(said, folder)
+        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
+        home = resolved(start_dir, folder)
         own_path = _declared_path(spec, group, process) or path
         if why := look(command[0], home, own_path):
-            found[path_of(group, process)] = why
-    return found
+            result[path_of(group, process)] = why
+    return result
 
 
 def objections(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
@@ -86,12 +86,12 @@ def _refused(spec: CheckedSpec, owner: str, name: str, server: str) -> tuple[Pro
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
 
 
-def resolved(said: str, folder: Path) -> Path:
+def resolved(given: str, folder: Path) -> Path:
     """A folder as the user wrote it: ~ is the home folder, a relative one begins at the program's folder."""
     try:
-        return folder / Path(said).expanduser()
+        return folder / Path(given).expanduser()
     except RuntimeError:
-        return folder / said
+        return folder / given
 
 
 def _declared_path(*owners: Any) -> str | None:

@@ -26,8 +26,8 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 def main(given: dict[str, Any]) -> None:
     if not is_possible():
         os.execv(given["otherwise"][0], given["otherwise"])
-    for one in given["outside"]:
-        _start(one["command"], {**os.environ, **one["environment"]}, one["folder"])
+    for each in given["outside"]:
+        _start(each["command"], {**os.environ, **each["environment"]}, each["folder"])
     enter()
     os.environ.update(given["environment"])
     # Whoever dials before the relay is there waits.

@@ -118,9 +118,9 @@ class InlineRun(Run):
 
 def workspace_for(stack: str, start: Path | None = None) -> Workspace:
     """The project of the folder a script runs in, else the hidden project `symphony`."""
-    found = workspaces.find(start)
-    if found is not None:
-        return found
+    result = workspaces.find(start)
+    if result is not None:
+        return result
     return workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=(start or Path.cwd()).absolute())
 
 

@@ -90,10 +90,10 @@ def command(
 def _python(workspace: Workspace, env: Mapping[str, str]) -> str:
     """The interpreter of the program; none where the engine's own host has to say what is wrong with it."""
     if workspace.virtualenv is None:
-        found = env.get("SYMPHONY_PYTHON_CMD") or env.get("PULUMI_PYTHON_CMD") or sys.executable
+        python = env.get("SYMPHONY_PYTHON_CMD") or env.get("PULUMI_PYTHON_CMD") or sys.executable
     else:
-        found = str(workspace.folder / workspace.virtualenv / "bin" / "python")
-    return shutil.which(found) or ""
+        python = str(workspace.folder / workspace.virtualenv / "bin" / "python")
+    return shutil.which(python) or ""
 
 
 def _provider_python(python: str) -> str:

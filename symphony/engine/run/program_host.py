@@ -52,7 +52,7 @@ class _ProcessServer(OutsideServer):
         self._python, self._executor = python, executor
 
     def run(self, request: Any, context: Any) -> Any:
-        said = {
+        options = {
             "monitor": request.monitor_address,
             "engine": request.args[0],
             "project": request.project,
@@ -64,7 +64,7 @@ class _ProcessServer(OutsideServer):
             "organization": request.organization,
         }
         command = [self._python, "-u", self._executor]
-        for name, value in said.items():
+        for name, value in options.items():
             command += [f"--{name}", value] if value else []
         environment = {
             **os.environ,

@@ -10,9 +10,9 @@ from pathlib import Path
 _LINE = "encryptionsalt:"
 
 
-def is_refused(said: str) -> bool:
+def is_refused(given: str) -> bool:
     """Whether the engine says that the passphrase is not the one of the salt."""
-    return "incorrect passphrase" in said
+    return "incorrect passphrase" in given
 
 
 def without(file: Path) -> str | None:

@@ -146,12 +146,14 @@ def _mend_version(file: Path) -> None:
 
 def names() -> list[StackName]:
     """All stacks of the store, in order, without reading one."""
-    found: set[StackName] = set()
+    result: set[StackName] = set()
     top = root() / "stacks"
     for folder in _entries(top):
         if folder.is_dir():
-            found.update(StackName(folder.name, s) for e in _entries(folder.path) if (s := _stack_of(e.name)))
-    return sorted(found)
+            result.update(
+                StackName(folder.name, s) for e in _entries(folder.path) if (s := _stack_of(e.name))
+            )
+    return sorted(result)
 
 
 def exists(name: StackName) -> bool:
@@ -231,13 +233,13 @@ def _resource(raw: dict[str, Any]) -> Resource:
 
 
 def _properties(raw: dict[str, Any], name: str) -> dict[str, Any]:
-    found: object = raw.get(name) or {}
-    if not isinstance(found, dict):
+    result: object = raw.get(name) or {}
+    if not isinstance(result, dict):
         raise TypeError(f"{raw['urn']} has {name} of another shape")
     # Without it the engine cannot even delete what a provider in Python has made.
-    if "__provider" not in found and str(raw.get("type")).startswith("pulumi-python:dynamic"):
+    if "__provider" not in result and str(raw.get("type")).startswith("pulumi-python:dynamic"):
         raise ValueError(f"{raw['urn']} has no {name}")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", result)
 
 
 def _epoch(text: str) -> float | None:

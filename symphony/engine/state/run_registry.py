@@ -48,10 +48,10 @@ def is_ending(name: StackName, pid: int) -> bool:
 
 def _noted_then(name: StackName, pid: int) -> list[Any] | None:
     try:
-        found: object = json.loads(_file(name, pid).read_bytes())
+        result: object = json.loads(_file(name, pid).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("list[Any]", found) if isinstance(found, list) else None
+    return cast("list[Any]", result) if isinstance(result, list) else None
 
 
 def sweep(name: StackName) -> None:

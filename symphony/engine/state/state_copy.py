@@ -75,10 +75,10 @@ def restore(file: Path, stack: str) -> bytes | None:
 def _checkpoint(data: bytes) -> dict[str, Any]:
     """What a state holds, nothing where it is none."""
     try:
-        found: object = json.loads(data)["checkpoint"]
+        result: object = json.loads(data)["checkpoint"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
 
 
 def _kept(file: Path) -> bytes | None:

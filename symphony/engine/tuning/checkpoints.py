@@ -33,10 +33,10 @@ def holds_only_ours(name: file_store.StackName) -> bool:
 def guarded(env: Mapping[str, str], *, skip: bool) -> dict[str, str]:
     """The environment of an engine with the guard in it; skip: without checkpoints, unless the user said."""
     path = [guard.FOLDER, *filter(None, [env.get("PYTHONPATH")])]
-    found = {**env, "PYTHONPATH": os.pathsep.join(path)}
+    result = {**env, "PYTHONPATH": os.pathsep.join(path)}
     if skip and VARIABLE not in env:
-        found |= {VARIABLE: "true", guard.GUARDED: "true"}
-    return found
+        result |= {VARIABLE: "true", guard.GUARDED: "true"}
+    return result
 
 
 def kept(env: Mapping[str, str]) -> dict[str, str]:

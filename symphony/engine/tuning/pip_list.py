@@ -15,12 +15,12 @@ _ENDINGS = (".dist-info", ".egg-info")
 
 def packages(path: list[str]) -> list[dict[str, str]]:
     """Name, version and folder of every package on an import path, the first of a name as imports find it."""
-    found: dict[str, dict[str, str]] = {}
+    result: dict[str, dict[str, str]] = {}
     for location in path:
         for entry in _entries(location):
             if entry.endswith(_ENDINGS) and (package := _read(location, entry)):
-                found.setdefault(package["name"].lower().replace("-", "_"), package)
-    return list(found.values())
+                result.setdefault(package["name"].lower().replace("-", "_"), package)
+    return list(result.values())
 
 
 def _entries(location: str) -> list[str]:

@@ -43,9 +43,9 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         if any(map(_SHELLS.fullmatch, words)) or "-exec" in words:
             continue
         for setting, given in (("command", process.command or ()), ("args", process.args)):
-            if found := next(filter(_SHELL_WORD.fullmatch, given), None):
+            if result := next(filter(_SHELL_WORD.fullmatch, given), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {shown(found, 30)} in {setting}, which no shell reads",
+                    f"{path_of(group, process)} has {shown(result, 30)} in {setting}, which no shell reads",
                     'its program gets it as it stands; for a shell line say cmds=["..."]',
                     (process.at(setting),),
                 )

@@ -45,8 +45,8 @@ def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any
     """The objects of one kind in a namespace."""
 
     def look(kind: str, namespace: str) -> list[dict[str, Any]]:
-        found = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)
-        return json.loads(found)["items"] if found else []
+        result = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)
+        return json.loads(result)["items"] if result else []
 
     return look
 

@@ -21,11 +21,11 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
 
     def cut() -> int:
         """How many connections that were."""
-        found, ends[:] = list(ends), []
-        for each in found:
+        result, ends[:] = list(ends), []
+        for each in result:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-        return len(found) // 2
+        return len(result) // 2
 
     with _through_us(kubeconfig, folder, ends, threading.Event()) as file:
         yield file, cut

@@ -70,13 +70,13 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
             body = json.loads(self.rfile.read(size)) if size else None
             asked = Asked(self.command, self.path, dict(self.headers.items()), body)
             api.asked.append(asked)
-            status, said = api.answer(asked)
-            if isinstance(said, bytes):
+            status, result = api.answer(asked)
+            if isinstance(result, bytes):
                 # As it is, then the connection is gone.
                 self.close_connection = True
-                self.wfile.write(said)
+                self.wfile.write(result)
                 return
-            content = json.dumps(said).encode()
+            content = json.dumps(result).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -17,12 +17,12 @@ POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "rl", "annotations"
 
 def made(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5) -> Any:
     """The options of the resource of a pod."""
-    told: list[Any] = []
-    monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: told.append(given[3]))
+    messages: list[Any] = []
+    monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: messages.append(given[3]))
     monkeypatch.setattr(expand.pulumi, "ResourceOptions", lambda **given: SimpleNamespace(**given))
     maker: Any = expand._Maker
     maker(None, None, deadline, frozenset(replaced))._pod(POD, None, [], None)
-    return told[0]
+    return messages[0]
 
 
 def test_a_process_that_saves_for_minutes_has_them_when_it_is_replaced(

@@ -44,12 +44,12 @@ with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
     (sandbox.folder / "train.yaml").write_text("lr: 0.2\n")
     up(sandbox, stack, program, code=0)
     assert live("pods", stack)[0]["metadata"]["uid"] == before
-    (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
-    assert found["data"] == {"train.yaml": "lr: 0.2\n"}
+    (result,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
+    assert result["data"] == {"train.yaml": "lr: 0.2\n"}
     (sandbox.folder / "train.yaml").unlink()
-    said = up(sandbox, stack, program, code=2)
-    assert 'the config file "train.yaml" cannot be read: no such file' in said
-    assert "line 3" in said
+    output = up(sandbox, stack, program, code=2)
+    assert 'the config file "train.yaml" cannot be read: no such file' in output
+    assert "line 3" in output
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +187,8 @@ def test_a_load_balancer_that_never_comes_is_shown_as_pending_until_it_does(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     sandbox.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
-    said = up(sandbox, stack, SERVER, code=0)
-    assert "page: its LoadBalancer has no address yet" in said
+    output = up(sandbox, stack, SERVER, code=0)
+    assert "page: its LoadBalancer has no address yet" in output
     (service,) = live("services", stack)
     assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
     assert sandbox.processes(stack)["web"]["why"] == "page: its LoadBalancer has no address yet"

@@ -42,8 +42,8 @@ def becomes(
     sandbox: Sandbox, stack: str, path: str, state: str, words: str = "", seconds: float = 60
 ) -> dict[str, Any]:
     def there() -> Any:
-        found = sandbox.processes(stack).get(path, {})
-        return found if found.get("state") == state and words in found["why"] else None
+        result = sandbox.processes(stack).get(path, {})
+        return result if result.get("state") == state and words in result["why"] else None
 
     return wait_for(there, seconds, f"{path} is {state} {words}", pause=0.5)
 
@@ -65,8 +65,8 @@ def test_edits_touch_only_what_they_are_about(sandbox: Sandbox, stack: str, live
     after = uids(live, stack)
     assert set(after) == {"server", "pool", "other"}
     assert [name for name in before if before[name] != after[name]] == ["pool"]
-    said = sandbox.symphony("logs", stack, "other").out
-    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in said  # not used by it, yet there
+    output = sandbox.symphony("logs", stack, "other").out
+    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in output  # not used by it, yet there
 
     up(sandbox, stack, edited, code=0)
     del after["other"]
@@ -155,9 +155,9 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
 """,
     )
     becomes(sandbox, stack, "a", "completed")
-    said = sandbox.symphony("logs", stack).out
-    assert "hush-hush-7" in said
-    assert "r--r-----" in said
+    output = sandbox.symphony("logs", stack).out
+    assert "hush-hush-7" in output
+    assert "r--r-----" in output
     sandbox.symphony("delete", stack, "-y", timeout=120)
     for file in sandbox.home.rglob("*"):
         assert not file.is_file() or b"hush" not in file.read_bytes(), file
@@ -168,7 +168,7 @@ def test_a_secret_can_be_read_at_the_restricted_level(sandbox: Sandbox, stack: s
     """By a process that is not root and, without its group, could not."""
     (tmp_path / "key.txt").write_text("hush-hush-7")
     sandbox.config(stack, podSecurity="restricted")
-    said = up(
+    output = up(
         sandbox,
         stack,
         f"""
@@ -178,7 +178,7 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
 """,
         code=0,
     )
-    assert "1 of 1" in said, said
+    assert "1 of 1" in output, output
 
     def told() -> list[str]:
         return [line.split()[-1] for line in sandbox.symphony("logs", stack, "a").out.splitlines()]
@@ -203,8 +203,8 @@ def test_a_namespace_that_is_not_ours_is_left_alone(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
 ) -> None:
     kubectl("create", "namespace", stack)
-    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
-    assert "exists already, and symphony did not make it" in said
+    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    assert "exists already, and symphony did not make it" in output
     assert live("pods", stack) == []
     recorded = Recorded("", stack, {}, reach={"kubeconfig": cluster.kubeconfig})
     assert observe.delete_orphans("kube/x#1", stack, recorded) == 0
@@ -217,16 +217,16 @@ def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> No
     other = f"{stack}-other"
     settings = yaml.safe_load((sandbox.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
     sandbox.config(other, **settings, namespace=stack)
-    said = up(sandbox, other, program, code=2)
-    assert f"belongs to kube/{stack}" in said
+    output = up(sandbox, other, program, code=2)
+    assert f"belongs to kube/{stack}" in output
 
 
 def test_a_user_without_the_right_is_told_which(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
-    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
-    assert 'cannot get resource "namespaces"' in said
+    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
+    assert 'cannot get resource "namespaces"' in output
 
 
 def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
@@ -282,9 +282,9 @@ def test_a_black_hole_ends_every_command_in_time(
     file.write_text(json.dumps(_kubeconfig(black_hole)))
     sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
     began = time.monotonic()
-    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
+    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
     assert time.monotonic() - began < 30
-    assert "does not answer" in said
+    assert "does not answer" in output
 
 
 def test_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
     (sandbox.folder / "file.txt").write_text("x\n")
     sandbox.write(PROGRAM)
     shown = [sandbox.symphony("plan", stack, "--json").out, sandbox.symphony("up", stack, "-y").out]
-    said = wait_for(lambda: sandbox.symphony("logs", stack, "a").out, 30, "the process prints")
-    assert "13-13-" in said
+    result = wait_for(lambda: sandbox.symphony("logs", stack, "a").out, 30, "the process prints")
+    assert "13-13-" in result
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in live("pods", stack)}
     (sandbox.folder / "key.txt").write_text("hush-9c1d-two\n")
     (sandbox.folder / "file.txt").write_text("y\n")
@@ -46,8 +46,10 @@ def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
     again = sandbox.symphony("up", stack, "-y").out
     assert "Nothing changes" in again
     assert [each for each in shown if WORD in each] == []
-    told = [file for file in sandbox.home.rglob("*") if file.is_file() and WORD.encode() in file.read_bytes()]
-    assert told == []
+    messages = [
+        file for file in sandbox.home.rglob("*") if file.is_file() and WORD.encode() in file.read_bytes()
+    ]
+    assert messages == []
 
 
 def test_what_only_the_run_makes_is_planned_and_arrives(sandbox: Sandbox, stack: str) -> None:

@@ -167,9 +167,9 @@ def test_a_script_plans_launches_and_uses_what_runs_in_the_cluster(
         assert set(uids(live, stack)) == set(uids(live, second)) == {"talker", "pool"}
         (service,) = [each for each in live("services", stack) if each["metadata"]["name"] == "page"]
         port = service["spec"]["ports"][0]["nodePort"]
-        said = script(USED).splitlines()
-        assert "on pool" in said
-        assert f"{NODE_ADDRESS}:{port}" in said
+        result = script(USED).splitlines()
+        assert "on pool" in result
+        assert f"{NODE_ADDRESS}:{port}" in result
         assert live("pods", stack) == live("pods", second) == []
     finally:
         kubectl("delete", "namespace", second, "--ignore-not-found", "--wait=false")
@@ -196,10 +196,10 @@ def test_made_by_a_script_seen_by_symphony_changed_by_the_script_deleted_by_symp
     (context, *_) = content["contexts"]
     content["contexts"] = [{**context, "name": "mine"}]
     first.write_text(yaml.safe_dump({**content, "current-context": ""}))
-    said = script(stack, 1000, kubeconfig=str(first), context="mine", image=cluster.shell_image)
-    assert said.splitlines()[-1].startswith("running")
-    found = sandbox.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
-    assert {each["path"]: each["state"] for each in found} == {"server": "running", "client": "running"}
+    message = script(stack, 1000, kubeconfig=str(first), context="mine", image=cluster.shell_image)
+    assert message.splitlines()[-1].startswith("running")
+    result = sandbox.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
+    assert {each["path"]: each["state"] for each in result} == {"server": "running", "client": "running"}
     before = uids(live, stack)
     # Another way to the same cluster restarts nothing, and need not know of the one before.
     first.rename(second)

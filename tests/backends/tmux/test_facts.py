@@ -102,10 +102,10 @@ def test_a_path_that_the_declaration_sets_is_the_one_that_counts(tmp_path, owner
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
 def test_a_preamble_may_change_what_is_found(tmp_path, owner):
-    said = {owner: ["module load x"]}
-    experiment = Experiment("rl", preamble_cmds=said.get("experiment"))
-    group = experiment.new_process_group("g", preamble_cmds=said.get("group"))
-    group.new_process("a", command="mine", preamble_cmds=said.get("process"))
+    values = {owner: ["module load x"]}
+    experiment = Experiment("rl", preamble_cmds=values.get("experiment"))
+    group = experiment.new_process_group("g", preamble_cmds=values.get("group"))
+    group.new_process("a", command="mine", preamble_cmds=values.get("process"))
     assert validation.unstartable(checked(experiment.spec), tmp_path, "/nowhere") == {}
 
 

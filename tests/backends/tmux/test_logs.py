@@ -46,10 +46,10 @@ def old(log: Path) -> Path:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every mark that was made of a line of an index."""
-    found: list[Any] = []
+    result: list[Any] = []
     real = files.Mark
-    monkeypatch.setattr(files, "Mark", lambda *facts: found.append(facts) or real(*facts))
-    return found
+    monkeypatch.setattr(files, "Mark", lambda *facts: result.append(facts) or real(*facts))
+    return result
 
 
 def index(log: Path, older: str | None, newer: str | None) -> None:
@@ -64,8 +64,8 @@ def lines(log: Path, alive: Callable[[], bool] | None = None, **facts: Any) -> I
     return logs.merged(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
 
 
-def texts(found: Iterator[LogLine]) -> list[str]:
-    return [line.text for line in found]
+def texts(value: Iterator[LogLine]) -> list[str]:
+    return [line.text for line in value]
 
 
 def bytes_read() -> int:
@@ -112,15 +112,15 @@ def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) ->
     index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
     assert endings.starting_again(status, str(log)).since == 7.0
     index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
-    found = endings.starting_again(status, str(log))
-    assert (found.state, found.why, found.restarts) == ("waiting", "starts again after exit 3: two", 2)
+    result = endings.starting_again(status, str(log))
+    assert (result.state, result.why, result.restarts) == ("waiting", "starts again after exit 3: two", 2)
 
 
 def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
     size = old.with_name("index").stat().st_size
     before = bytes_read()
-    found = endings.starting_again(ProcessStatus("a", "running", ready=True), str(old))
-    assert (found.state, found.since, found.restarts) == ("running", 1e9, 0)
+    result = endings.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    assert (result.state, result.since, result.restarts) == ("running", 1e9, 0)
     assert len(made) < 10
     assert bytes_read() - before < size * 1.1
 
@@ -148,8 +148,8 @@ def test_an_old_index_is_read_on_where_it_ended(old: Path) -> None:
 
 def test_a_process_that_prints_without_a_pause_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "follow", lambda *_, **__: endless(b"fast\n"))
-    found = lines(log, lambda: True)
-    assert texts(itertools.islice(found, 50)) == ["one", "two", *["fast"] * 48]
+    result = lines(log, lambda: True)
+    assert texts(itertools.islice(result, 50)) == ["one", "two", *["fast"] * 48]
 
 
 def test_a_line_that_never_ends_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_the_fast_one_leaves_the_others_their_turn(log: Path, monkeypatch: pytes
     streams = iter([endless(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
     monkeypatch.setattr(files, "follow", lambda *_, **__: next(streams))
     processes = {path: {"log": str(log.with_name(path))} for path in ("fast", "slow")}
-    found = logs.merged(processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True)
-    assert "slow" in texts(itertools.islice(found, 10))
+    result = logs.merged(processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True)
+    assert "slow" in texts(itertools.islice(result, 10))
 
 
 def test_the_end_is_told_after_all_that_came_before(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,24 +196,24 @@ def test_the_end_is_told_after_all_that_came_before(log: Path, monkeypatch: pyte
 def test_the_last_words_while_the_end_is_looked_for(log: Path) -> None:
     def alive() -> bool:
         with log.open("ab") as file:
-            file.write(b"last words\n" if not said else b"")
-        said.append(True)
+            file.write(b"last words\n" if not messages else b"")
+        messages.append(True)
         return False
 
-    said: list[bool] = []
+    messages: list[bool] = []
     assert texts(lines(log, alive)) == ["one", "two", "last words"]
 
 
 def test_last_words_without_an_end_of_line_are_told_before_the_end(log: Path) -> None:
     def alive() -> bool:
-        if not said:
+        if not messages:
             with log.open("ab") as file:
                 file.write(b"result: 42")
             index(log, None, "1.000 0 start 1 0\n2.000 18 exit 0\n")
-        said.append(True)
-        return len(said) == 1
+        messages.append(True)
+        return len(messages) == 1
 
-    said: list[bool] = []
+    messages: list[bool] = []
     assert texts(lines(log, alive)) == ["one", "two", "result: 42", "ended: exit 0"]
 
 
@@ -228,13 +228,13 @@ def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(files, "PIECE", 16)
     log.write_bytes(b"".join(b"line %d\n" % i for i in range(50)))
     index(log, None, "1.000 0 start 1 0\n2.000 14\n3.000 200\n")
-    found = lines(log, lambda: False)
-    assert next(found).text == "line 0"
+    result = lines(log, lambda: False)
+    assert next(result).text == "line 0"
     for name in ("log", "index"):
         log.with_name(name).rename(log.with_name(f"{name}.1"))
     log.write_bytes(b"line 50\nline 51\n")
     index(log, None, "4.000 0 more 1 0\n5.000 16 exit 0\n")
-    assert texts(found) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
+    assert texts(result) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
-    found = endings.ended(status, pane, {"log": str(log)})
-    assert (found.state, found.why) == expected
+    result = endings.ended(status, pane, {"log": str(log)})
+    assert (result.state, result.why) == expected
 
 
 def test_the_last_lines_are_of_the_last_start_as_they_are_indented(log: Path) -> None:

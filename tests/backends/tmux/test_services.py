@@ -69,9 +69,9 @@ def test_a_service_that_moves_to_another_process_starts_both_again(sandbox: Sand
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()
     sandbox.write(program("", '.binds("a")', '.connects("a")', ""))
-    said = sandbox.symphony("up", "rl", "-y").out
-    assert re.search(r"p0 +restart +port of a: \d+ -> nothing", said)
-    assert re.search(r"p1 +restart +port of a: nothing -> \d+", said)
+    output = sandbox.symphony("up", "rl", "-y").out
+    assert re.search(r"p0 +restart +port of a: \d+ -> nothing", output)
+    assert re.search(r"p1 +restart +port of a: nothing -> \d+", output)
     after = sandbox.trees()
     assert {path for path in after if after[path] == before[path]} == {"rl/p2", "rl/p3"}
     for path, binds in {"rl/p0": False, "rl/p1": True}.items():

@@ -26,15 +26,17 @@ def test_ports_come_from_the_range_of_the_experiment(sandbox: Sandbox) -> None:
         '    e.new_process("a", command=["sleep", "3600"]).binds("p", "q", {"fixed": 23460})'
     )
     services = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
-    assert {one["name"]: one["port"] for one in services if one["name"] == "fixed"} == {"fixed": 23460}
-    assert {one["port"] for one in services if one["name"] != "fixed"} == {23450, 23451}
+    assert {service["name"]: service["port"] for service in services if service["name"] == "fixed"} == {
+        "fixed": 23460
+    }
+    assert {service["port"] for service in services if service["name"] != "fixed"} == {23450, 23451}
     sandbox.write(
         "with Experiment(port_range=(23450, 23451)) as e:\n"
         '    e.new_process("a", command=["sleep", "3600"]).binds("p", "q", "r")'
     )
-    said = sandbox.symphony("up", "rl", "-y", code=2).err
-    assert 'a gets no port for "r": no port between 23450 and 23451 is free   line 2' in said
-    assert "port_range=(first, last)" in said
+    output = sandbox.symphony("up", "rl", "-y", code=2).err
+    assert 'a gets no port for "r": no port between 23450 and 23451 is free   line 2' in output
+    assert "port_range=(first, last)" in output
     assert sandbox.trees() == {}
 
 
@@ -46,11 +48,11 @@ def test_no_variable_is_refused_after_something_started(sandbox: Sandbox) -> Non
         '    e.new_process("fine", command=["sleep", "3600"])\n'
         + "\n".join(f'    e.new_process("a{i}", ["true"], env={{{n!r}: 1}})' for i, n in enumerate(names))
     )
-    said = sandbox.symphony("up", "rl", "-y", code=2).err
-    assert "the experiment inherits PWD, but the shell sets it itself" in said
+    output = sandbox.symphony("up", "rl", "-y", code=2).err
+    assert "the experiment inherits PWD, but the shell sets it itself" in output
     for number, name in enumerate(names):
-        assert f"a{number} sets {name}, but the shell sets it itself" in said
-    assert said.strip().endswith("Nothing was started.")
+        assert f"a{number} sets {name}, but the shell sets it itself" in output
+    assert output.strip().endswith("Nothing was started.")
     assert sandbox.trees() == {}
 
 
@@ -61,8 +63,8 @@ def test_a_command_of_the_programs_own_virtual_environment_is_found(sandbox: San
     sandbox.write('with Experiment() as e: e.new_process("a", command=["ruff", "--version"])')
     sandbox.symphony("up", "rl", "-y", env=outside)
     wait_for(lambda: "ruff" in sandbox.symphony("logs", "rl").out, 10, "it said its version")
-    said = sandbox.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
-    assert 'a cannot start "ruff": no such command on PATH' in said
+    output = sandbox.symphony("plan", "rl", env={**outside, "VIRTUAL_ENV": "/nowhere"}, code=2).err
+    assert 'a cannot start "ruff": no such command on PATH' in output
     sandbox.symphony("delete", "rl", "-y")
 
 
@@ -70,8 +72,8 @@ def without_perl(place: Path) -> dict[str, str | None]:
     """The environment of a machine that has everything but perl."""
     folder = place / "bin"
     folder.mkdir()
-    for found in ("/bin", "/usr/bin", "/usr/local/bin"):
-        for file in Path(found).iterdir():
+    for result in ("/bin", "/usr/bin", "/usr/local/bin"):
+        for file in Path(result).iterdir():
             if not file.name.startswith("perl") and not (folder / file.name).exists():
                 (folder / file.name).symlink_to(file)
     return {"PATH": str(folder), "VIRTUAL_ENV": None}
@@ -87,11 +89,11 @@ def test_without_perl(sandbox: Sandbox, tmp_path: Path) -> None:
         '    e.new_process_group("g").restart_policy("Always")\n'
         '    e.new_process("b", ["true"]).restart_policy("Never")'
     )
-    said = sandbox.symphony("up", "rl", "-y", code=2, env=bare).err
-    assert "a has a restart policy, for which tmux needs perl on this machine" in said
-    assert "line 3" in said
-    assert "process group g has a restart policy" in said
-    assert said.count("restart policy") == 2
+    output = sandbox.symphony("up", "rl", "-y", code=2, env=bare).err
+    assert "a has a restart policy, for which tmux needs perl on this machine" in output
+    assert "line 3" in output
+    assert "process group g has a restart policy" in output
+    assert output.count("restart policy") == 2
     sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("a", ["echo one; echo two; setsid sleep 1000 & sleep 0.5; exit 7"])\n'
@@ -117,11 +119,11 @@ def test_too_many_processes_for_the_limit_of_open_files(sandbox: Sandbox) -> Non
         'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'
     )
     low = (256, 256)
-    said = sandbox.symphony(
+    output = sandbox.symphony(
         "up", "rl", "-y", code=2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, low)
     )
-    assert "the tmux server may open 256 files, enough for 112 of these 200 processes   line 2" in said.err
-    assert "raise that limit (ulimit -H -n)" in said.err
+    assert "the tmux server may open 256 files, enough for 112 of these 200 processes   line 2" in output.err
+    assert "raise that limit (ulimit -H -n)" in output.err
     assert sandbox.trees() == {}
 
 

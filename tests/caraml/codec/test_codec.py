@@ -114,8 +114,8 @@ def assert_same(value, other):
             assert_same(value[key], other[key])
     elif isinstance(value, (list, tuple)):
         assert len(value) == len(other)
-        for one, two in zip(value, other, strict=True):
-            assert_same(one, two)
+        for each, two in zip(value, other, strict=True):
+            assert_same(each, two)
     elif isinstance(value, (Step, Batch)):
         for name in ("observation", "reward") if isinstance(value, Step) else ("steps", "name"):
             assert_same(getattr(value, name), getattr(other, name))

@@ -131,9 +131,9 @@ def test_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
     make_keys(tmp_path)
     with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
         with socket.create_connection(("127.0.0.1", puller.socket.port)):
-            with pytest.raises(caraml.ZmqTimeoutError) as told:
+            with pytest.raises(caraml.ZmqTimeoutError) as result:
                 puller.pull(timeout=2.0)
-            assert isinstance(told.value.__cause__, caraml.AuthenticationError)
+            assert isinstance(result.value.__cause__, caraml.AuthenticationError)
         with caraml.ZmqPusher(address=puller.address, keys=tmp_path) as pusher:
             pusher.push(b"honest")
             assert puller.pull(timeout=5) == b"honest"

@@ -32,13 +32,13 @@ def test_what_is_published_over_inproc_is_each_subscribers_own(way, policy):
     keywords: dict[str, Any] = {"address": address, "topic": "t", "deserializer": "msgpack"}
     with (
         caraml.ZmqPub(address=address, policy=policy, serializer="msgpack") as publisher,
-        caraml.ZmqSub(**keywords) as one,
+        caraml.ZmqSub(**keywords) as each,
         caraml.ZmqSub(**keywords) as other,
     ):
         publisher.wait_subscribers(2, timeout=5)
         mine = np.zeros(LARGE)
         sent = getattr(publisher, way)("t", {"a": mine})
-        got, also = (subscriber.recv(timeout=5)["a"] for subscriber in (one, other))
+        got, also = (subscriber.recv(timeout=5)["a"] for subscriber in (each, other))
         mine[:] = 7
         assert got[0] == also[0] == 0
         got[1] = 99

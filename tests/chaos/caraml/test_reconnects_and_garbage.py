@@ -134,9 +134,9 @@ def test_nothing_is_lost_or_corrupt_over_reconnects(messages, reconnects, binder
         cutter = Cutter(line(sender))
         receiver = program(RECEIVE, messages, binder, cutter.address)
     try:
-        while not (said := line(sender)).startswith("closed"):
+        while not (result := line(sender)).startswith("closed"):
             cutter.cut()
-        _, delivered, lost = said.split()
+        _, delivered, lost = result.split()
         assert delivered == "True"
         assert int(lost) >= reconnects // 2  # the wire really was cut
         assert line(receiver).split()[0] == "all"

@@ -39,8 +39,8 @@ def test_failure_diagnostic_summary_and_preview() -> None:
     failed = reader.read(line(resOpFailedEvent={**step(), "status": 0, "steps": 1}), 1.0)
     assert isinstance(failed, Failed)
     assert failed.seconds == 0.0
-    said = reader.read(line(diagnosticEvent={"severity": "error", "message": "no", "urn": URN}), 1.0)
-    assert said == Diagnostic("error", "no", URN)
+    result = reader.read(line(diagnosticEvent={"severity": "error", "message": "no", "urn": URN}), 1.0)
+    assert result == Diagnostic("error", "no", URN)
     body = {"resourceChanges": {"same": 3}, "durationSeconds": 4, "isPreview": True, "result": "succeeded"}
     assert reader.read(line(summaryEvent=body), 1.0) == Summary({"same": 3}, 4.0, True, "succeeded")
     planned = reader.read(line(resourcePreEvent={**step(), "planning": True}), 1.0)

@@ -118,6 +118,6 @@ errors.check(run.outcome)
     process = subprocess.Popen([sys.executable, script], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_for(there.exists, 30, "the slow thing is being made")
     process.send_signal(2)
-    _, said = process.communicate(timeout=15)
-    assert "up of pi was interrupted" in said
+    _, output = process.communicate(timeout=15)
+    assert "up of pi was interrupted" in output
     assert processes_with(f"MARK=inline-{tmp_path.name}") == []

@@ -74,7 +74,7 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("program", "said", "details", "code"),
+    ("program", "message", "details", "code"),
     [
         ("Thing('bad', fail='ours')", "port 7000 is taken by alice. Choose another port (bad).", "", 1),
         ("raise pulumi.RunError('rl cannot run\\n  one\\n  two')", "rl cannot run.", "  one\n  two", 2),
@@ -94,9 +94,9 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     ],
     ids=["provider", "run-error", "exit", "our-error", "plugin"],
 )
-def test_failures_are_one_line(run: Runner, program: str, said: str, details: str, code: int) -> None:
+def test_failures_are_one_line(run: Runner, program: str, message: str, details: str, code: int) -> None:
     error = errors.explain(run("up", program=program).outcome)
-    assert (error.line, "\n".join(error.details), error.exit_code) == (said, details, code)
+    assert (error.line, "\n".join(error.details), error.exit_code) == (message, details, code)
 
 
 def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Workspace) -> None:
@@ -111,9 +111,9 @@ def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Wor
 
 
 def test_what_a_program_prints_is_an_event(run: Runner) -> None:
-    said = run("up", program="print('hello'); pulumi.log.warn('careful')")
+    output = run("up", program="print('hello'); pulumi.log.warn('careful')")
     # What is printed and what is logged come by different ways.
-    assert {(d.severity, d.message.strip()) for d in said.of(Diagnostic)} == {
+    assert {(d.severity, d.message.strip()) for d in output.of(Diagnostic)} == {
         ("info", "hello"),
         ("warning", "careful"),
     }
@@ -192,11 +192,11 @@ def test_damaged_state_is_refused_and_left_alone_where_there_is_no_copy(run: Run
     for beside in ("attrs", "bak"):
         file.with_name(f"dev.json.{beside}").unlink()
     whole = file.read_text()
-    for name, (spoil, said) in SPOILT.items():
+    for name, (spoil, result) in SPOILT.items():
         file.write_text(spoil(whole))
         ran = run("up")
         assert ran.outcome.result == "failed", name
-        assert said in str(errors.explain(ran.outcome)), name
+        assert result in str(errors.explain(ran.outcome)), name
         assert file.read_text() == spoil(whole), name
 
 

@@ -26,8 +26,8 @@ def python(*words: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[s
 
 def listed(text: str) -> set[tuple[str, str, str]]:
     """What the host reads of it: name, version, and the folder with pulumi-plugin.json."""
-    found: list[dict[str, Any]] = json.loads(text)
-    return {(each["name"], each["version"], each["location"]) for each in found}
+    result: list[dict[str, Any]] = json.loads(text)
+    return {(each["name"], each["version"], each["location"]) for each in result}
 
 
 def test_it_lists_what_pip_lists(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_it_lists_what_pip_lists(tmp_path: Path) -> None:
 def test_a_package_that_makes_a_plugin_necessary_is_found_where_the_path_says(tmp_path: Path) -> None:
     package(tmp_path / "mine", "pulumi_bucket", "1.2.3")
     package(tmp_path / "mine", "pulumi", "0.0.1")
-    found = listed(python(*LIST, cwd=tmp_path, PYTHONPATH=str(tmp_path / "mine")).stdout)
-    assert ("pulumi_bucket", "1.2.3", str(tmp_path / "mine")) in found
-    assert [version for name, version, _ in found if name == "pulumi"] == ["0.0.1"], "as an import finds it"
+    result = listed(python(*LIST, cwd=tmp_path, PYTHONPATH=str(tmp_path / "mine")).stdout)
+    assert ("pulumi_bucket", "1.2.3", str(tmp_path / "mine")) in result
+    assert [version for name, version, _ in result if name == "pulumi"] == ["0.0.1"], "as an import finds it"
 
 
 def test_what_is_broken_or_gone_is_passed_over(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ NOTHING = 'say command="python", args=["-u", "program.py"], or cmds=["shell line
 
 
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("message", "what"),
     [
         ("", "no command"),
         (', image="rl:latest"', "no command"),
@@ -20,11 +20,11 @@ NOTHING = 'say command="python", args=["-u", "program.py"], or cmds=["shell line
         (', preamble_cmds=["module load cuda"]', "no command"),
     ],
 )
-def test_nothing_to_start_on_tmux(refused, said, what):
+def test_nothing_to_start_on_tmux(refused, message, what):
     refused(
         f"""
         exp = Experiment("rl")
-        exp.new_process("a"{said})  # <-
+        exp.new_process("a"{message})  # <-
         """,
         f"a has {what}, which tmux needs",
         NOTHING,
@@ -85,7 +85,7 @@ def test_the_default_image_of_the_backend(planned, kubernetes):
 
 
 @pytest.mark.parametrize(
-    ("said", "setting"),
+    ("message", "setting"),
     [
         (r'cmds=["echo a\0b"]', "cmds"),
         (r'command=["x", "a\0b"]', "command"),
@@ -96,12 +96,12 @@ def test_the_default_image_of_the_backend(planned, kubernetes):
         (r'cmds=["x"], image="a\0b"', "image"),
     ],
 )
-def test_nul_bytes_of_a_process(refused, said, setting):
+def test_nul_bytes_of_a_process(refused, message, setting):
     text = {"env A": r"A=a\x00b", "cmds": r"echo a\x00b"}.get(setting, r"a\x00b")
     refused(
         f"""
         exp = Experiment("rl")
-        exp.new_process("a", {said})  # <-
+        exp.new_process("a", {message})  # <-
         """,
         f'{setting} of a holds a NUL byte: "{text}"',
         "take it out: no program can be given one",
@@ -112,7 +112,7 @@ def test_nul_bytes_of_a_process(refused, said, setting):
 @pytest.mark.parametrize("text", [rpc.UNKNOWN, "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2"])
 def test_what_pulumi_takes_for_an_unknown_value_is_not_dropped(refused, text):
     what = "is the text by which Pulumi means a value that is not known yet"
-    for said, setting, whole in (
+    for result, setting, whole in (
         (f'command="x", args=["{text}"]', "args", text),
         (f'command=["x", "{text}"]', "command", text),
         (f'cmds=["{text}"]', "cmds", text),
@@ -121,7 +121,7 @@ def test_what_pulumi_takes_for_an_unknown_value_is_not_dropped(refused, text):
         refused(
             f"""
             exp = Experiment("rl")
-            exp.new_process("a", {said})  # <-
+            exp.new_process("a", {result})  # <-
             """,
             f"{setting} of a {what}: {whole}",
             "pass it in a file, or as a part of a longer text",

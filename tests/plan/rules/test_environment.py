@@ -89,17 +89,17 @@ RESERVED = {"PWD": "the shell sets it itself"}
 
 
 @pytest.mark.parametrize(
-    ("said", "who"),
+    ("message", "who"),
     [
         ('exp.new_process("a", ["x"], env={"PWD": "/"})  # <-', "a"),
         ('exp.new_process_group("g", env={"PWD": "/"}).new_process("a", ["x"])  # <-', "process group g"),
     ],
 )
-def test_a_variable_that_the_backend_keeps_to_itself(refused, said, who):
+def test_a_variable_that_the_backend_keeps_to_itself(refused, message, who):
     refused(
         f"""
         exp = Experiment("rl")
-        {said}
+        {message}
         """,
         f"{who} sets PWD, but the shell sets it itself",
         "use another variable",

@@ -85,8 +85,8 @@ def test_names_are_mapped_where_they_must_be_labels_and_both_are_known(planned, 
     assert plan.addresses() == {"replay-server": where, "Replay_Server": where} == plan.addresses("agent-0")
     assert plan.service_env["SYMPH_REPLAY_SERVER_ADDR"] == where
     assert plan.processes[1].connects == ("replay-server",)
-    told = "Joy is joy, agent_0 is agent-0, b_1 is b-1, Replay_Server is replay-server"
-    assert [each.what for each in plan.remarks] == [f"Names on kubernetes: {told}."]
+    result = "Joy is joy, agent_0 is agent-0, b_1 is b-1, Replay_Server is replay-server"
+    assert [each.what for each in plan.remarks] == [f"Names on kubernetes: {result}."]
 
 
 def test_names_stay_as_they_are_in_tmux(planned):
@@ -104,8 +104,8 @@ def test_the_classic_api_maps_what_nobody_takes(declare, tmux):
     plan = build_plan(checked(replace(spec, maps_names=True)), replace(tmux, launched_as="My-Exp"))
     assert plan.processes[0].path == "agent-0"
     assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
-    told = "My Exp is My-Exp, agent 0 is agent-0, replay.server is replay-server"
-    assert [each.what for each in plan.remarks] == [f"Names on tmux: {told}."]
+    result = "My Exp is My-Exp, agent 0 is agent-0, replay.server is replay-server"
+    assert [each.what for each in plan.remarks] == [f"Names on tmux: {result}."]
 
 
 def test_two_names_that_are_one_there(refused, kubernetes):
@@ -282,7 +282,7 @@ def test_an_empty_group_beside_processes(refused):
 
 
 @pytest.mark.parametrize(
-    ("said", "who", "keyword", "remedy"),
+    ("message", "who", "keyword", "remedy"),
     [
         ('exp.new_process("a", ["x"], imgae="i")', "a", "imgae", 'did you mean "image"?'),
         ('exp.new_process("a", ["x"], binds="replay")', "a", "binds", "it is a call of its own: .binds(...)"),
@@ -312,11 +312,11 @@ def test_an_empty_group_beside_processes(refused):
         ),
     ],
 )
-def test_an_unknown_keyword(refused, said, who, keyword, remedy):
+def test_an_unknown_keyword(refused, message, who, keyword, remedy):
     refused(
         f"""
         exp = Experiment("rl")
-        {said}  # <-
+        {message}  # <-
         """,
         f'{who} is given "{keyword}", which is no setting',
         remedy,

@@ -50,7 +50,7 @@ def test_no_plain_secret(remarked, env):
 
 
 @pytest.mark.parametrize(
-    ("said", "word", "setting"),
+    ("message", "word", "setting"),
     [
         ('command="python a.py > out"', ">", "command"),
         ('command="python a.py 2>&1"', "2>&1", "command"),
@@ -63,10 +63,10 @@ def test_no_plain_secret(remarked, env):
         ('command="python", args=["--data", "${DATA}"]', "${DATA}", "args"),
     ],
 )
-def test_words_of_a_shell(remarked, said, word, setting):
+def test_words_of_a_shell(remarked, message, word, setting):
     assert remarked(f"""
         exp = Experiment("rl")
-        exp.new_process("a", {said})
+        exp.new_process("a", {message})
     """) == [
         (
             f'a has "{word}" in {setting}, which no shell reads',
@@ -77,7 +77,7 @@ def test_words_of_a_shell(remarked, said, word, setting):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         'command=["sh", "-c", "echo $HOME > x && y"]',
         'command=["/bin/bash", "-lc", "a | b"]',
@@ -88,8 +88,8 @@ def test_words_of_a_shell(remarked, said, word, setting):
         'cmds=["python a.py > out && echo $HOME"]',
     ],
 )
-def test_no_words_of_a_shell(remarked, said):
-    assert remarked(f'exp = Experiment("rl"); exp.new_process("a", {said})') == []
+def test_no_words_of_a_shell(remarked, message):
+    assert remarked(f'exp = Experiment("rl"); exp.new_process("a", {message})') == []
 
 
 @pytest.mark.parametrize(

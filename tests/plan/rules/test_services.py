@@ -41,9 +41,9 @@ def test_connects_where_nothing_is_bound_says_so(refused):
     )
 
 
-def test_connecting_to_what_is_only_exposed_is_fine(found):
+def test_connecting_to_what_is_only_exposed_is_fine(value):
     assert (
-        found(
+        value(
             """
             exp = Experiment("rl")
             exp.new_process("board", ["x"]).exposes({"tensorboard": 6006})
@@ -149,13 +149,13 @@ def test_a_port_declared_twice_on_one_host(refused):
     )
 
 
-def test_pods_have_ports_of_their_own(found, kubernetes):
+def test_pods_have_ports_of_their_own(value, kubernetes):
     program = """
         exp = Experiment("rl", image="i")
         exp.new_process("a").binds({"replay": 7000})
         exp.new_process("b").binds({"parameters": 7000})
     """
-    assert found(program, kubernetes) == []
+    assert value(program, kubernetes) == []
 
 
 def test_the_processes_of_a_pod_share_their_ports(refused, kubernetes):
@@ -221,8 +221,8 @@ def test_illegal_service_names_are_reported_where_they_are_first_said(refused, n
     )
 
 
-def test_names_that_would_share_their_variables_are_refused(found):
-    problems = found(
+def test_names_that_would_share_their_variables_are_refused(value):
+    problems = value(
         """
         exp = Experiment("rl")
         exp.new_process("a", ["x"]).binds("replay-server")
@@ -230,5 +230,5 @@ def test_names_that_would_share_their_variables_are_refused(found):
         """
     )
     assert {each.remedy for each in problems} == {"rename one of the services"}
-    said = 'service "replay_server" needs the variable SYMPH_REPLAY_SERVER_HOST'
-    assert problems[0].what == f'{said}, but it belongs to service "replay-server"'
+    result = 'service "replay_server" needs the variable SYMPH_REPLAY_SERVER_HOST'
+    assert problems[0].what == f'{result}, but it belongs to service "replay-server"'

@@ -66,7 +66,7 @@ class Rig:
             time.sleep(0.02)
 
     def living(self) -> list[process_table.Process]:
-        return [one for one in process_table.scan() if one.marker.startswith(self.owner + "/")]
+        return [process for process in process_table.scan() if process.marker.startswith(self.owner + "/")]
 
     @property
     def tmux(self) -> libtmux.Server:
@@ -89,19 +89,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SYMPHONY_HOME", str(folder))
     for name in ("TMUX", "SYMPHONY_ID"):
         monkeypatch.delenv(name, raising=False)
-    before = {one.identity for one in process_table.scan()}
+    before = {process.identity for process in process_table.scan()}
     yield folder
     left = _end_servers(folder)
     for key in list(experiment_lock._held):
         os.close(experiment_lock._held.pop(key))
     survivors = [
-        one for one in process_table.scan() if one.identity not in before and _is_of(one.pid, folder)
+        process
+        for process in process_table.scan()
+        if process.identity not in before and _is_of(process.pid, folder)
     ]
     described = [
-        Path(f"/proc/{one.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for one in survivors
+        Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for process in survivors
     ]
-    for one in survivors:
-        os.kill(one.pid, signal.SIGKILL)
+    for process in survivors:
+        os.kill(process.pid, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
     assert not left, f"marked processes outlived the test: {left}"
     assert not survivors, f"processes of the home outlived the test: {described}"
@@ -123,7 +125,11 @@ def _end_servers(folder: Path) -> list[str]:
             client.run(socket.stem, ["kill-server"])
     deadline = time.monotonic() + 3
     while (
-        left := [one.marker for one in process_table.scan() if one.marker and _is_of(one.pid, folder)]
+        left := [
+            process.marker
+            for process in process_table.scan()
+            if process.marker and _is_of(process.pid, folder)
+        ]
     ) and (time.monotonic() < deadline):
         time.sleep(0.05)
     return left

@@ -74,9 +74,9 @@ class Engine:
             timeout=150,
             check=False,
         )
-        said = done.stdout + done.stderr
-        assert (done.returncode != 0) is fails, said
-        return said
+        result = done.stdout + done.stderr
+        assert (done.returncode != 0) is fails, result
+        return result
 
     def up(self, **more: Any) -> str:
         return self.run("up", "-y", "--skip-preview", "-s", "s", **more)
@@ -89,14 +89,18 @@ class Engine:
         state = json.loads((self.state / ".pulumi/stacks/proj/s.json").read_text())
         resources = state["checkpoint"]["latest"].get("resources", [])
         return {
-            one["outputs"]["path"]: one["outputs"] for one in resources if one["type"].endswith(":Window")
+            resource["outputs"]["path"]: resource["outputs"]
+            for resource in resources
+            if resource["type"].endswith(":Window")
         }
 
     def markers(self) -> list[str]:
         """One for each living process that was started as a root."""
         panes = {int(pane.pane_pid or 0) for pane in self.tmux.panes}
         return sorted(
-            one.marker for one in process_table.scan() if one.marker.startswith(OWNER) and one.pid in panes
+            process.marker
+            for process in process_table.scan()
+            if process.marker.startswith(OWNER) and process.pid in panes
         )
 
 
@@ -119,26 +123,26 @@ def test_life_of_an_experiment(engine: Engine, home: Path) -> None:
     assert "4 unchanged" in engine.up(), "a second up does nothing"
 
     engine.declare(a=SLEEP, c=SLEEP, **{"g/b": {"argv": ["sleep", "2000"]}})
-    said = engine.run("preview", "-s", "s", "--diff")
-    assert re.search(r'"1000" => "2000"|~ \[1\]', said)
-    said = engine.up()
-    assert "1 created" in said
-    assert "1 updated" in said
-    assert "3 unchanged" in said
+    output = engine.run("preview", "-s", "s", "--diff")
+    assert re.search(r'"1000" => "2000"|~ \[1\]', output)
+    output = engine.up()
+    assert "1 created" in output
+    assert "1 updated" in output
+    assert "3 unchanged" in output
     second = engine.outputs()
     assert second["a"]["pid"] == first["a"]["pid"]
     assert (second["g/b"]["attempt"], second["g/b"]["pid"] != first["g/b"]["pid"]) == (2, True)
 
     engine.declare(a=SLEEP, c=SLEEP)
-    said = engine.up()
-    assert "1 deleted" in said
-    assert "4 unchanged" in said
+    output = engine.up()
+    assert "1 deleted" in output
+    assert "4 unchanged" in output
     assert engine.markers() == [f"{OWNER}/a/1", f"{OWNER}/c/1"]
 
-    said = engine.destroy()
+    output = engine.destroy()
     assert engine.markers() == []
     assert list((home / "experiments").iterdir()) == []
-    assert "error" not in said
+    assert "error" not in output
 
 
 @pytest.mark.thorough
@@ -148,10 +152,10 @@ def test_repair_says_why(engine: Engine) -> None:
     outputs = engine.outputs()
     client.run("default", ["kill-pane", "-t", outputs["d"]["pane_id"]])
     os.kill(int(outputs["a"]["pid"]), signal.SIGKILL)
-    said = engine.run("preview", "-s", "s", "--diff")
+    output = engine.run("preview", "-s", "s", "--diff")
     for reason in ("it exited with code 3", "its window is gone", "it was killed by signal 9 (SIGKILL)"):
-        assert re.search(rf'\+ repair +: "{re.escape(reason)}"', said), said
-    assert "3 to update" in said
+        assert re.search(rf'\+ repair +: "{re.escape(reason)}"', output), output
+    assert "3 to update" in output
     assert "3 updated" in engine.up()
     os.kill(int(engine.tmux.sessions[0].pid or 0), signal.SIGKILL)
     time.sleep(0.3)
@@ -164,9 +168,9 @@ def test_repair_says_why(engine: Engine) -> None:
 def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
-    said = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
-    assert "experiment rl was started on host" in said
-    assert "Traceback" not in said
+    output = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
+    assert "experiment rl was started on host" in output
+    assert "Traceback" not in output
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
     assert "'a.b' is no name of a variable" in engine.up(fails=True)
     engine.declare(a={**SLEEP, "cwd2": 1})
@@ -179,9 +183,9 @@ def test_two_stacks_with_one_session(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
     engine.run("stack", "init", "s2")
-    said = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
-    assert "the tmux session rl belongs to proj/s" in said
-    assert "Traceback" not in said
+    output = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
+    assert "the tmux session rl belongs to proj/s" in output
+    assert "Traceback" not in output
     assert engine.markers() == [f"{OWNER}/a/1"]
 
 
@@ -221,14 +225,14 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
             break
         time.sleep(0.01)
     scan = process_table.scan()
-    hosts = [one for one in scan if one.parent == started.pid and _is_language_host(one.pid)]
-    programs = [one for one in scan if one.parent in {host.pid for host in hosts}]
+    hosts = [process for process in scan if process.parent == started.pid and _is_language_host(process.pid)]
+    programs = [process for process in scan if process.parent in {host.pid for host in hosts}]
     started.kill()
     started.wait()
     # Pulumi's own language host outlives its engine for a minute, and so does the program of a killed host;
     # they are not what this is about.
-    for one in process_table.alive(each.identity for each in [*hosts, *programs]):
-        os.kill(one.pid, signal.SIGKILL)
+    for process in process_table.alive(each.identity for each in [*hosts, *programs]):
+        os.kill(process.pid, signal.SIGKILL)
     engine.run("cancel", "-y", "-s", "s")
 
 
@@ -260,7 +264,7 @@ def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Pat
     engine.declare(**dict.fromkeys(more, LONGER))
     _kill_in_the_middle(engine, 11)
     engine.destroy()
-    assert [one.marker for one in process_table.scan() if one.marker.startswith(OWNER)] == []
+    assert [process.marker for process in process_table.scan() if process.marker.startswith(OWNER)] == []
     assert list((home / "experiments").iterdir()) == []
 
 
@@ -276,8 +280,10 @@ def test_killed_update_and_then_up_converges(engine: Engine) -> None:
     assert len(engine.markers()) == 16
     assert {marker.rsplit("/", 2)[1] for marker in engine.markers()} == set(more)
     outputs = engine.outputs()
-    assert {f"{OWNER}/{path}/{int(one['attempt'])}" for path, one in outputs.items()} == set(engine.markers())
-    assert all(one["argv"] == ["sleep", "2000"] for one in outputs.values())
+    assert {f"{OWNER}/{path}/{int(output['attempt'])}" for path, output in outputs.items()} == set(
+        engine.markers()
+    )
+    assert all(output["argv"] == ["sleep", "2000"] for output in outputs.values())
 
 
 def test_provider_ends_when_the_engine_is_killed(engine: Engine) -> None:
@@ -290,16 +296,16 @@ def test_provider_ends_when_the_engine_is_killed(engine: Engine) -> None:
 
 
 def _providers(engine: Engine) -> list[int]:
-    found: list[int] = []
-    for one in process_table.scan():
+    result: list[int] = []
+    for process in process_table.scan():
         try:
-            words = Path(f"/proc/{one.pid}/cmdline").read_bytes()
-            here = str(Path(f"/proc/{one.pid}/cwd").readlink()) == str(engine.folder)
+            words = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            here = str(Path(f"/proc/{process.pid}/cwd").readlink()) == str(engine.folder)
         except OSError:
             continue
         if here and b"pulumi.dynamic" in words:
-            found.append(one.pid)
-    return found
+            result.append(process.pid)
+    return result
 
 
 @pytest.mark.slow

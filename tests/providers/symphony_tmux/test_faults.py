@@ -93,8 +93,8 @@ def test_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> No
         for number in range(5):
             env = {"PORT": str(port), "AGAIN": str(number)}
             outputs = rig.start("web", sys.executable, "-c", SERVER, env=env)
-            said = f"listens {number}\r\n".encode()
-            rig.until(lambda log=outputs, said=said: said in rig.printed(log))
+            result = f"listens {number}\r\n".encode()
+            rig.until(lambda log=outputs, message=result: message in rig.printed(log))
             first = socket.create_connection(("127.0.0.1", port))
             assert first.recv(1) == b""
             first.close()
@@ -128,8 +128,8 @@ def test_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
     outputs = rig.start("a", "sleep", "100")
     newer = rig.home / "bin" / "tmux"
     newer.parent.mkdir()
-    said = "protocol version mismatch (client 9, server 8)"
-    newer.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] && exec echo 'tmux 9.9'\necho '{said}' >&2\nexit 1\n")
+    result = "protocol version mismatch (client 9, server 8)"
+    newer.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] && exec echo 'tmux 9.9'\necho '{result}' >&2\nexit 1\n")
     newer.chmod(0o755)
     with monkeypatch.context() as updated:
         updated.setenv("PATH", f"{newer.parent}:{os.environ['PATH']}")
@@ -137,7 +137,7 @@ def test_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
             rig.start("a", "sleep", "200")
         [[status]] = tmux_observe.statuses([Recorded(rig.owner, "rl", {"a": outputs})])
     assert "\n" not in str(caught.value)
-    assert said in caught.value.what
+    assert result in caught.value.what
     assert f"end that with `kill {server}`" in caught.value.remedy
     assert (status.state, status.why) == ("unknown", caught.value.what)
     assert rig.condition(outputs).state == "running", "nothing was touched"

@@ -68,8 +68,8 @@ def started_with(owner: str, path: str) -> dict[str, Any] | None:
 
 def status(owner: str, path: str) -> Status | None:
     """What became of the last start; None where there was none."""
-    said = _read(process(owner, path) / STATUS)
-    return Status(**said) if said is not None else None
+    result = _read(process(owner, path) / STATUS)
+    return Status(**result) if result is not None else None
 
 
 def is_supervised(owner: str, path: str) -> bool:

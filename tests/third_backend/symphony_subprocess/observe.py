@@ -28,14 +28,14 @@ _GRACE = 5.0
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    found: dict[str, Mapping[str, Any]] = {}
+    result: dict[str, Mapping[str, Any]] = {}
     name = ""
     for each in resources:
         if each.type in (EXPERIMENT_TYPE, PROCESS_TYPE):
             name = str(each.inputs["name"])
         if each.type == PROCESS_TYPE:
-            found[str(each.inputs["path"])] = {**each.inputs, **each.outputs}
-    return Recorded(owner, name, found, places.host()) if name else None
+            result[str(each.inputs["path"])] = {**each.inputs, **each.outputs}
+    return Recorded(owner, name, result, places.host()) if name else None
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
@@ -43,8 +43,8 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
-    found = statuses([recorded])[0]
-    return {each.path: each.why for each in found if each.state not in ("running", "completed")}
+    result = statuses([recorded])[0]
+    return {each.path: each.why for each in result if each.state not in ("running", "completed")}
 
 
 def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
@@ -73,9 +73,9 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     again = f"`symphony up {name}` starts it again"
     if facts is None:
         return [Link("started", "no: the last `up` did not get to it", broken=True, remedy=again)]
-    status, found = _status(recorded.owner, path), folders.status(recorded.owner, path)
+    status, result = _status(recorded.owner, path), folders.status(recorded.owner, path)
     links = [Link("planned", f"{shlex.join(facts['argv'])} in {facts['cwd']}")]
-    links.append(Link("started", f"start {facts['attempt']} of it", found.began if found else None))
+    links.append(Link("started", f"start {facts['attempt']} of it", result.began if result else None))
     match status.state:
         case "running":
             return [*links, Link("ready", f"running, process {status.pid}", status.since)]
@@ -145,14 +145,14 @@ def _living(owner: str) -> list[str]:
 
 
 def _status(owner: str, path: str) -> ProcessStatus:
-    found = folders.status(owner, path)
-    if found is None:
+    status = folders.status(owner, path)
+    if status is None:
         return ProcessStatus(path, "lost", ready=False, why="its files are gone")
-    restarts = found.attempt - 1
-    if found.code is not None:
-        how = signal.Signals(-found.code).name if found.code < 0 else f"exit {found.code}"
-        state, why = ("failed", how) if found.code else ("completed", "")
-        return ProcessStatus(path, state, False, restarts, why, found.ended)
+    restarts = status.attempt - 1
+    if status.code is not None:
+        how = signal.Signals(-status.code).name if status.code < 0 else f"exit {status.code}"
+        state, why = ("failed", how) if status.code else ("completed", "")
+        return ProcessStatus(path, state, False, restarts, why, status.ended)
     if not folders.is_supervised(owner, path):
         return ProcessStatus(path, "lost", False, restarts, "its supervisor is gone")
-    return ProcessStatus(path, "running", True, restarts, since=found.began, pid=found.pid)
+    return ProcessStatus(path, "running", True, restarts, since=status.began, pid=status.pid)

@@ -101,12 +101,12 @@ def _settings(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _marked(owner: str, path: str | None) -> list[psutil.Process]:
     mark = f"{owner}/" if path is None else f"{owner}/{path}/"
-    found: list[psutil.Process] = []
+    result: list[psutil.Process] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get(MARK, "").startswith(mark) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                result.append(process)
+    return result
 
 
 def _signal(living: list[psutil.Process], number: signal.Signals) -> None:

@@ -136,8 +136,8 @@ def test_up_again_starts_nothing_anew(own: Layout):
 def pids(own: Layout, state: one_machine.Status) -> dict[str, int]:
     """The process of each program of the cluster, all of which must run."""
     assert state.stopped == []
-    found = {name: daemons.running(own, name) for name in state.running}
-    return {name: process.pid for name, process in found.items() if process}
+    result = {name: daemons.running(own, name) for name in state.running}
+    return {name: process.pid for name, process in result.items() if process}
 
 
 def test_a_program_that_was_killed_is_started_by_up(own: Layout):

@@ -124,10 +124,10 @@ done = subprocess.run([sys.executable, "-m", "toolchain.kubernetes", "up", "--fo
 held.kill()
 print(done.returncode, done.stderr.splitlines()[-1])
 """
-    said = elsewhere.run(sys.executable, "-c", script, str(folder))
-    assert said.startswith("1 ")
-    assert "registry" in said
-    assert "address already in use" in said
+    output = elsewhere.run(sys.executable, "-c", script, str(folder))
+    assert output.startswith("1 ")
+    assert "registry" in output
+    assert "address already in use" in output
     elsewhere.run(sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder))
 
 

@@ -25,7 +25,7 @@ def test_a_user_who_may_not_make_namespaces_is_told_so_once(
     if kubectl is not None:
         (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{kubectl}\n")
         (tmp_path / "kubectl").chmod(0o755)
-    said = fixtures.unusable("/some/kubeconfig")
-    assert said.endswith(words)
-    assert bool(said) == bool(words)
-    assert len(said.splitlines()) <= 1
+    result = fixtures.unusable("/some/kubeconfig")
+    assert result.endswith(words)
+    assert bool(result) == bool(words)
+    assert len(result.splitlines()) <= 1

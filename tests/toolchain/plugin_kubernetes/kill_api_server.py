@@ -27,9 +27,9 @@ def main() -> None:
         plugin.configure(kubeconfig=state.kubeconfig, namespace="default")
         lanes, steps = _disturb(layout, plugin, kills)
     listed = json.loads(_kubectl(state))["items"]
-    found = {(each["kind"], each["metadata"]["name"]): each["metadata"]["uid"] for each in listed}
+    result = {(each["kind"], each["metadata"]["name"]): each["metadata"]["uid"] for each in listed}
     kept = {key: entry[2]["metadata"]["uid"] for lane in lanes for key, entry in lane.state.items()}
-    sys.stdout.write(json.dumps({"steps": steps, "objects": len(found), "equal": found == kept}))
+    sys.stdout.write(json.dumps({"steps": steps, "objects": len(result), "equal": result == kept}))
 
 
 def _disturb(layout: Layout, plugin: Plugin, kills: int) -> tuple[list[Lane], int]:

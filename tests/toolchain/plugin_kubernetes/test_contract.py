@@ -140,36 +140,36 @@ def test_no_change_is_no_difference(plugin: Plugin):
 
 
 def test_a_change_the_server_takes_is_an_update(plugin: Plugin):
-    found = plugin.diff(
+    result = plugin.diff(
         pod(), {**pod(), "metadata": {"name": "it", "annotations": UID, "labels": {"a": "b"}}}
     )
-    assert (list(found.replaces), found.deleteBeforeReplace) == ([], False)
-    assert list(found.detailedDiff) == ["metadata.labels"]
+    assert (list(result.replaces), result.deleteBeforeReplace) == ([], False)
+    assert list(result.detailedDiff) == ["metadata.labels"]
 
 
 def test_an_immutable_field_of_a_named_pod_means_delete_then_create(plugin: Plugin):
-    found = plugin.diff(pod(), pod(containers=[{"name": "c", "image": "none:2"}]))
-    assert list(found.replaces) == ["spec.containers[0].image"]
-    assert found.deleteBeforeReplace
+    result = plugin.diff(pod(), pod(containers=[{"name": "c", "image": "none:2"}]))
+    assert list(result.replaces) == ["spec.containers[0].image"]
+    assert result.deleteBeforeReplace
 
 
 def test_an_autonamed_object_is_replaced_create_first(plugin: Plugin):
     old = plugin.check(config(None))
-    found = plugin.diff(old, plugin.check(config(None, k="w"), old))
-    assert list(found.replaces) == ["data.k"]
-    assert not found.deleteBeforeReplace
+    result = plugin.diff(old, plugin.check(config(None, k="w"), old))
+    assert list(result.replaces) == ["data.k"]
+    assert not result.deleteBeforeReplace
 
 
 def test_a_new_name_is_a_new_object(plugin: Plugin):
-    found = plugin.diff(config("one"), config("two"))
-    assert list(found.replaces) == ["metadata.name"]
-    assert not found.deleteBeforeReplace
+    result = plugin.diff(config("one"), config("two"))
+    assert list(result.replaces) == ["metadata.name"]
+    assert not result.deleteBeforeReplace
 
 
 def test_config_maps_change_in_place_when_the_provider_says_so(cluster: Access, start: Callable[..., Plugin]):
     plugin = start().configure(kubeconfig=cluster.kubeconfig, enableConfigMapMutable="true")
-    found = plugin.diff(config(), config(k="w"))
-    assert (found.changes, list(found.replaces)) == (2, [])
+    result = plugin.diff(config(), config(k="w"))
+    assert (result.changes, list(result.replaces)) == (2, [])
 
 
 # Update

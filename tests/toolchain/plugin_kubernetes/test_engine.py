@@ -63,8 +63,8 @@ class Project:
 
     def state(self) -> dict[str, Any]:
         """Every resource of the state by name."""
-        found = json.loads(self.pulumi("stack", "export"))["deployment"]["resources"]
-        return {each["urn"].rsplit("::", 1)[1]: each for each in found}
+        result = json.loads(self.pulumi("stack", "export"))["deployment"]["resources"]
+        return {each["urn"].rsplit("::", 1)[1]: each for each in result}
 
 
 @pytest.fixture
@@ -83,9 +83,9 @@ def pod(image: str = "none:1", labels: str = "{}", annotations: str = "quick") -
 
 
 def test_a_programs_whole_life(project: Project, live: Callable[[str, str], dict[str, Any]]):
-    said = project.up(pod() + 'ConfigMap("auto", data={"k": "v"}, opts=opts)')
-    assert "stand-in" in said
-    assert "4 created" in said.replace("+ ", "")
+    output = project.up(pod() + 'ConfigMap("auto", data={"k": "v"}, opts=opts)')
+    assert "stand-in" in output
+    assert "4 created" in output.replace("+ ", "")
     uid = live("pod", "pod")["metadata"]["uid"]
     automatic = project.state()["auto"]["outputs"]["metadata"]["name"]
     assert live("configmap", automatic)["data"] == {"k": "v"}
@@ -126,8 +126,8 @@ def test_a_preview_changes_nothing(project: Project, live: Callable[[str, str], 
 def test_what_did_not_become_ready_is_kept_and_deleted(
     project: Project, live: Callable[[str, str], dict[str, Any]]
 ):
-    said = project.up(pod(annotations="{}"), ok=False)
-    assert "node(s)" in said, "the scheduler's words"
+    output = project.up(pod(annotations="{}"), ok=False)
+    assert "node(s)" in output, "the scheduler's words"
     assert project.state()["pod"]["id"].endswith("/pod")
     project.pulumi("destroy", "--yes")
     assert live("pod", "pod") == {}

@@ -184,10 +184,10 @@ def test_a_lost_answer_makes_no_second_object_and_loses_none(
 )
 def test_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, folder: Path, kills: int):
     script = ("-m", "tests.toolchain.plugin_kubernetes.kill_api_server", str(folder), str(kills))
-    said = json.loads(elsewhere.run(sys.executable, *script, timeout=1000))
-    assert said["equal"], said
-    assert said["steps"] > 10 * kills
-    assert said["objects"] > 10
+    content = json.loads(elsewhere.run(sys.executable, *script, timeout=1000))
+    assert content["equal"], content
+    assert content["steps"] > 10 * kills
+    assert content["objects"] > 10
 
 
 @pytest.fixture

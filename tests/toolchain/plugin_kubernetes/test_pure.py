@@ -141,8 +141,8 @@ def test_kubeconfig_text_path_and_context(tmp_path: Any, monkeypatch: pytest.Mon
     file.write_text(KUBECONFIG)
     monkeypatch.setenv("KUBECONFIG", str(file))
     for given_as in (KUBECONFIG, str(file), ""):
-        found = access.load(given_as)
-        assert (found.server, found.namespace, found.headers["Authorization"]) == (
+        result = access.load(given_as)
+        assert (result.server, result.namespace, result.headers["Authorization"]) == (
             "http://a:1",
             "n",
             "Bearer secret",

@@ -70,13 +70,13 @@ class Lane:
     def _change(self, key: tuple[str, str]) -> None:
         id, inputs, outputs = self.state[key]
         new = self._plugin.check(body(self._rng, *key, self._policy), inputs)
-        found = self._plugin.diff(inputs, new)
-        if found.replaces:
-            assert found.deleteBeforeReplace
+        result = self._plugin.diff(inputs, new)
+        if result.replaces:
+            assert result.deleteBeforeReplace
             self._delete(key)
             made, outputs = self._plugin.create(new)
             self.state[key] = made, new, outputs
-        elif found.changes == found.DIFF_SOME:
+        elif result.changes == result.DIFF_SOME:
             self.state[key] = id, new, self._plugin.update(id, outputs, new)
 
 

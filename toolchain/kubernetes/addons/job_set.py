@@ -61,7 +61,7 @@ def _definition() -> dict[str, Any]:
 def _hooks(layout: Layout) -> dict[str, dict[str, Any]]:
     """What the API server asks it, where there is no Service through which it could."""
     authority = base64.b64encode(layout.certificate("ca").read_bytes()).decode()
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for manifest in yaml.safe_load_all(_published("manifests.yaml").read_text()):
         manifest["metadata"]["name"] = name = f"jobset-{manifest['metadata']['name']}"
         for hook in manifest["webhooks"]:
@@ -70,8 +70,8 @@ def _hooks(layout: Layout) -> dict[str, dict[str, Any]]:
             hook["clientConfig"] = {"url": url, "caBundle": authority}
             if path.endswith("-pod"):
                 hook["objectSelector"] = _OF_A_JOB_SET
-        found[f"{_ADMISSION}/{manifest['kind'].lower()}s/{name}"] = manifest
-    return found
+        result[f"{_ADMISSION}/{manifest['kind'].lower()}s/{name}"] = manifest
+    return result
 
 
 def _configure(layout: Layout) -> None:

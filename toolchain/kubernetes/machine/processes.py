@@ -14,13 +14,13 @@ from toolchain.kubernetes.layout import MARKER
 
 def of_cluster(folder: Path) -> list[psutil.Process]:
     """Marked processes and what descends from them (containers from marked shims), zombies left out."""
-    found: dict[int, psutil.Process] = {}
+    result: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get(MARKER) == str(folder):
-                found[process.pid] = process
-                found.update({child.pid: child for child in process.children(recursive=True)})
-    return [process for process in found.values() if _runs(process)]
+                result[process.pid] = process
+                result.update({child.pid: child for child in process.children(recursive=True)})
+    return [process for process in result.values() if _runs(process)]
 
 
 def end_all(folder: Path, *, within: float = 30) -> None:

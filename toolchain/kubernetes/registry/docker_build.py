@@ -18,8 +18,8 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
     folder: where its processes begin, from the root of the repository.
     """
-    said = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
-    return pushed(registry, docker_host, ROOT, "examples", *said, "-f", ROOT / "examples" / "Dockerfile")
+    arguments = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
+    return pushed(registry, docker_host, ROOT, "examples", *arguments, "-f", ROOT / "examples" / "Dockerfile")
 
 
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:

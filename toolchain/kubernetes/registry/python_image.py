@@ -90,17 +90,17 @@ def _interpreter() -> Path:
 
 def _packages_place(version: str) -> str:
     """Where this interpreter looks for packages: Debian's has a folder of its own for them."""
-    told = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
-    debian = told.endswith("dist-packages")
+    output = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
+    debian = output.endswith("dist-packages")
     return f"usr/local/lib/{version}/dist-packages" if debian else f"usr/lib/{version}/site-packages"
 
 
 def _packages() -> Iterator[Path]:
     for name in PACKAGES:
-        found = importlib.util.find_spec(name)
-        if found is None or found.origin is None:
+        result = importlib.util.find_spec(name)
+        if result is None or result.origin is None:
             raise ToolchainError(f"{name} is not installed for {sys.executable}: run `make python`")
-        yield Path(found.origin).parent
+        yield Path(result.origin).parent
     for name in LINKED:
         folder = Path(sysconfig.get_path("platlib")) / name
         if folder.is_dir():
@@ -118,18 +118,18 @@ def _tree(folder: Path) -> Iterator[Path]:
 def _linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
     """The libraries of the machine that these are linked with, and the loader where it must be."""
     bundled = {each.name for each in programs}
-    told = run(["ldd", *programs], timeout=60).splitlines()
-    found = {
+    output = run(["ldd", *programs], timeout=60).splitlines()
+    result = {
         words[0]: Path(words[2])
-        for line in told
+        for line in output
         if (words := line.split())[1:2] == ["=>"] and words[2] != "not"
     }
-    for name, file in sorted(found.items()):
+    for name, file in sorted(result.items()):
         if name not in bundled:
             yield f"{_LIBRARIES}/{name}", file.resolve()
     loaders = {
         line.split()[0]
-        for line in told
+        for line in output
         if line.split()[0].startswith("/") and "=>" not in line and ":" not in line
     }
     for loader in sorted(loaders):

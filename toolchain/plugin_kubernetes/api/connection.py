@@ -141,7 +141,7 @@ def written(body: Any) -> bytes:
     break: the first are written as they are, all else beyond ASCII by its number.
     """
     text = json.dumps(body, ensure_ascii=False)
-    return re.sub("[\x7f-\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+    return re.sub("[\x7f-\uffff]", lambda value: f"\\u{ord(value[0]):04x}", text).encode()
 
 
 def _passing(status: int, raw: bytes) -> bool:

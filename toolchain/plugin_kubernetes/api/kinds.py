@@ -42,10 +42,10 @@ class Kinds:
         with self._lock:
             if kind not in self._known.get(api_version, {}):  # a definition may have come since
                 self._known[api_version] = self._ask(api_version)
-            found = self._known[api_version].get(kind)
-        if found is None:
+            result = self._known[api_version].get(kind)
+        if result is None:
             raise UnknownKind(404, "NoMatch", f'no matches for kind "{kind}" in version "{api_version}"')
-        return found
+        return result
 
     def _ask(self, api_version: str) -> dict[str, Kind]:
         base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -144,17 +144,17 @@ class Objects:
         except Refused as refused:
             if refused.status != 409 or self._settings.upsert:
                 raise
-            found = self._seen(path)
-            if found is None:
+            result = self._seen(path)
+            if result is None:
                 raise
-            return self._ours(found, manager, make_id(body))
+            return self._ours(result, manager, make_id(body))
 
-    def _ours(self, found: Body, manager: str, id: str) -> Body:
+    def _ours(self, value: Body, manager: str, id: str) -> Body:
         """The object, if an earlier attempt of this very create made it and its answer was lost."""
-        managers = {each.get("manager") for each in found["metadata"].get("managedFields") or []}
+        managers = {each.get("manager") for each in value["metadata"].get("managedFields") or []}
         if manager not in managers:
             raise Failure(f"resource {id} already exists, and this stack did not create it")
-        return found
+        return value
 
     def _settled(self, live: Body, inputs: Body, manager: str, timeout: float) -> tuple[str, Body]:
         """Wait for the object; from here on it exists, so every failure carries it."""

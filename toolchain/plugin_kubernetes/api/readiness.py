@@ -66,10 +66,10 @@ def _condition(wanted: str) -> Check:
         return lambda live: (
             None if _has(live, name, status or "True") else f"condition {name} is not {status or 'True'}"
         )
-    found = re.fullmatch(r"jsonpath=\{\.?([^}]+)\}(?:=(.*))?", wanted, re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"jsonpath=\{\.?([^}]+)\}(?:=(.*))?", wanted, re.DOTALL)
+    if not match:
         raise Failure(f"{WAIT_FOR} understands condition=... and jsonpath={{...}}, not {wanted}")
-    steps, value = _steps(found[1]), found[2]
+    steps, value = _steps(match[1]), match[2]
 
     def check(live: dict[str, Any]) -> str | None:
         values = _values(live, steps)
@@ -84,18 +84,18 @@ def _steps(path: str) -> list[str]:
 
 
 def _values(live: Any, steps: list[str]) -> list[Any]:
-    found = [live]
+    result = [live]
     for step in steps:
         nearer: list[Any] = []
-        for each in found:
+        for each in result:
             if isinstance(each, list) and step == "*":
                 nearer += each
             elif isinstance(each, list) and step.isdecimal() and int(step) < len(each):
                 nearer.append(each[int(step)])
             elif isinstance(each, dict) and step in each:
                 nearer.append(each[step])
-        found = nearer
-    return found
+        result = nearer
+    return result
 
 
 def _text(value: Any) -> str:
@@ -116,11 +116,11 @@ def _pod(live: dict[str, Any]) -> str | None:
         for each in status.get("containerStatuses") or []
         if "waiting" in each["state"]
     ]
-    told = [
+    messages = [
         each.get("message", "") for each in status.get("conditions") or [] if each.get("status") == "False"
     ]
     reasons = [f"{each.get('reason')}: {each.get('message', '')}" for each in waiting] or [
-        text for text in told if text
+        text for text in messages if text
     ]
     return f"pod is {status.get('phase', 'not scheduled')}; {'; '.join(reasons)}"
 

@@ -74,7 +74,7 @@ class Waiting:
         query = {"labelSelector": f"kubernetes.io/service-name={service}"}
         for _ in self._looks(timeout):
             slices = self._connection.request("GET", place, query).get("items") or []
-            behind = [endpoint for found in slices for endpoint in found.get("endpoints") or []]
+            behind = [endpoint for result in slices for endpoint in result.get("endpoints") or []]
             if any(endpoint.get("conditions", {}).get("ready") is not False for endpoint in behind):
                 return
         raise Failure(f"timed out after {timeout:g} s: no ready pod matches the selector of the service")
@@ -99,11 +99,11 @@ class Waiting:
                     pass  # the next look says whether the server is back
             else:
                 self._connection.pause(_POLL)
-            found = self._get(place.path, patience)
-            yield found
-            if found is None:
+            result = self._get(place.path, patience)
+            yield result
+            if result is None:
                 return
-            version = found["metadata"]["resourceVersion"]
+            version = result["metadata"]["resourceVersion"]
 
     def _events(self, place: Place, version: str, seconds: float) -> Iterator[Body | None]:
         query = {

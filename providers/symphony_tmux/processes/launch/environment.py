@@ -90,9 +90,9 @@ def environment(
 
 def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
     """The lower layer: what comes from the caller."""
-    found = inherited(caller.environ, (*INHERITED, *inherit))
-    _activate(found, caller.virtual_env)
-    return found
+    result = inherited(caller.environ, (*INHERITED, *inherit))
+    _activate(result, caller.virtual_env)
+    return result
 
 
 def told(services: Mapping[str, str], declared: Mapping[str, str], marker: str) -> dict[bytes, bytes]:
@@ -103,15 +103,15 @@ def told(services: Mapping[str, str], declared: Mapping[str, str], marker: str) 
 
 def search_path(caller: Caller) -> str:
     """Where the command of a process that declares no PATH is looked for."""
-    found = environment(caller, (), {}, {}, "").get(b"PATH", DEFAULT_PATH)
-    return found.decode("utf-8", "surrogateescape")
+    result = environment(caller, (), {}, {}, "").get(b"PATH", DEFAULT_PATH)
+    return result.decode("utf-8", "surrogateescape")
 
 
 def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[bytes, bytes]:
     """The variables that match a name, or a pattern with a trailing star."""
     allowed = [_bytes(pattern) for pattern in patterns]
-    exact = {one for one in allowed if not one.endswith(b"*")}
-    heads = tuple(one[:-1] for one in allowed if one.endswith(b"*"))
+    exact = {each for each in allowed if not each.endswith(b"*")}
+    heads = tuple(each[:-1] for each in allowed if each.endswith(b"*"))
     return {
         name: value
         for name, value in environ.items()
@@ -119,14 +119,14 @@ def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[b
     }
 
 
-def _activate(found: dict[bytes, bytes], virtual_env: str) -> None:
+def _activate(value: dict[bytes, bytes], virtual_env: str) -> None:
     """`python` in the process is the Python of the program, unless the caller chose an environment."""
-    if not virtual_env or b"VIRTUAL_ENV" in found or b"CONDA_PREFIX" in found:
+    if not virtual_env or b"VIRTUAL_ENV" in value or b"CONDA_PREFIX" in value:
         return
-    found[b"VIRTUAL_ENV"] = _bytes(virtual_env)
+    value[b"VIRTUAL_ENV"] = _bytes(virtual_env)
     first = _bytes(virtual_env) + b"/bin"
-    others = [part for part in found.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
-    found[b"PATH"] = b":".join([first, *others])
+    others = [part for part in value.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
+    value[b"PATH"] = b":".join([first, *others])
 
 
 def _can_be_set(name: bytes) -> bool:

@@ -24,10 +24,10 @@ def write(file: Path, variables: Mapping[str, str]) -> None:
 def read(file: Path) -> dict[str, str]:
     """What is in it; nothing where there is none, or somebody removed it."""
     try:
-        found = _LINE.findall(file.read_bytes())
+        result = _LINE.findall(file.read_bytes())
     except FileNotFoundError:
         return {}
-    return {os.fsdecode(name): os.fsdecode(value.replace(b"'\\''", b"'")) for name, value in found}
+    return {os.fsdecode(name): os.fsdecode(value.replace(b"'\\''", b"'")) for name, value in result}
 
 
 def content(variables: Mapping[str, str]) -> bytes:

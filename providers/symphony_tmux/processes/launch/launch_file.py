@@ -94,8 +94,8 @@ def _limit(value: int) -> str:
 
 def _mask() -> str:
     """The caller's: symphony runs the engine, and so this process, with a closed one and says what it was."""
-    if re.fullmatch(r"0?[0-7]{3}", told := os.environ.get("SYMPHONY_UMASK", "")):
-        return told
+    if re.fullmatch(r"0?[0-7]{3}", value := os.environ.get("SYMPHONY_UMASK", "")):
+        return value
     return f"{paths.umask():04o}"
 
 

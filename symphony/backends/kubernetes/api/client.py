@@ -67,12 +67,12 @@ class Client:
     @property
     def ahead(self) -> float:
         """By how many seconds the server's clock is before ours, as it last answered; it tells whole ones."""
-        said, heard = self._date
+        date, heard = self._date
         try:
-            found = parsedate_to_datetime(said).timestamp() - heard
+            seconds = parsedate_to_datetime(date).timestamp() - heard
         except ValueError:
             return 0.0
-        return found if abs(found) > _WHOLE_SECONDS else 0.0
+        return seconds if abs(seconds) > _WHOLE_SECONDS else 0.0
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -288,16 +288,16 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 def judged(status: int, raw: bytes) -> Body:
     """The answer as plain values. Refused: the server said no."""
     try:
-        said: Any = json.loads(raw)
+        content: Any = json.loads(raw)
     except (ValueError, RecursionError):
-        said = None
-    known = isinstance(said, dict)
+        content = None
+    known = isinstance(content, dict)
     if status < 300 and known:
-        return cast("Body", said)
+        return cast("Body", content)
     if status < 400:
         what = f"the response is not from a Kubernetes API server (status {status})"
         raise Refused(status, "", what, "See that the address in the kubeconfig is right")
-    body = cast("Body", said) if known else {"message": raw.decode(errors="replace")[:200]}
+    body = cast("Body", content) if known else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")
     if status == 401:
         raise Refused(status, "Unauthorized", "the API server does not know who you are", "Log in again")

@@ -12,33 +12,33 @@ _MAPPINGS = (dict, Mapping)
 
 def mapping(thing: Any, *names: str) -> Values:
     """The mapping at that place, an empty one where there is none."""
-    found = _at(thing, names)
-    return cast("Values", found) if isinstance(found, _MAPPINGS) else {}
+    result = _at(thing, names)
+    return cast("Values", result) if isinstance(result, _MAPPINGS) else {}
 
 
 def listing(thing: Any, *names: str) -> list[Values]:
     """The list of mappings at that place, an empty one where there is none."""
-    found = _at(thing, names)
-    every = cast("list[Any]", found) if isinstance(found, list) else []
+    result = _at(thing, names)
+    every = cast("list[Any]", result) if isinstance(result, list) else []
     return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
 
 
 def texts(thing: Any, *names: str) -> list[str]:
     """The list of texts at that place, an empty one where there is none."""
-    found = _at(thing, names)
-    return [str(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
+    result = _at(thing, names)
+    return [str(each) for each in cast("list[Any]", result)] if isinstance(result, list) else []
 
 
 def text(thing: Any, *names: str) -> str:
     """The text at that place, an empty one where there is none."""
-    found = _at(thing, names)
-    return "" if found is None else str(found)
+    result = _at(thing, names)
+    return "" if result is None else str(result)
 
 
 def _at(thing: Any, names: tuple[str, ...]) -> Any:
-    found = thing
+    result = thing
     for name in names:
-        if not isinstance(found, _MAPPINGS):
+        if not isinstance(result, _MAPPINGS):
             return None
-        found = cast("Values", found).get(name)
-    return found
+        result = cast("Values", result).get(name)
+    return result

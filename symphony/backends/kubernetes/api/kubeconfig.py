@@ -87,8 +87,8 @@ def exists() -> bool:
     return any(place.exists() for place in _places(""))
 
 
-def _places(said: str) -> list[Path]:
-    listed = said or os.environ.get("KUBECONFIG", "")
+def _places(given: str) -> list[Path]:
+    listed = given or os.environ.get("KUBECONFIG", "")
     places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
     return places or [_USUAL.expanduser()]
 
@@ -104,33 +104,33 @@ def _chosen(content: Mapping[str, Any], context: str) -> tuple[str, dict[str, An
     return name, _entry(content, "context", name)
 
 
-def located(said: str, folder: Path) -> str:
+def located(given: str, folder: Path) -> str:
     """A kubeconfig as a stack's settings say it, the text of one or a path, with the path made absolute."""
-    return said if not said or is_text(said) else str(folder / Path(said).expanduser())
+    return given if not given or is_text(given) else str(folder / Path(given).expanduser())
 
 
-def is_text(said: str) -> bool:
+def is_text(given: str) -> bool:
     """Whether this is a kubeconfig itself and not a path to one."""
-    return "\n" in said or said.lstrip().startswith("{")
+    return "\n" in given or given.lstrip().startswith("{")
 
 
-def _content(said: str) -> dict[str, Any] | None:
+def _content(given: str) -> dict[str, Any] | None:
     """The kubeconfig, of several files the first that says something; None in a cluster without one."""
-    if is_text(said):
-        return _parsed(said, Path("kubernetes:kubeconfig"))
-    places = _places(said)
+    if is_text(given):
+        return _parsed(given, Path("kubernetes:kubeconfig"))
+    places = _places(given)
     if places == [_USUAL.expanduser()] and not places[0].exists() and (_IN_CLUSTER / "token").exists():
         return None
-    found = [
-        _resolved(_parsed(_read(place), place), place.parent) for place in places if place.exists() or said
+    result = [
+        _resolved(_parsed(_read(place), place), place.parent) for place in places if place.exists() or given
     ]
-    if not found:
+    if not result:
         raise UserError(
             f"there is no kubeconfig at {places[0]}",
             remedy="Set KUBECONFIG, or pulumi config set kubernetes:kubeconfig",
         )
     whole: dict[str, Any] = {}
-    for each in found:
+    for each in result:
         for name, value in each.items():
             both = isinstance(value, list) and isinstance(whole.get(name), list)
             whole[name] = [*whole[name], *value] if both else whole.get(name) or value

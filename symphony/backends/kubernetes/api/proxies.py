@@ -10,12 +10,12 @@ from urllib.parse import unquote, urlsplit
 from symphony.errors import UserError
 
 
-def chosen(server: str, said: str) -> str:
+def chosen(server: str, proxy_url: str) -> str:
     """The URL of the proxy, nothing for a straight way. UserError: it is of a kind that we do not speak.
 
-    said: what the kubeconfig names, which the environment does not change.
+    proxy_url: what the kubeconfig names, which the environment does not change.
     """
-    proxy = said or _of_environment(server)
+    proxy = proxy_url or _of_environment(server)
     if proxy and "://" not in proxy:
         proxy = f"http://{proxy}"
     if proxy and not proxy.startswith("http://"):
@@ -58,20 +58,20 @@ def _is_local(host: str) -> bool:
 def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
     """Whether NO_PROXY names the host: itself, a domain it is in, a range of addresses, or `*`."""
     address = _address(host)
-    for said in (each.strip().lower() for each in no_proxy.split(",")):
-        if said == "*" or (said and port is not None and said == f"{host}:{port}"):
+    for pattern in (each.strip().lower() for each in no_proxy.split(",")):
+        if pattern == "*" or (pattern and port is not None and pattern == f"{host}:{port}"):
             return True
-        domain = said.removeprefix("*").removeprefix(".")
+        domain = pattern.removeprefix("*").removeprefix(".")
         if domain and address is None and (host == domain or host.endswith(f".{domain}")):
             return True
-        if address is not None and _is_in(address, said):
+        if address is not None and _is_in(address, pattern):
             return True
     return False
 
 
-def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, said: str) -> bool:
+def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
     try:
-        return address in ipaddress.ip_network(said, strict=False)
+        return address in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
 

@@ -35,10 +35,10 @@ _OWN = (
 
 def client_for(recorded: Recorded) -> Client:
     """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
-    said, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
-    hidden = _ENCRYPTED in said
+    config, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
+    hidden = _ENCRYPTED in config
     try:
-        client = client_of("" if hidden else said, context)
+        client = client_of("" if hidden else config, context)
     except UserError as error:
         remedy = _OWN if hidden else _or_forget(error.remedy, recorded)
         raise UserError(error.what, where=error.where, remedy=remedy) from error
@@ -118,9 +118,9 @@ def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) ->
         )
 
 
-def _shown_file(recorded: str, said: str) -> str:
+def _shown_file(recorded: str, given: str) -> str:
     """The kubeconfig that the settings name now, where it is another; one that is a text is not shown."""
-    return "" if said in ("", recorded) or kubeconfig.is_text(said) else f" of {said}"
+    return "" if given in ("", recorded) or kubeconfig.is_text(given) else f" of {given}"
 
 
 def refuse_their_things(client: Client, recorded: Recorded) -> None:
@@ -128,8 +128,8 @@ def refuse_their_things(client: Client, recorded: Recorded) -> None:
     if NAMESPACE in recorded.reach:
         # It goes as a whole.
         return
-    for place, found in _living(client, recorded.things):
-        if _is_anothers(found, recorded.things[place], recorded.owner):
+    for place, existing in _living(client, recorded.things):
+        if _is_anothers(existing, recorded.things[place], recorded.owner):
             kind, name = place.split("/")[-2:]
             raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", stack_of(recorded))
 
@@ -142,8 +142,8 @@ def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Valu
             yield from ((place, there[place]) for place in places if place in there)
     for place in places:
         with contextlib.suppress(Forbidden):
-            if "/services/" not in place and (found := client.find(place)) is not None:
-                yield place, found
+            if "/services/" not in place and (existing := client.find(place)) is not None:
+                yield place, existing
 
 
 def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
@@ -167,8 +167,8 @@ def _anothers(client: Client, recorded: Recorded) -> str:
     """What another made under a name of ours; nothing when all that is there is ours."""
     namespace, uid = recorded.launched_as, recorded.reach.get(NAMESPACE)
     if uid is not None:
-        found = client.find(path_of("namespaces", name=namespace))
-        is_anothers = found is not None and _is_anothers(found, uid, recorded.owner)
+        existing = client.find(path_of("namespaces", name=namespace))
+        is_anothers = existing is not None and _is_anothers(existing, uid, recorded.owner)
         return f"the namespace {namespace}" if is_anothers else ""
     uids = {str(facts["pod_name"]): str(facts["uid"]) for facts in recorded.processes.values()}
     for pod in client.items(path_of("pods", namespace)) if uids else ():

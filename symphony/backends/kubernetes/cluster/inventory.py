@@ -58,20 +58,20 @@ _ANOTHER = "rename the stack, or set symphony:namespace to another"
 def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
     """Why the experiment may not have this namespace, and the remedy; None when it may."""
     try:
-        found = client.find(path_of("namespaces", name=namespace))
+        existing = client.find(path_of("namespaces", name=namespace))
     except Forbidden:
         if not create:
             return None
         raise
-    if found is None:
+    if existing is None:
         missing = "does not exist, and symphony:createNamespace is false"
         return None if create else (missing, "have it created, or remove symphony:createNamespace")
-    if found["metadata"].get("deletionTimestamp"):
-        return f"is still being deleted{_held(found)}", "wait until it is gone"
-    if labels.belongs_to(found, owner):
+    if existing["metadata"].get("deletionTimestamp"):
+        return f"is still being deleted{_held(existing)}", "wait until it is gone"
+    if labels.belongs_to(existing, owner):
         own = "was made by symphony, and symphony:createNamespace is false"
         return None if create else (own, "remove symphony:createNamespace")
-    if other := labels.annotation(found, labels.OWNER):
+    if other := labels.annotation(existing, labels.OWNER):
         return f"belongs to {paths.told_owner(other, owner)}", _ANOTHER
     if not create:
         return None
@@ -81,16 +81,16 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
 
 def living(client: Client, namespace: str) -> Inventory:
     """What there is in the namespace; nothing where it does not exist."""
-    found = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
-    found["keepers"] = [
+    result = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
+    result["keepers"] = [
         *_kept(client, namespace, controllers.JOB),
         *_kept(client, namespace, controllers.JOB_SET),
     ]
     own = {
         kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
-        for kind, items in found.items()
+        for kind, items in result.items()
     }
-    kept = labels.by_pod(filter(controllers.is_kept, found["pods"]))
+    kept = labels.by_pod(filter(controllers.is_kept, result["pods"]))
     return Inventory(own["pods"], own["services"], own["keepers"], kept, server_time(client))
 
 
@@ -102,12 +102,12 @@ def server_time(client: Client) -> float:
 def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
     """The Jobs or JobSets of ours; none where the API is not installed or not for us."""
     try:
-        found = client.items(controllers.path_of(kind, namespace), labelSelector=labels.OURS)
+        result = client.items(controllers.path_of(kind, namespace), labelSelector=labels.OURS)
     except Refused as refused:
         if refused.status not in (403, 404):
             raise
         return []
-    return [{**each, "kind": kind} for each in found]
+    return [{**each, "kind": kind} for each in result]
 
 
 def keepers(client: Client, namespace: str) -> dict[str, Body]:
@@ -143,7 +143,7 @@ def refuse_others(
     there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
     for kind in ("configmaps", "secrets"):
         every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
-        there += [(kind[:-1], found) for found in every if found is not None]
+        there += [(kind[:-1], result) for result in every if result is not None]
     taken: dict[str, list[str]] = {}
     for kind, thing in there:
         if not labels.belongs_to(thing, owner):
@@ -151,9 +151,9 @@ def refuse_others(
             whose = paths.told_owner(other, owner) if other else "somebody else"
             taken.setdefault(whose, []).append(f"the {kind} {thing['metadata']['name']}")
     if taken:
-        told = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
+        taken_by = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
         remedy = "Rename yours, or use another namespace with symphony:namespace"
-        raise UserError("; ".join(told), remedy=remedy)
+        raise UserError("; ".join(taken_by), remedy=remedy)
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
@@ -168,9 +168,9 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
             stuck.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
     if stuck:
-        told = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
+        places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
         raise UserError(
-            f"asked to end, and has not: {'; '.join(told)}, which does not answer",
+            f"asked to end, and has not: {'; '.join(places)}, which does not answer",
             remedy=f"If that machine is off for good: `kubectl delete node {' '.join(stuck)}`, and try again",
         )
 
@@ -214,13 +214,13 @@ def _is_well(thing: Body) -> bool:
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
     """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for things in (live.pods, live.keepers):
         thing = things.get(name)
         if thing is not None and labels.belongs_to(thing, owner) and not _is_made_of(thing, manifest):
             kind = str(thing.get("kind") or controllers.POD)
-            found[controllers.path_of(kind, namespace, name)] = str(thing["metadata"]["uid"])
-    return found
+            result[controllers.path_of(kind, namespace, name)] = str(thing["metadata"]["uid"])
+    return result
 
 
 def _is_made_of(thing: Body, manifest: Mapping[str, Any]) -> bool:
@@ -233,8 +233,8 @@ def _is_made_of(thing: Body, manifest: Mapping[str, Any]) -> bool:
 def end_pods(client: Client, namespace: str, owner: str) -> None:
     """Have every pod of a namespace of ours end; returns at once, and who may not do it goes the long way."""
     with contextlib.suppress(Refused):
-        found = client.find(path_of("namespaces", name=namespace))
-        if found is not None and labels.belongs_to(found, owner):
+        existing = client.find(path_of("namespaces", name=namespace))
+        if existing is not None and labels.belongs_to(existing, owner):
             client.request("DELETE", path_of("pods", namespace))
 
 
@@ -242,15 +242,15 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
     """Delete the namespace if this stack made it, else what it made in there; return once it is gone."""
     place = path_of("namespaces", name=namespace)
     try:
-        found = client.find(place)
+        existing = client.find(place)
     except Forbidden:
         # An ordinary user may not look at namespaces, and then did not make one.
-        found = None
-    if found is not None and labels.belongs_to(found, owner):
+        existing = None
+    if existing is not None and labels.belongs_to(existing, owner):
         end_pods(client, namespace, owner)
-        client.delete(place, str(found["metadata"]["uid"]))
+        client.delete(place, str(existing["metadata"]["uid"]))
         pods = client.items(path_of("pods", namespace))
-        await_gone(client, place, str(found["metadata"]["uid"]), max(map(_grace, pods), default=0))
+        await_gone(client, place, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
     end_strays(client, living(client, namespace), namespace, owner, {}, {})
 
@@ -280,9 +280,9 @@ def _grace(thing: Body) -> int:
 def deletion_blockers(client: Client, namespace: str) -> str:
     """What a namespace that is being deleted waits for, in the cluster's words; nothing when it is silent."""
     with contextlib.suppress(Forbidden):
-        found = client.find(path_of("namespaces", name=namespace))
-        if found is not None and _ends(found):
-            return _held(found).removeprefix(": ")
+        existing = client.find(path_of("namespaces", name=namespace))
+        if existing is not None and _ends(existing):
+            return _held(existing).removeprefix(": ")
     return ""
 
 
@@ -343,6 +343,6 @@ def _held(thing: Body) -> str:
     """What an object that is to go waits for."""
     finalizers = texts(thing, "metadata", "finalizers")
     every = listing(thing, "status", "conditions")
-    told = [str(each.get("message")) for each in every if each.get("status") == "True"]
+    messages = [str(each.get("message")) for each in every if each.get("status") == "True"]
     words = [f"held by {', '.join(finalizers)}"] if finalizers else []
-    return f": {'; '.join([*words, *told])}" if words or told else ""
+    return f": {'; '.join([*words, *messages])}" if words or messages else ""

@@ -61,8 +61,8 @@ class Facts:
 
     def said(self, *reasons: str) -> Values:
         """The newest event for one of these reasons, an empty one when there is none."""
-        found = [each for each in self.events if text(each, "reason") in reasons]
-        return found[-1] if found else _NOTHING
+        events = [each for each in self.events if text(each, "reason") in reasons]
+        return events[-1] if events else _NOTHING
 
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:
@@ -104,9 +104,9 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
     if facts.stand is not None:
         yield Link("created", f"its pod is gone: {facts.stand[1]}", None, True)
         return
-    told = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
+    words = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
     remedy = f"`symphony up {name}` makes it again"
-    yield Link("created", "yes, and its pod is gone since", None, True, tuple(told[-3:]), remedy)
+    yield Link("created", "yes, and its pod is gone since", None, True, tuple(words[-3:]), remedy)
 
 
 def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
@@ -115,8 +115,8 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
     if node:
         yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))
         return
-    said = pod_status.in_short(str(condition.get("message") or "the scheduler has not answered yet"))
-    message = printable(said, _LONGEST)
+    reason = pod_status.in_short(str(condition.get("message") or "the scheduler has not answered yet"))
+    message = printable(reason, _LONGEST)
     yield Link("scheduled", f"no: {message}", None, True, remedy=facts.room())
 
 
@@ -161,18 +161,18 @@ def _init(facts: Facts, each: Values) -> Iterator[Link]:
 
 
 def _pulled(facts: Facts, _: str) -> Iterator[Link]:
-    found = pod_status.container_status(facts.pod, facts.container)
-    waiting = mapping(found, "state", "waiting")
+    container = pod_status.container_status(facts.pod, facts.container)
+    waiting = mapping(container, "state", "waiting")
     if waiting.get("reason") in pod_status.NO_IMAGE:
         yield _no_image(facts, facts.container, waiting)
         return
     image = str(facts.recorded.get("image"))
-    if text(found, "imageID") or mapping(found, "lastState", "terminated"):
+    if text(container, "imageID") or mapping(container, "lastState", "terminated"):
         event = _pull_event(facts, image)
         took = text(event, "message").partition(" in ")[2].partition(" ")[0]
         yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.told_at(event))
         return
-    if _is_creating(facts) or not found:
+    if _is_creating(facts) or not container:
         begun = pod_status.told_at(facts.said("Pulling"))
         yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
 
@@ -185,32 +185,33 @@ def _pull_event(facts: Facts, image: str) -> Values:
 def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
     image = next((str(each["image"]) for each in _containers(facts.pod) if each["name"] == container), "?")
     causes = [text(each, "message") for each in facts.events if text(each, "reason") == "Failed"]
-    told = [each for each in causes if image in each] or [str(waiting.get("message") or "")]
+    message = [each for each in causes if image in each] or [str(waiting.get("message") or "")]
     remedy = next(
-        (remedy for words, remedy in _PULLS if any(word in told[-1].lower() for word in words)), _PULLS[0][1]
+        (remedy for words, remedy in _PULLS if any(word in message[-1].lower() for word in words)),
+        _PULLS[0][1],
     )
     if waiting.get("reason") == "ErrImageNeverPull":
-        told, remedy = [], 'Put it on the node, or leave out image_pull_policy("Never")'
-    more = tuple(printable(each, _LONGEST) for each in told[-1:] if each)
+        message, remedy = [], 'Put it on the node, or leave out image_pull_policy("Never")'
+    more = tuple(printable(each, _LONGEST) for each in message[-1:] if each)
     return Link("pulled", f"no: {image}: {waiting.get('reason')}", None, True, more, remedy)
 
 
 def _started(facts: Facts, _: str) -> Iterator[Link]:
-    found = pod_status.container_status(facts.pod, facts.container)
-    waiting = mapping(found, "state", "waiting")
+    container = pod_status.container_status(facts.pod, facts.container)
+    waiting = mapping(container, "state", "waiting")
     if waiting.get("reason") in _NOT_STARTED:
         what = f"no: {_why_not_started(waiting)}"
         yield Link("started", what, None, True, remedy="Correct its command, or what its variables name")
         return
-    ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
+    ended = mapping(container, "state", "terminated") or mapping(container, "lastState", "terminated")
     if ended.get("reason") in _NEVER_RAN:
         what = printable(f"no: {pod_status.in_words(ended) or ended['reason']}", _LONGEST)
         yield Link("started", what, None, True, remedy="Correct its command, or its image")
         return
-    begun = [mapping(found, which, kind).get("startedAt") for which, kind in _STARTS]
+    begun = [mapping(container, which, kind).get("startedAt") for which, kind in _STARTS]
     moment = next((each for each in begun if each), None)
     if moment:
-        again = int(found.get("restartCount") or 0)
+        again = int(container.get("restartCount") or 0)
         times = f", {again} time{'s' if again > 1 else ''} again" if again else ""
         yield Link("started", f"container {facts.container}{times}", pod_status.epoch(moment))
 
@@ -230,7 +231,7 @@ def _why_not_started(waiting: Values) -> str:
 
 
 def _now(facts: Facts, name: str) -> Iterator[Link]:
-    pod, found = facts.pod, pod_status.container_status(facts.pod, facts.container)
+    pod, container = facts.pod, pod_status.container_status(facts.pod, facts.container)
     status = pod_status.status(facts.path, facts.container, pod)
     logs = f"`symphony logs {name} {facts.path}` shows all it said"
     again = facts.stand[1] if facts.stand is not None else f"`symphony up {name}` starts it again"
@@ -254,7 +255,9 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
         case "stopped":
             yield Link("ended", status.why, status.since, True)
         case _:
-            yield _exit(facts, found, status.why, logs if status.state == "waiting" else f"{logs}; {again}")
+            yield _exit(
+                facts, container, status.why, logs if status.state == "waiting" else f"{logs}; {again}"
+            )
 
 
 def _exposed(facts: Facts) -> Iterator[Link]:
@@ -270,13 +273,13 @@ def _exposed(facts: Facts) -> Iterator[Link]:
             yield Link("exposed", where, None, late, remedy=remedy)
 
 
-def _exit(facts: Facts, found: Values, why: str, remedy: str) -> Link:
+def _exit(facts: Facts, container: Values, why: str, remedy: str) -> Link:
     """How it failed, or fails again and again."""
-    ended, last = mapping(found, "state", "terminated"), mapping(found, "lastState", "terminated")
+    ended, last = mapping(container, "state", "terminated"), mapping(container, "lastState", "terminated")
     how = pod_status.how_it_ended(ended or last) or why
     if (ended or last).get("reason") == "OOMKilled":
         remedy = f"Give it more with resource_limit(memory=...); {remedy}"
-    back_off = mapping(found, "state", "waiting").get("reason") == "CrashLoopBackOff"
+    back_off = mapping(container, "state", "waiting").get("reason") == "CrashLoopBackOff"
     loop = ", again and again; Kubernetes waits before it starts it anew" if back_off else ""
     moment = pod_status.epoch((ended or last).get("finishedAt"))
     return Link("exit", f"{how}{loop}", moment, True, facts.words(facts.container, not ended), remedy)
@@ -294,5 +297,5 @@ def _containers(pod: Values | None) -> list[Values]:
 
 
 def _words(event: Values) -> str:
-    said = ": ".join(part for part in (text(event, "reason"), text(event, "message")) if part)
-    return printable(" ".join(said.split()), _LONGEST)
+    message = ": ".join(part for part in (text(event, "reason"), text(event, "message")) if part)
+    return printable(" ".join(message.split()), _LONGEST)

@@ -69,10 +69,10 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
     """What the cluster said of the pod, or of what should make it; not of an older one of its name."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
-        found = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
+        result = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
     except Refused:
         return []
-    every = [each for each in listing(found, "items") if text(each, "involvedObject", "uid") in ("", uid)]
+    every = [each for each in listing(result, "items") if text(each, "involvedObject", "uid") in ("", uid)]
     return sorted(every, key=lambda each: text(each, "lastTimestamp") or text(each, "eventTime"))
 
 

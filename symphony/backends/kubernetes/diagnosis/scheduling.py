@@ -21,8 +21,8 @@ def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
     open_to = [node for node in selected if not _taints(pod, node)]
     if not open_to:
         taint = _taints(pod, selected[0])[0]
-        said = ", ".join(f'{name}="{taint[name]}"' for name in ("key", "value", "effect") if taint.get(name))
-        return f"fits after: add_toleration({said})"
+        words = ", ".join(f'{name}="{taint[name]}"' for name in ("key", "value", "effect") if taint.get(name))
+        return f"fits after: add_toleration({words})"
     used = _used(pods)
     claims = _claims(pod)
     parts = ["1 more node of its kind"] if any(_holds(node, claims) for node in open_to) else []

@@ -11,10 +11,10 @@ Said = TypeVar("Said")
 _SECONDS_WITHOUT_A_LOOK = 0.5
 
 
-def take(told: queue.SimpleQueue[Said]) -> Said:
+def take(lines: queue.SimpleQueue[Said]) -> Said:
     """The next thing that a thread has put there. KeyboardInterrupt: Ctrl-C, half a second late at most."""
     while True:
         try:
-            return told.get(timeout=_SECONDS_WITHOUT_A_LOOK)
+            return lines.get(timeout=_SECONDS_WITHOUT_A_LOOK)
         except queue.Empty:
             continue

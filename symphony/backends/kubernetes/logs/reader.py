@@ -93,17 +93,17 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
 
     As long as one of them goes on, an `up` may start those again that have ended.
     """
-    told: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
+    lines: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
     ended = threading.Event()
 
     def pump(reader: _Reader) -> None:
         try:
             for line in reader.news(ended):
-                told.put(line)
-            told.put(reader)
+                lines.put(line)
+            lines.put(reader)
         except Exception as error:
             # Whatever it is, it is raised where somebody sees it; without it we would wait for ever.
-            told.put(error)
+            lines.put(error)
 
     over: list[_Reader] = []
     looked = time.monotonic()
@@ -118,7 +118,7 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
                     over.remove(reader)
                     threading.Thread(target=pump, args=(reader,), daemon=True).start()
             try:
-                line = told.get(timeout=_ROUND)
+                line = lines.get(timeout=_ROUND)
             except queue.Empty:
                 continue
             if isinstance(line, Exception):
@@ -257,14 +257,14 @@ class _Reader:
         return lines
 
     def _words_of_unread(self) -> list[LogLine]:
-        said = [f"log not read: {why}" for why in self._unread.values()]
+        messages = [f"log not read: {why}" for why in self._unread.values()]
         self._unread.clear()
-        return [LogLine(self.place.path, each, time.time()) for each in said]
+        return [LogLine(self.place.path, each, time.time()) for each in messages]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """The lines that come of a container; at last whether a start came to its end of which none knew."""
         query = {"follow": "true", **_since(self._told.resume() or self._from)}
-        said = False
+        grew = False
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
@@ -272,7 +272,7 @@ class _Reader:
                     if ended.is_set() or not raw.endswith(b"\n"):
                         return False
                     for line in self._line(raw):
-                        said = True
+                        grew = True
                         yield line
                     self._told.tidy()
         except Refused as refused:
@@ -282,34 +282,34 @@ class _Reader:
         except (Unreachable, OSError):
             # Silence, or a connection that broke: the loop above goes on where this ended.
             return False
-        return said or self._runs(pod)
+        return grew or self._runs(pod)
 
     def _query(self, more: dict[str, str]) -> dict[str, str | int]:
         return {"container": self.place.container, "timestamps": "true", **more}
 
     def _line(self, raw: bytes) -> list[LogLine]:
         whole = raw.decode("utf-8", "replace").rstrip("\r\n")
-        stamp, _, said = whole.partition(" ")
+        stamp, _, message = whole.partition(" ")
         moment = pod_status.epoch(stamp)
         if moment is None:
             # A word of the node's own, such as why it has no log.
-            stamp, said, moment = self._told.last, whole, self._latest
-        if not self._told.add(stamp, said):
+            stamp, message, moment = self._told.last, whole, self._latest
+        if not self._told.add(stamp, message):
             return []
         self._latest = moment
-        return [LogLine(self.place.path, said, self._latest)]
+        return [LogLine(self.place.path, message, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
         """How starts of the process ended, each told once; before: only those before the present one."""
-        found: list[LogLine] = []
+        result: list[LogLine] = []
         uid = text(pod, "metadata", "uid")
         for ended in (_ends_before if before else pod_status.ends)(pod, self.place.container):
             stamp = str(ended.get("finishedAt"))
             if (uid, stamp) not in self._ends:
                 self._ends.add((uid, stamp))
-                said = f"ended: {pod_status.how_it_ended(ended)}"
-                found.append(LogLine(self.place.path, said, self._end_at(stamp), ended=True))
-        return found
+                message = f"ended: {pod_status.how_it_ended(ended)}"
+                result.append(LogLine(self.place.path, message, self._end_at(stamp), ended=True))
+        return result
 
     def _end_at(self, stamp: str) -> float:
         """The API server cuts this time to whole seconds, which may be before the last words."""
@@ -342,10 +342,10 @@ def _log_of(pod: Body) -> str:
 
 def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
     """The last lines of a process, and the ends that lie among them."""
-    said = [number for number, line in enumerate(lines) if not line.ended]
-    if tail == 0 or not said:
+    printed = [number for number, line in enumerate(lines) if not line.ended]
+    if tail == 0 or not printed:
         return [line for line in lines[len(lines) - 1 :] if line.ended] if not tail else lines
-    return lines[said[max(0, len(said) - tail)] :]
+    return lines[printed[max(0, len(printed) - tail)] :]
 
 
 def _since(moment: float | None) -> dict[str, str]:

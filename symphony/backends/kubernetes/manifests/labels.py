@@ -62,18 +62,18 @@ def annotation(thing: Mapping[str, Any], name: str) -> str:
 
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The pods by what the plan calls them; of several tries of one, the last that is not being ended."""
-    found: dict[str, dict[str, Any]] = {}
+    pods_by_name: dict[str, dict[str, Any]] = {}
     for pod in sorted(pods, key=_age):
-        found[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
-    return found
+        pods_by_name[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
+    return pods_by_name
 
 
 def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The tries before the last one, by what the plan calls the pod: each of a Job is a pod of its own."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_age):
-        found.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
-    return {name: tries[:-1] for name, tries in found.items() if name and len(tries) > 1}
+        result.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
+    return {name: tries[:-1] for name, tries in result.items() if name and len(tries) > 1}
 
 
 def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:

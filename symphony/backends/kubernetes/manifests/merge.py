@@ -11,28 +11,28 @@ from symphony.backends.kubernetes.api.fields import mapping
 _KEYS = ("mountPath", "name")
 
 
-def merged(rendered: Any, said: Any) -> Any:
+def merged(rendered: Any, given: Any) -> Any:
     """Mappings merge key by key, lists of named things by name, None takes a key away; all else replaces.
 
     >>> merged({"a": [{"name": "x", "image": "i"}], "b": 1}, {"a": [{"name": "x", "tty": True}], "b": None})
     {'a': [{'name': 'x', 'image': 'i', 'tty': True}]}
     """
-    if isinstance(rendered, Mapping) and isinstance(said, Mapping):
-        return _mappings(cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", said))
+    if isinstance(rendered, Mapping) and isinstance(given, Mapping):
+        return _mappings(cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", given))
     for key in _KEYS:
-        if _is_named(rendered, key) and _is_named(said, key):
-            return _named(cast("list[dict[str, Any]]", rendered), cast("list[dict[str, Any]]", said), key)
-    return said
+        if _is_named(rendered, key) and _is_named(given, key):
+            return _named(cast("list[dict[str, Any]]", rendered), cast("list[dict[str, Any]]", given), key)
+    return given
 
 
-def _mappings(rendered: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key: merged(rendered[key], value) if key in rendered else value for key, value in said.items()}
+def _mappings(rendered: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: merged(rendered[key], value) if key in rendered else value for key, value in given.items()}
     return {key: value for key, value in {**rendered, **both}.items() if value is not None}
 
 
-def _named(rendered: list[dict[str, Any]], said: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+def _named(rendered: list[dict[str, Any]], given: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     by_name = {each[key]: each for each in rendered}
-    for each in said:
+    for each in given:
         name = each[key]
         by_name[name] = merged(by_name[name], each) if name in by_name else each
     return list(by_name.values())

@@ -121,21 +121,21 @@ def _clones(of: PodOfPlan, settings: Settings) -> list[dict[str, Any]]:
     mounts = [mount for process in of.processes for mount in process.mounts]
     taken = [process.name for process in of.processes]
     user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for volume, repository in volumes.repositories(mounts).items():
         name = _unlike(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
         taken.append(name)
-        found.append(containers.clone(name, volume, repository, settings, user=user))
-    return found
+        result.append(containers.clone(name, volume, repository, settings, user=user))
+    return result
 
 
 def _unlike(name: str, taken: Sequence[str]) -> str:
     """A name of its own: init containers and containers share their names."""
-    number, found = 1, name
-    while found in taken:
+    number, result = 1, name
+    while result in taken:
         number += 1
-        found = f"{name[: MAX_NAME - 5]}-{number}"
-    return found
+        result = f"{name[: MAX_NAME - 5]}-{number}"
+    return result
 
 
 def _toleration(toleration: Toleration) -> dict[str, str | int]:

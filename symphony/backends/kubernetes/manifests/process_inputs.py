@@ -40,15 +40,15 @@ def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, di
     processes = names_of(manifest)
     rest = {name: value for name, value in spec.items() if name != "containers"}
     digests = {str(each["name"]): labels.digest(each) for each in containers}
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for each in containers:
         name = str(each["name"])
         if name not in processes:
             continue
         path = f"{group}/{name}" if group else name
         others = {other: value for other, value in digests.items() if other != name}
-        found[path] = {**_of_container(each), "pod": rest, "group": others, **kept}
-    return found
+        result[path] = {**_of_container(each), "pod": rest, "group": others, **kept}
+    return result
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:

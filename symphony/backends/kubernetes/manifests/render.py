@@ -130,8 +130,8 @@ def _texts_and_others(files: Mapping[str, bytes]) -> Manifest:
             texts[name] = content.decode("utf-8")
         except UnicodeDecodeError:
             others[name] = _base64(content)
-    found = {"data": texts, "binaryData": others}
-    return {name: values for name, values in found.items() if values}
+    result = {"data": texts, "binaryData": others}
+    return {name: values for name, values in result.items() if values}
 
 
 def _name(file: str) -> str:

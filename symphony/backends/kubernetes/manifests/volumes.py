@@ -82,9 +82,9 @@ def repositories(mounts: Iterable[Mount]) -> dict[str, GitRepoMount]:
 def files_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     """The volumes of the experiment's secret and config files."""
     secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
-    found: list[dict[str, Any]] = [{"name": SECRETS_VOLUME, "secret": secret}] if plan.secrets else []
+    result: list[dict[str, Any]] = [{"name": SECRETS_VOLUME, "secret": secret}] if plan.secrets else []
     configs = {"name": settings.named(labels.CONFIGS)}
-    return found + ([{"name": CONFIGS_VOLUME, "configMap": configs}] if plan.configs else [])
+    return result + ([{"name": CONFIGS_VOLUME, "configMap": configs}] if plan.configs else [])
 
 
 def files_mounts(plan: Plan) -> list[dict[str, Any]]:

@@ -55,14 +55,14 @@ cd "${1%/*}/" && exec tar -chf - "./${1##*/}"
 
 def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
     """Copy from this machine."""
-    found = existing(source)
-    kind = "folder" if found.is_dir() else f"{found.stat().st_mode & 0o777:o}"
+    path = existing(source)
+    kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
     with _talk(place, _RECEIVE, [_written(target), source.name, kind], stdin=True) as talk:
         done = Copied()
         with talk.listening():
             stream = Meter(tell, write=talk.send)
             with suppress(_Stopped):
-                done = pack(found, stream) if found.is_dir() else _written_file(found, stream)
+                done = pack(path, stream) if path.is_dir() else _written_file(path, stream)
             talk.connection.end(channels.STDIN)
         talk.check()
     return done
@@ -153,17 +153,18 @@ class _Talk:
             code = exit_code(self._place, self._status)
         except CannotStart as error:
             code, self._said = 127, error.what.encode()
-        said = " ".join(self._said.decode(errors="replace").split())
+        message = " ".join(self._said.decode(errors="replace").split())
         if code == _MISTAKE:
-            raise UserError(said, where=self._place.path)
+            raise UserError(message, where=self._place.path)
         if code == 127:
             raise SymphonyError(
-                f"{self._place.path} has no sh or no tar: {said}", remedy="Copying needs an image with both"
+                f"{self._place.path} has no sh or no tar: {message}",
+                remedy="Copying needs an image with both",
             )
         # GNU tar says so of a log that grew: what came is whole all the same.
-        if code and not (code == 1 and said.count("tar: ") == said.count("changed as we read it") > 0):
+        if code and not (code == 1 and message.count("tar: ") == message.count("changed as we read it") > 0):
             raise SymphonyError(
-                f"the copy failed in {self._place.path}: {said or f'exit {code}'}",
+                f"the copy failed in {self._place.path}: {message or f'exit {code}'}",
                 remedy="Mend that there, or name another place",
             )
 

@@ -100,9 +100,9 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     return connection
 
 
-def exit_code(place: Place, said: bytes) -> int:
+def exit_code(place: Place, given: bytes) -> int:
     """What the last message says of how a command ended. CannotStart: it did not even begin."""
-    status: dict[str, Any] = json.loads(said)
+    status: dict[str, Any] = json.loads(given)
     if status.get("status") == "Success":
         return 0
     for cause in listing(status, "details", "causes"):
@@ -255,8 +255,8 @@ def _is_nothing(descriptor: int) -> bool:
 
 def _reason(message: str) -> str:
     """The end of what a container runtime says, which is where the reason stands."""
-    told = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
-    return " ".join(told.split())[-200:]
+    value = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
+    return " ".join(value.split())[-200:]
 
 
 def _explained(place: Place, error: SymphonyError) -> SymphonyError:

@@ -30,25 +30,25 @@ _LINGER = 60.0
 
 def way(client: Client, namespace: str, service: str) -> Way:
     """The address of a load balancer or of a node's port, where there is one; else a forward."""
-    found = client.find(path_of("services", namespace, service))
-    if found is None:
+    result = client.find(path_of("services", namespace, service))
+    if result is None:
         raise SymphonyError(
             f"the Service {service} is gone from namespace {namespace}", remedy="`symphony up` makes it again"
         )
-    kind = text(found, "spec", "type")
+    kind = text(result, "spec", "type")
     address = ""
     if kind == "LoadBalancer":
-        port = text(_port(found), "port")
-        address = next((_address(host, port) for host in service_address.addresses(found)), "")
+        port = text(_port(result), "port")
+        address = next((_address(host, port) for host in service_address.addresses(result)), "")
     elif kind == "NodePort":
-        address = _of_node(client, namespace, found)
+        address = _of_node(client, namespace, result)
     forward = partial(_forward, client, namespace, service)
-    return Way(address, forward, _why_silent(client, namespace, service, found))
+    return Way(address, forward, _why_silent(client, namespace, service, result))
 
 
-def _why_silent(client: Client, namespace: str, service: str, found: Mapping[str, Any]) -> str:
+def _why_silent(client: Client, namespace: str, service: str, value: Mapping[str, Any]) -> str:
     """Why nobody answers behind a Service; nothing when a process runs there."""
-    name = text(found, "spec", "selector", labels.POD)
+    name = text(value, "spec", "selector", labels.POD)
     pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     pod = labels.by_pod(pods).get(name)
     if pod is None:
@@ -175,9 +175,9 @@ class _Forwarding:
             self._troubles.put(str(error))
 
 
-def _reason(said: bytes) -> str:
+def _reason(given: bytes) -> str:
     """What a container runtime says of a port, as short as it can be."""
-    text = " ".join(said.decode(errors="replace").split())
+    text = " ".join(given.decode(errors="replace").split())
     return "nothing listens on its port" if "connection refused" in text else text[-200:]
 
 

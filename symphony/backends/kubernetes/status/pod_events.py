@@ -45,16 +45,16 @@ def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Value
         "fieldSelector": f"involvedObject.kind={kind},type={type_}",
         "limit": _PAGE,
     }
-    found: list[Values] = []
+    result: list[Values] = []
     # A listing that grew too old between two pages ends with what there was.
     with contextlib.suppress(Refused):
         while True:
             page = client.get(path_of("events", namespace), **query)
-            found += listing(page, "items")
+            result += listing(page, "items")
             query["continue"] = text(page, "metadata", "continue")
             if not query["continue"]:
                 break
-    return found
+    return result
 
 
 def _words(event: Values) -> str:

@@ -46,21 +46,21 @@ def status(
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
-    found = container_status(pod, container)
-    restarts = int(found.get("restartCount") or 0)
-    last = how_it_ended(mapping(found, "lastState", "terminated"))
+    result = container_status(pod, container)
+    restarts = int(result.get("restartCount") or 0)
+    last = how_it_ended(mapping(result, "lastState", "terminated"))
     state, why, since = _condition(
-        pod, container, found, (events or {}).get(str(pod["metadata"]["name"]), "")
+        pod, container, result, (events or {}).get(str(pod["metadata"]["name"]), "")
     )
     return ProcessStatus(
         path=path,
         state=state,
-        ready=state == "running" and bool(found.get("ready")),
+        ready=state == "running" and bool(result.get("ready")),
         restarts=restarts,
         why=printable(" ".join(why.split()), LONGEST),
         since=since,
         last=last if state in ("running", "waiting") and restarts else "",
-        words=_words(found) if state in ("failed", "waiting") else (),
+        words=_words(result) if state in ("failed", "waiting") else (),
     )
 
 
@@ -120,10 +120,10 @@ def is_sidecar(pod: Pod | None, name: str) -> bool:
 
 def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
     """How the last starts of a container ended, the older one first."""
-    found = container_status(pod, container)
+    result = container_status(pod, container)
     return [
         each
-        for each in (mapping(found, "lastState", "terminated"), mapping(found, "state", "terminated"))
+        for each in (mapping(result, "lastState", "terminated"), mapping(result, "state", "terminated"))
         if each
     ]
 
@@ -136,9 +136,9 @@ def epoch(text: object) -> float | None:
         return None
 
 
-def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[State, str, float | None]:
-    ended = mapping(found, "state", "terminated")
-    running = mapping(found, "state", "running")
+def _condition(pod: Pod, name: str, container: _Container, complaint: str) -> tuple[State, str, float | None]:
+    ended = mapping(container, "state", "terminated")
+    running = mapping(container, "state", "running")
     if taken := _taken(pod, running=bool(running)):
         return taken
     if ended and _comes_again(pod, ended):
@@ -149,13 +149,13 @@ def _condition(pod: Pod, name: str, found: _Container, complaint: str) -> tuple[
     if pod["metadata"].get("deletionTimestamp"):
         return "stopped", "it is being ended", epoch(pod["metadata"]["deletionTimestamp"])
     if running:
-        why = _silent_node(pod, found)
+        why = _silent_node(pod, container)
         return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
     if text(pod, "status", "phase") == "Failed":
         return "failed", _why_failed(pod), None
     return (
         "waiting",
-        _why_waiting(pod, name, found, complaint),
+        _why_waiting(pod, name, container, complaint),
         epoch(pod["metadata"].get("creationTimestamp")),
     )
 
@@ -181,12 +181,12 @@ def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None
     return None
 
 
-def _silent_node(pod: Pod, found: _Container) -> str:
+def _silent_node(pod: Pod, value: _Container) -> str:
     """Why a container that is said to run may not: its machine was not heard of for a while."""
     ready = condition(pod, "Ready")
     every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
-    if found.get("ready") and all(every) and doubted:
+    if value.get("ready") and all(every) and doubted:
         return f"its node {pod['spec'].get('nodeName')} does not answer"
     return ""
 
@@ -201,28 +201,28 @@ def _why_failed(pod: Pod) -> str:
     return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
 
 
-def _why_waiting(pod: Pod, name: str, found: _Container, complaint: str) -> str:
+def _why_waiting(pod: Pod, name: str, value: _Container, complaint: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
-    own = mapping(found, "state", "waiting")
+    own = mapping(value, "state", "waiting")
     if own.get("reason") in _HOPELESS:
-        return _waits_for(own, pod, name, found)
+        return _waits_for(own, pod, name, value)
     for each in listing(pod, "status", "initContainerStatuses"):
         waiting = mapping(each, "state", "waiting")
         if waiting.get("reason") in _HOPELESS:
             return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
     if not own:
         return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
-    words = _waits_for(own, pod, name, found)
+    words = _waits_for(own, pod, name, value)
     return f"{words}: {complaint}" if complaint else words
 
 
-def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, found: _Container) -> str:
+def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, value: _Container) -> str:
     reason, message = str(waiting.get("reason") or "waiting"), in_words(waiting)
     if reason in NO_IMAGE:
         return f"{reason}: {_image(pod, name)}{_because(message)}"
     if reason == "CrashLoopBackOff":
-        return f"{reason}: {_how(mapping(found, 'lastState', 'terminated'))}"
+        return f"{reason}: {_how(mapping(value, 'lastState', 'terminated'))}"
     return f"{reason}: {message}".rstrip(": ") if reason in _HOPELESS else reason
 
 
@@ -268,9 +268,9 @@ def in_words(ended: Mapping[str, Any]) -> str:
     return f'the image has no program "{missing[1]}"' if missing else message
 
 
-def _words(found: _Container) -> tuple[str, ...]:
+def _words(value: _Container) -> tuple[str, ...]:
     """The last lines of the start that failed last."""
-    ended = mapping(found, "state", "terminated") or mapping(found, "lastState", "terminated")
+    ended = mapping(value, "state", "terminated") or mapping(value, "lastState", "terminated")
     return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
 
 

@@ -37,8 +37,8 @@ def reached(service: Values, node: str) -> str:
         where = ", ".join(f"{address}:{text(port, 'port')}" for address in every for port in ports)
         return f"{name}: {where}" if where else f"{name}: {PENDING}"
     if kind == "NodePort":
-        found = ", ".join(text(port, "nodePort") for port in ports)
-        return f"{name}: NodePort {found}, on {node}:{found} and every other node"
+        existing = ", ".join(text(port, "nodePort") for port in ports)
+        return f"{name}: NodePort {existing}, on {node}:{existing} and every other node"
     if kind == "ClusterIP" and text(service, "spec", "clusterIP") not in ("", "None"):
         ports_ = ", ".join(text(port, "port") for port in ports)
         return f"{name}: inside the cluster only, {text(service, 'spec', 'clusterIP')}:{ports_}"

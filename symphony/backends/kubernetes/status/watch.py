@@ -100,10 +100,10 @@ def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[
 
 def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
     """The pods by their own names, and from which version on a watch goes on."""
-    found = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
-    items: list[Body] = found.get("items") or []
+    result = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+    items: list[Body] = result.get("items") or []
     pods = {text(each, "metadata", "name"): each for each in items}
-    return pods, text(found, "metadata", "resourceVersion")
+    return pods, text(result, "metadata", "resourceVersion")
 
 
 def _changes(

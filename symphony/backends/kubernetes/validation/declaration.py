@@ -317,12 +317,12 @@ def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-def _raw(who: str, setting: str, said: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
+def _raw(who: str, setting: str, given: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
     """What is written into a manifest may not change whose it is, nor leave the box unasked."""
     where, judge = (thing.at(setting),), overrides.of_pod if setting == "pod_yml" else overrides.of_container
-    for what, remedy in judge(said, privileged=settings.pod_security == "privileged"):
+    for what, remedy in judge(given, privileged=settings.pod_security == "privileged"):
         yield Problem(f"{setting} of {who} {what}", remedy, where)
-    for image in overrides.images(said):
+    for image in overrides.images(given):
         yield from _image(f"{setting} of {who}", image, where)
 
 

@@ -32,7 +32,7 @@ _Mistake = tuple[str, str]
 def refusals(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     """Every reason for which the cluster would not take them, with the lines of the processes."""
     places = {as_label(thing.name): thing.where for thing in (*spec.processes, *spec.groups)}
-    found = [
+    result = [
         Problem(f"{name} {what}", remedy, (places[name],))
         for name, (_, manifest) in manifests.pods.items()
         for what, remedy in _of_pod(controllers.pod_in(manifest))
@@ -40,12 +40,12 @@ def refusals(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     size = sum(len(f"{key}{value}".encode()) for key, value in manifests.variables["data"].items())
     if size > MAX_FILES:
         what = f"the addresses of the services have {size} bytes, more than the {MAX_FILES} of a ConfigMap"
-        found.append(Problem(what, "declare fewer services", (spec.where,)))
+        result.append(Problem(what, "declare fewer services", (spec.where,)))
     values = manifests.secret_env["data"].values() if manifests.secret_env else ()
     if (size := sum(map(len, values)) * 3 // 4) > MAX_FILES:
         what = f"the values of secret_env have {size} bytes, more than the {MAX_FILES} of a Secret"
-        found.append(Problem(what, "put large ones into files, and name those in secrets", (spec.where,)))
-    return found
+        result.append(Problem(what, "put large ones into files, and name those in secrets", (spec.where,)))
+    return result
 
 
 def _of_pod(pod: Values) -> Iterator[_Mistake]:
@@ -87,8 +87,8 @@ def _of_container(container: Values, volumes: list[str]) -> Iterator[_Mistake]:
                 yield what, "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
 
 
-def _of_labels(said: Values) -> Iterator[_Mistake]:
-    for key, value in said.items():
+def _of_labels(given: Values) -> Iterator[_Mistake]:
+    for key, value in given.items():
         if not is_key(key):
             yield f"has a label with the key {shown(key)}", "write it as [domain/]name"
         elif not is_label_value(str(value)):
@@ -96,9 +96,9 @@ def _of_labels(said: Values) -> Iterator[_Mistake]:
             yield f"has the label {shown(key)} with the value {shown(str(value))}", remedy
 
 
-def _words(place: str, said: Values) -> Iterator[_Mistake]:
+def _words(place: str, given: Values) -> Iterator[_Mistake]:
     for field, words in _WORDS.items():
-        if (value := said.get(field)) is not None and value not in words:
+        if (value := given.get(field)) is not None and value not in words:
             yield f"sets {place}{field} to {shown(str(value))}", f"it is one of: {', '.join(words)}"
 
 

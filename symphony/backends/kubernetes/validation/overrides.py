@@ -55,28 +55,28 @@ _SPEC: Mapping[str, str] = {
 }
 
 
-def of_container(said: Values, *, privileged: bool) -> Iterator[Mistake]:
+def of_container(given: Values, *, privileged: bool) -> Iterator[Mistake]:
     """What is wrong with a container_yml; privileged: containers may leave their box."""
-    if "name" in said:
+    if "name" in given:
         yield "sets name", "leave it out: it is symphony's own"
-    yield from _fields({key: each for key, each in said.items() if key != "name"}, _CONTAINER, "")
+    yield from _fields({key: each for key, each in given.items() if key != "name"}, _CONTAINER, "")
     if not privileged:
-        yield from _dangers(said)
+        yield from _dangers(given)
 
 
-def of_pod(said: Values, *, privileged: bool) -> Iterator[Mistake]:
+def of_pod(given: Values, *, privileged: bool) -> Iterator[Mistake]:
     """What is wrong with a pod_yml; privileged: containers may leave their box."""
     for name in ("apiVersion", "kind", "status"):
-        if name in said:
+        if name in given:
             yield f"sets {name}", "leave it out: it is symphony's own"
-    for name in said:
+    for name in given:
         if name not in ("apiVersion", "kind", "status", "metadata", "spec"):
             yield f"sets {shown(name)}", "a pod has metadata and spec; most settings belong into spec"
     for name in ("metadata", "spec"):
-        if name in said and not isinstance(said[name], Mapping):
-            yield f"sets {name} to {shown(said[name])}", f"give {_MAPPING}"
-    yield from _metadata(mapping(said, "metadata"))
-    spec = mapping(said, "spec")
+        if name in given and not isinstance(given[name], Mapping):
+            yield f"sets {name} to {shown(given[name])}", f"give {_MAPPING}"
+    yield from _metadata(mapping(given, "metadata"))
+    spec = mapping(given, "spec")
     if "containers" in spec and spec["containers"] in (None, []):
         yield "takes spec.containers away", "a pod has its processes as containers; leave them"
     yield from _fields(spec, _SPEC, "spec.")
@@ -84,35 +84,35 @@ def of_pod(said: Values, *, privileged: bool) -> Iterator[Mistake]:
         yield from _dangers(spec)
 
 
-def images(said: Values) -> Iterator[str]:
+def images(pod: Values) -> Iterator[str]:
     """The images that it names."""
-    spec = mapping(said, "spec")
-    every: list[Any] = [said, *_entries(spec.get("containers")), *_entries(spec.get("initContainers"))]
+    spec = mapping(pod, "spec")
+    every: list[Any] = [pod, *_entries(spec.get("containers")), *_entries(spec.get("initContainers"))]
     for each in every:
         if isinstance(each, Mapping) and isinstance(image := cast("Values", each).get("image"), str):
             yield image
 
 
-def _metadata(said: Values) -> Iterator[Mistake]:
+def _metadata(given: Values) -> Iterator[Mistake]:
     for name in ("name", "namespace"):
-        if name in said:
+        if name in given:
             yield f"sets metadata.{name}", "leave it out: it is symphony's own"
     for name in ("labels", "annotations"):
         place = f"metadata.{name}"
-        if name not in said:
+        if name not in given:
             continue
-        if not isinstance(said[name], Mapping):
-            yield f"sets {place} to {shown(said[name])}", f"give {_MAPPING}"
-        for key, value in mapping(said, name).items():
+        if not isinstance(given[name], Mapping):
+            yield f"sets {place} to {shown(given[name])}", f"give {_MAPPING}"
+        for key, value in mapping(given, name).items():
             if key.startswith("symphony/") or key in _OWN_NOTES:
                 yield f"sets {place} {shown(key)}", "leave it out: it is symphony's own"
             elif value is not None and not isinstance(value, str):
                 yield f"sets {place} {shown(key)} to {shown(value)}", f"give {_TEXT}: write it in quotes"
 
 
-def _fields(said: Values, known: Mapping[str, str], place: str) -> Iterator[Mistake]:
+def _fields(given: Values, known: Mapping[str, str], place: str) -> Iterator[Mistake]:
     """Fields of a wrong shape, and misspelt ones. Kubernetes may have fields that we have not heard of."""
-    for name, value in said.items():
+    for name, value in given.items():
         if (wanted := known.get(name)) is None:
             if near := nearest(name, known):
                 yield f"sets {place}{name}", f'did you mean "{near}"?'
@@ -161,8 +161,8 @@ _SHAPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _dangers(said: Any) -> Iterator[Mistake]:
-    for name in sorted(set(_dangerous(said))):
+def _dangers(given: Any) -> Iterator[Mistake]:
+    for name in sorted(set(_dangerous(given))):
         yield f"asks for {name}", _PRIVILEGED
 
 

@@ -96,8 +96,8 @@ def _taken(facts: Mapping[str, Any]) -> str:
     # Few processes that ended were to listen.
     from symphony_tmux.ports import leases
 
-    found = leases.strangers(str(facts["owner"]), wanted)
-    return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(found.items()))
+    result = leases.strangers(str(facts["owner"]), wanted)
+    return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(result.items()))
 
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,13 +34,13 @@ def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
 
 
 def _managed_by(inputs: Mapping[str, Any]) -> Any:
-    found: Any = inputs
+    result: Any = inputs
     for key in ("metadata", "labels", _MANAGED_BY):
         # What the engine is sent knows no get().
-        if not isinstance(found, Mapping) or key not in found:
+        if not isinstance(result, Mapping) or key not in result:
             return None
-        found = cast("Mapping[str, Any]", found)[key]
-    return found
+        result = cast("Mapping[str, Any]", result)[key]
+    return result
 
 
 def _leave() -> None:

@@ -48,8 +48,8 @@ class Server:
                 if message == bytes([channels.CLOSE, channels.STDIN]):
                     break
                 count += len(message) - 1 if message[:1] == bytes([channels.STDIN]) else 0
-            told = bytes([channels.STDOUT]) + str(count).encode()
-            connection.sendall(bytes([0x82, len(told)]) + told)
+            result = bytes([channels.STDOUT]) + str(count).encode()
+            connection.sendall(bytes([0x82, len(result)]) + result)
 
 
 def _messages(take: Callable[[int], bytes]) -> Iterator[bytes]:

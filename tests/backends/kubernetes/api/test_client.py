@@ -40,16 +40,22 @@ def test_an_exec_goes_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("cut", [0, 3], ids=["between two pieces", "in a piece"])
 def test_an_answer_that_breaks_off_is_a_broken_connection(cut: int) -> None:
-    said = chunked(b"one\n", b"tw", end=False)
-    with serving(lambda _: (200, said[: len(said) - cut])) as api, api.client().stream("/log", 5) as lines:
+    result = chunked(b"one\n", b"tw", end=False)
+    with (
+        serving(lambda _: (200, result[: len(result) - cut])) as api,
+        api.client().stream("/log", 5) as lines,
+    ):
         assert next(lines) == b"one\n"
         with pytest.raises(OSError):
             list(lines)
 
 
 def test_an_answer_that_is_whole_ends() -> None:
-    for said in (chunked(b"one\n", b"two\n"), b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\none\ntwo\n"):
-        with serving(lambda _, said=said: (200, said)) as api, api.client().stream("/log", 5) as lines:
+    for result in (chunked(b"one\n", b"two\n"), b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\none\ntwo\n"):
+        with (
+            serving(lambda _, message=result: (200, message)) as api,
+            api.client().stream("/log", 5) as lines,
+        ):
             assert list(lines) == [b"one\n", b"two\n"]
 
 
@@ -61,15 +67,15 @@ def test_a_refusal_is_one_of_its_kind(status: int, kind: type[Refused]) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
+    "message", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
 )
-def test_what_is_no_api_server_is_told_so(said: Answer) -> None:
-    head = f"HTTP/1.1 {said[0]} x\r\nContent-Length: {len(said[1])}\r\n\r\n".encode()
-    with serving(lambda _: (said[0], head + said[1])) as api:
-        with pytest.raises(Refused, match=f"not from a Kubernetes API server .status {said[0]}") as error:
+def test_what_is_no_api_server_is_told_so(message: Answer) -> None:
+    head = f"HTTP/1.1 {message[0]} x\r\nContent-Length: {len(message[1])}\r\n\r\n".encode()
+    with serving(lambda _: (message[0], head + message[1])) as api:
+        with pytest.raises(Refused, match=f"not from a Kubernetes API server .status {message[0]}") as error:
             api.client().items("/x")
         assert error.value.remedy
-        if said[0] == 302:
+        if message[0] == 302:
             with pytest.raises(Refused), api.client().stream("/x", 5):
                 pass
 
@@ -111,10 +117,10 @@ def test_an_auth_plugin_is_asked_again(tmp_path: Path) -> None:
         f'#!/bin/sh\necho x >> {count}\necho "{{\\"status\\": {{\\"token\\": \\"t$(wc -l < {count})\\"}}}}"\n'
     )
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    found = access({"exec": {"command": str(file), "apiVersion": "client.authentication.k8s.io/v1"}})
-    assert found.headers == {"Authorization": "Bearer t1"}
-    assert found.renew is not None
-    assert found.renew() == {"Authorization": "Bearer t2"}
+    result = access({"exec": {"command": str(file), "apiVersion": "client.authentication.k8s.io/v1"}})
+    assert result.headers == {"Authorization": "Bearer t1"}
+    assert result.renew is not None
+    assert result.renew() == {"Authorization": "Bearer t2"}
     assert access({"token": "t"}).renew is None
 
 
@@ -160,12 +166,12 @@ class TestProxy:
         assert proxies.credentials("http://u:p%40s@p:1") == {"Proxy-Authorization": "Basic dTpwQHM="}
         with serving(lambda _: (403, {})) as api:
             port = api.url.rpartition(":")[2]
-            found = access(None, **{"proxy-url": f"http://u:very-secret@127.0.0.1:{port}"})
-            assert "very-secret" not in repr(found)
+            result = access(None, **{"proxy-url": f"http://u:very-secret@127.0.0.1:{port}"})
+            assert "very-secret" not in repr(result)
             from symphony.backends.kubernetes.api.client import Client
 
             with pytest.raises(OSError, match="403"):
-                Client(found).connected(5)
+                Client(result).connected(5)
             (asked,) = api.asked
             assert asked.verb == "CONNECT"
             assert asked.headers["Proxy-Authorization"] == "Basic dTp2ZXJ5LXNlY3JldA=="

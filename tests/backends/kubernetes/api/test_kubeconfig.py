@@ -28,9 +28,9 @@ def access(user: dict[str, Any] | None = None, **cluster: Any) -> kubeconfig.Acc
 
 
 def test_the_server_and_the_context_are_told() -> None:
-    found = access({"token": "t"}, **{"tls-server-name": "kube", "proxy-url": "http://p:1"})
-    assert (found.server, found.context, found.server_name) == ("https://10.0.0.1:6443", "a", "kube")
-    assert found.headers == {"Authorization": "Bearer t"}
+    result = access({"token": "t"}, **{"tls-server-name": "kube", "proxy-url": "http://p:1"})
+    assert (result.server, result.context, result.server_name) == ("https://10.0.0.1:6443", "a", "kube")
+    assert result.headers == {"Authorization": "Bearer t"}
 
 
 def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +76,8 @@ def plugin(tmp_path: Path, text: str) -> dict[str, Any]:
 
 
 def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
-    said = plugin(tmp_path, """echo '{"status": {"token": "from-plugin"}}'""")
-    assert access(said).headers == {"Authorization": "Bearer from-plugin"}
+    result = plugin(tmp_path, """echo '{"status": {"token": "from-plugin"}}'""")
+    assert access(result).headers == {"Authorization": "Bearer from-plugin"}
 
 
 @pytest.mark.parametrize(

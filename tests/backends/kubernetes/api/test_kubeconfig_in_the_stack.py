@@ -73,10 +73,10 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
     refreshed = sandbox.pulumi("refresh", "--stack", stack, "--yes", "--expect-no-changes", timeout=120)
     seen |= command_lines()
 
-    said = (out, err, refreshed.out, refreshed.err)
+    result = (out, err, refreshed.out, refreshed.err)
     assert [line for line in seen if b"pulumi" in line and stack.encode() in line], "the engine was seen"
     assert holding(secrets, [(line, line) for line in seen]) == []
-    assert holding(secrets, [(each, each.encode()) for each in said]) == []
+    assert holding(secrets, [(each, each.encode()) for each in result]) == []
     kept = files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]), sandbox.folder)
     assert [file.name for file, _ in kept if file.name == f"{stack}.json"]
     assert holding(secrets, kept) == []

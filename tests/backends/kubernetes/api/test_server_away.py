@@ -38,9 +38,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(client_module, "time", found)
-    return found
+    fake = Clock()
+    monkeypatch.setattr(client_module, "time", fake)
+    return fake
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def stack(api: Api, name: str) -> Stack:
 
 
 def test_who_looks_does_not_wait_long(clock: Clock, away: Api) -> None:
-    (found,) = observe.statuses([recorded(away)])
-    assert isinstance(found, SymphonyError)
+    (result,) = observe.statuses([recorded(away)])
+    assert isinstance(result, SymphonyError)
     assert 1 < clock.now < 3
 
 
@@ -84,12 +84,12 @@ def test_ls_is_one_line_a_cluster(
     monkeypatch.setattr(ls.stacks, "every", lambda: every)
     monkeypatch.setattr(ls.orphans, "orphans", lambda _: {})
     assert ls_command.command(as_json=as_json) == 1
-    said = capsys.readouterr()
-    assert said.err.splitlines() == [
+    output = capsys.readouterr()
+    assert output.err.splitlines() == [
         f"symphony: many, rl: the API server {away.url} does not answer: connection refused."
         " See that the cluster runs, and that kubectl reaches it."
     ]
     if not as_json:
-        rows = [line.split()[:4] for line in said.out.splitlines()[1:]]
+        rows = [line.split()[:4] for line in output.out.splitlines()[1:]]
         assert rows == [[name, "kubernetes", "?/1", "unknown"] for name in ("many", "rl")]
     assert clock.now < 3

@@ -27,20 +27,20 @@ with Experiment("e") as e:
 
 def ended(began: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
     """What each command said when it ended, and that it did so in time."""
-    said: dict[str, str] = {}
+    values: dict[str, str] = {}
     late: list[str] = []
     for name, process in running.items():
         try:
             out, err = process.communicate(timeout=max(1.0, began + 60 - time.monotonic()))
-            said[name] = out + err
+            values[name] = out + err
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            said[name] = "never ended"
+            values[name] = "never ended"
         if time.monotonic() - began > DEADLINE:
             late.append(name)
-    assert not late, {name: said[name] for name in late}
-    return said
+    assert not late, {name: values[name] for name in late}
+    return values
 
 
 def test_every_command_ends_in_time(
@@ -86,13 +86,16 @@ def test_every_command_ends_in_time(
             "new scp": start("scp", stack, "a:/tmp", str(tmp_path / "new")),
             "visit": start("visit", stack, "-u"),
         }
-        said = ended(began, {**inside, **looking})
+        result = ended(began, {**inside, **looking})
         for name, process in inside.items():
-            assert process.returncode == 1, (name, said[name])
-            assert len(said[name].splitlines()) == 1, said[name]
+            assert process.returncode == 1, (name, result[name])
+            assert len(result[name].splitlines()) == 1, result[name]
         for name in looking:
-            assert "answer" in said[name] or name == "ls", (name, said[name])
-            assert len(said[name].splitlines()) == 1 or name in ("ls", "process", "why"), (name, said[name])
+            assert "answer" in result[name] or name == "ls", (name, result[name])
+            assert len(result[name].splitlines()) == 1 or name in ("ls", "process", "why"), (
+                name,
+                result[name],
+            )
 
         began = time.monotonic()
         changing = {

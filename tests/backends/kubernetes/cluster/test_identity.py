@@ -33,8 +33,8 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
             observe.delete_orphans(OWNER, "rl", recorded(api))
         assert "another cluster" not in str(error.value)
         assert "stack rm" not in str(error.value)
-        (found,) = observe.statuses([recorded(api)])
-        assert isinstance(found, Refused)
+        (result,) = observe.statuses([recorded(api)])
+        assert isinstance(result, Refused)
 
 
 def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
@@ -64,8 +64,8 @@ def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
         before = recorded(api, kubeconfig="/nowhere/kubeconfig")
         with pytest.raises(UserError):
             observe.ensure_same_location(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
-        found = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
-        assert observe.restart_reasons(found) == {"a": "its pod is gone"}, "the plan asks by the new way"
+        result = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
+        assert observe.restart_reasons(result) == {"a": "its pod is gone"}, "the plan asks by the new way"
         another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
         with pytest.raises(UserError):
             observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
@@ -115,16 +115,16 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
     with serving(Cluster({SPACE: there} if there else {})) as api:
-        found = inventory.why_not_ours(api.client(), "rl", OWNER, create=create)
-    assert found is not None
-    assert remedy in found[1]
+        result = inventory.why_not_ours(api.client(), "rl", OWNER, create=create)
+    assert result is not None
+    assert remedy in result[1]
 
 
 def test_who_may_not_enter_is_shown_why_it_does_not_run_by_the_name_of_its_stack() -> None:
     waits = {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}
-    found = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
-    found["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
-    with serving(Cluster({f"{SPACE}/pods/a": found})) as api, pytest.raises(SymphonyError) as error:
+    result = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
+    result["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
+    with serving(Cluster({f"{SPACE}/pods/a": result})) as api, pytest.raises(SymphonyError) as error:
         access.execute(recorded(api), "a", ["true"], Streams(0, 1, 2))
     assert error.value.remedy == "`symphony why rl a` shows what keeps it"
 
@@ -203,15 +203,15 @@ def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
     metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
     inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
     pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
-    found = observe.recorded(
+    result = observe.recorded(
         OWNER,
         [
             Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, ""),
             Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, ""),
         ],
     )
-    assert found is not None
-    assert found.things == {f"{SPACE}/services/greetings": "7"}
+    assert result is not None
+    assert result.things == {f"{SPACE}/services/greetings": "7"}
 
 
 class TestTextOfAKubeconfig:
@@ -247,5 +247,5 @@ class TestTextOfAKubeconfig:
         import yaml
 
         with serving(Cluster()) as api:
-            said = json.dumps(yaml.safe_load(api.kubeconfig()))
-            assert identity.client_for(recorded(api, kubeconfig=said)).access.server == api.url
+            result = json.dumps(yaml.safe_load(api.kubeconfig()))
+            assert identity.client_for(recorded(api, kubeconfig=result)).access.server == api.url

@@ -77,8 +77,8 @@ def test_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
     program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"]).binds("alpha")'
     up(sandbox, stack, program, code=0)
     kubectl("delete", "namespace", stack, "--wait=false")
-    said = up(sandbox, stack, program, code=2)
-    assert f"the namespace {stack} is still being deleted" in said
+    output = up(sandbox, stack, program, code=2)
+    assert f"the namespace {stack} is still being deleted" in output
     kubectl("wait", "--for=delete", f"namespace/{stack}", "--timeout=60s")
     up(sandbox, stack, program, code=0)
     assert becomes(sandbox, stack, "a", "running")["ready"]

@@ -45,10 +45,10 @@ NAMESPACE = resource(
 )
 def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Resource) -> None:
     for resources in ([OURS, NAMESPACE, theirs], [theirs, OURS, NAMESPACE]):
-        found = observe.recorded(OWNER, resources)
-        assert found is not None
+        result = observe.recorded(OWNER, resources)
+        assert result is not None
         reach = {"clusterIdentifier": "ours", "context": "c", "kubeconfig": "/k", "namespace": "1"}
-        assert found.reach == reach
+        assert result.reach == reach
 
 
 def experiment(sidecar: bool = True) -> Experiment:
@@ -69,15 +69,15 @@ def state_of(manifest: dict[str, Any]) -> Resource:
 @pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
 def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
     rendered = manifests(experiment(), controller=controller).pods.values()
-    found = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
-    assert found is not None
+    result = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
+    assert result is not None
     every = {
         path: each
         for group, manifest in rendered
         for path, each in process_inputs.processes_of(manifest, group).items()
     }
     handed = {path: every[path] for path in ("a", "g/x", "g/y")}
-    assert changes(found.processes, handed, observe.changed_fields, {}) == tuple(
+    assert changes(result.processes, handed, observe.changed_fields, {}) == tuple(
         Change(path, "keep") for path in handed
     )
 

@@ -94,10 +94,10 @@ def _visited(sandbox: Sandbox, stack: str) -> str:
     assert visiting.stdout is not None
     address = visiting.stdout.readline().strip()
     with urllib.request.urlopen(address, timeout=20) as answer:
-        found = answer.read().decode()
+        result = answer.read().decode()
     visiting.send_signal(signal.SIGINT)
     visiting.communicate(timeout=15)
-    return found
+    return result
 
 
 def _owned(kubectl: Callable[..., str], place: str, stack: str) -> list[str]:

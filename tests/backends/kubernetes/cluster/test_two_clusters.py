@@ -24,8 +24,10 @@ class Other(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         system = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "another"}}
-        found = self.path.endswith("/namespaces/kube-system")
-        self._answer(200 if found else 404, system if found else {"reason": "NotFound", "message": "nothing"})
+        result = self.path.endswith("/namespaces/kube-system")
+        self._answer(
+            200 if result else 404, system if result else {"reason": "NotFound", "message": "nothing"}
+        )
 
     def do_DELETE(self) -> None:
         changes: list[str] = self.server.changes  # type: ignore[attr-defined]
@@ -85,9 +87,9 @@ def test_a_context_that_was_switched(
     sandbox.symphony("up", stack, "-y")
     kubeconfig("ours", "other")
     for words in (("plan", stack), ("up", stack, "-y")):
-        said = sandbox.symphony(*words, code=2).err
-        assert f"{stack} runs in the cluster of context mine, and your current context is other" in said
-        assert "kubernetes:context mine" in said
+        output = sandbox.symphony(*words, code=2).err
+        assert f"{stack} runs in the cluster of context mine, and your current context is other" in output
+        assert "kubernetes:context mine" in output
     assert sandbox.processes(stack)["a"]["state"] == "running"
     sandbox.symphony("delete", stack, "-y")
     assert live("pods", stack) == []
@@ -101,8 +103,8 @@ def test_a_context_that_means_another_cluster(
     before = [each["metadata"]["uid"] for each in live("pods", stack)]
     kubeconfig("other", "mine")
     for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
-        said = sandbox.symphony(*words, code=2).err
-        assert "runs in another cluster than the one that context mine now reaches" in said, words
+        output = sandbox.symphony(*words, code=2).err
+        assert "runs in another cluster than the one that context mine now reaches" in output, words
     listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
     assert listed[stack]["state"] == "unknown", listed
     assert other.changes == []

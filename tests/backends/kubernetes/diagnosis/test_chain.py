@@ -24,8 +24,8 @@ def beside(
     """The pod with an init container before the others it has; one that runs beside the containers."""
     spec, status = thing["spec"], thing["status"]
     spec.setdefault("initContainers", []).append({"name": name, "image": "p:1", "restartPolicy": policy})
-    found = {"name": name, "state": state, "started": started, "restartCount": 0}
-    status.setdefault("initContainerStatuses", []).append(found)
+    result = {"name": name, "state": state, "started": started, "restartCount": 0}
+    status.setdefault("initContainerStatuses", []).append(result)
     if "running" in (thing["status"]["containerStatuses"][0]["state"]):
         status["containerStatuses"][0]["imageID"] = "sha256:1"
     return thing
@@ -49,9 +49,9 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
     facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
     with serving(answer) as api:
         recorded = Recorded("o", "rl", {"a": facts}, reach={})
-        found = collect.explain(api.client(), recorded, "a", "rl")
-    assert [(each.step, each.broken) for each in found] == [("planned", False), ("exit", False)]
-    assert "Job is complete" in found[-1].what
+        result = collect.explain(api.client(), recorded, "a", "rl")
+    assert [(each.step, each.broken) for each in result] == [("planned", False), ("exit", False)]
+    assert "Job is complete" in result[-1].what
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
@@ -80,9 +80,9 @@ def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: boo
 
 
 def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
-    found = links(thing, events)
-    assert not any(each.broken for each in found[:-1])
-    return found[-1].step, found[-1].what, found[-1].broken
+    result = links(thing, events)
+    assert not any(each.broken for each in result[:-1])
+    return result[-1].step, result[-1].what, result[-1].broken
 
 
 ENDED_WITH_IT = ended(143)

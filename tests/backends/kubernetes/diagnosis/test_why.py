@@ -45,17 +45,17 @@ def steps(sandbox: Sandbox, *words: str) -> dict[str, dict[str, Any]]:
 
 
 def broken(sandbox: Sandbox, stack: str, path: str, step: str) -> dict[str, Any]:
-    found = steps(sandbox, stack, path)
-    assert [name for name, each in found.items() if each["broken"]] == [step] == list(found)[-1:], found
-    return found[step]
+    result = steps(sandbox, stack, path)
+    assert [name for name, each in result.items() if each["broken"]] == [step] == list(result)[-1:], result
+    return result[step]
 
 
 def test_each_trouble_is_told_in_its_own_words(sandbox: Sandbox, troubles: tuple[str, str]) -> None:
-    stack, said = troubles
-    told = {line.split()[0] for line in said.splitlines() if f"symphony why {stack} " in line}
+    stack, result = troubles
+    message = {line.split()[0] for line in result.splitlines() if f"symphony why {stack} " in line}
     # The hog may take longer than `up` waits.
     expected = {"large", "nowhere", "imageless", "commandless", "mountless", "bad", "loop", "killed"}
-    assert told - {"hog"} == expected
+    assert message - {"hog"} == expected
     assert "node(s) didn't match" in becomes(sandbox, stack, "nowhere", "waiting", "Unschedulable")["why"]
     assert "localhost:5000/no/such:1" in becomes(sandbox, stack, "imageless", "waiting", "Pull")["why"]
     assert becomes(sandbox, stack, "bad", "failed")["why"] == "exit 3: the reason"
@@ -70,10 +70,10 @@ def test_every_trouble_is_the_last_link_of_its_chain(
     sandbox: Sandbox, troubles: tuple[str, str], own: Cluster
 ) -> None:
     stack, _ = troubles
-    found = steps(sandbox, stack, "fine")
-    assert list(found) == ["declared", "planned", "created", "scheduled", "pulled", "started", "ready"]
-    assert found["declared"]["what"] == "__main__.py:4"
-    assert found["planned"]["what"] == f"{own.shell_image}, 10m cpu, 16Mi memory"
+    result = steps(sandbox, stack, "fine")
+    assert list(result) == ["declared", "planned", "created", "scheduled", "pulled", "started", "ready"]
+    assert result["declared"]["what"] == "__main__.py:4"
+    assert result["planned"]["what"] == f"{own.shell_image}, 10m cpu, 16Mi memory"
 
     large = broken(sandbox, stack, "large", "scheduled")
     assert "Insufficient cpu" in large["what"]
@@ -98,9 +98,9 @@ def test_every_trouble_is_the_last_link_of_its_chain(
     becomes(sandbox, stack, "loop", "waiting", "CrashLoopBackOff")
 
     def looping() -> dict[str, Any] | None:
-        told = broken(sandbox, stack, "loop", "exit")
+        message = broken(sandbox, stack, "loop", "exit")
         # Now and then it is just between its end and the wait before its next start.
-        return told if told["what"].startswith("exit 4, again and again") else None
+        return message if message["what"].startswith("exit 4, again and again") else None
 
     loop = wait_for(looping, 30, "that it fails again and again is told")
     assert loop["more"] == ["no gpu"]
@@ -110,9 +110,9 @@ def test_every_trouble_is_the_last_link_of_its_chain(
     assert "exit 137 (SIGKILL)" in hog["what"]
     assert "resource_limit(memory=...)" in hog["remedy"]
 
-    said = sandbox.symphony("why", stack, "bad").out.splitlines()
-    assert said[-4].endswith("<- here")
-    assert f"symphony logs {stack} bad" in said[-1]
+    output = sandbox.symphony("why", stack, "bad").out.splitlines()
+    assert output[-4].endswith("<- here")
+    assert f"symphony logs {stack} bad" in output[-1]
 
 
 @pytest.mark.thorough
@@ -137,12 +137,12 @@ def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
 def test_a_process_that_a_quota_kept_out_is_told_so(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
 ) -> None:
-    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
-    up(sandbox, stack, one)
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(sandbox, stack, program)
     kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
     used = ("-n", stack, "get", "quota", "few", "-o", "jsonpath={.status.used.pods}")
     wait_for(lambda: kubectl(*used) == "1", 20, "the quota counts")
-    up(sandbox, stack, one + '; e.new_process("b", command="true")', code=1)
+    up(sandbox, stack, program + '; e.new_process("b", command="true")', code=1)
     created = broken(sandbox, stack, "b", "created")
     assert created["more"] == ["the quota few is used up: pods 1 of 1"]
 

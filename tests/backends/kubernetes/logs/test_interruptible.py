@@ -33,7 +33,7 @@ def test_an_interrupt_that_another_thread_was_given_ends_the_wait() -> None:
 
 
 def test_what_a_thread_has_said_is_taken_in_order() -> None:
-    told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    result: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     for each in (1, None, 2):
-        told.put(each)
-    assert [take(told) for _ in range(3)] == [1, None, 2]
+        result.put(each)
+    assert [take(result) for _ in range(3)] == [1, None, 2]

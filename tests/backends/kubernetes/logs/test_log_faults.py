@@ -65,7 +65,7 @@ class Restarted(Node):
 )
 def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expected: list[str]) -> None:
     """The server cuts a time to whole seconds, so that it sends the lines before them again."""
-    said = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
+    messages = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
 
     class Tailing(Node):
         def __call__(self, asked: Asked) -> Answer:
@@ -75,7 +75,7 @@ def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expecte
             self.asked.append(query)
             if "follow" in query:
                 self.state = ENDED
-            there = said if "follow" in query else said[:3]
+            there = messages if "follow" in query else messages[:3]
             most = int(query.get("tailLines", ["9"])[0])
             return 200, chunked(*there[max(0, len(there) - most) :])
 
@@ -89,8 +89,8 @@ def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expecte
 
     for node in (Tailing(), Again()):
         with serving(node) as api:
-            found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
-            said_now = [line.text for line in found if not line.ended and line.text != "n 0"]
+            result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
+            said_now = [line.text for line in result if not line.ended and line.text != "n 0"]
             assert said_now == expected
 
 
@@ -115,8 +115,8 @@ class Pair:
 
 def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
     places = [Place(name, name, name) for name in names or ["a"]]
-    found = reader.merged(api.client(), "n", places, follow=follow, since=None, tail=tail)
-    return [line.text for line in found]
+    result = reader.merged(api.client(), "n", places, follow=follow, since=None, tail=tail)
+    return [line.text for line in result]
 
 
 def test_a_clock_that_steps_back_takes_no_line() -> None:
@@ -216,8 +216,8 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
         def pod(self) -> dict[str, Any]:
             if len(self.asked) == 2:
                 late.append(clock[0])
-            told = bool(late) and clock[0] > late[0] + 5
-            return super().pod() if told else Node.pod(self)
+            result = bool(late) and clock[0] > late[0] + 5
+            return super().pod() if result else Node.pod(self)
 
     late: list[float] = []
     monkeypatch.setattr(reader, "_TOLD_WITHIN", TOLD_WITHIN)

@@ -62,8 +62,8 @@ class Node:
 
 
 def lines(api: Api, *, follow: bool = False, since: float | None = None) -> list[str]:
-    found = reader.merged(api.client(), "n", [PLACE], follow=follow, since=since, tail=None)
-    return [line.text for line in found if not line.ended]
+    result = reader.merged(api.client(), "n", [PLACE], follow=follow, since=since, tail=None)
+    return [line.text for line in result if not line.ended]
 
 
 def stamped(*moments: int, zone: str = "Z") -> bytes:
@@ -106,8 +106,8 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
 
     node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
     with serving(node) as api:
-        found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
-        assert [line.text for line in found] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
+        result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        assert [line.text for line in result] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
 def test_a_process_that_up_starts_again_is_followed_on() -> None:
@@ -134,9 +134,9 @@ def test_a_process_that_up_starts_again_is_followed_on() -> None:
 
     node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
     with serving(node) as api:
-        found = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
         expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
-        assert [line.text for line in found] == expected
+        assert [line.text for line in result] == expected
 
 
 def test_a_last_line_without_an_end_is_told() -> None:
@@ -166,7 +166,7 @@ def test_what_up_starts_again_after_it_had_ended_is_followed_while_another_runs(
 ) -> None:
     monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.1)
     states, uids = {"a": RUNNING, "b": ENDED}, {"a": "a", "b": "first"}
-    said = {"a": stamped(1), "first": stamped(2), "second": stamped(3)}
+    values = {"a": stamped(1), "first": stamped(2), "second": stamped(3)}
 
     def pod(name: str) -> dict[str, Any]:
         node = Node()
@@ -181,7 +181,7 @@ def test_what_up_starts_again_after_it_had_ended_is_followed_while_another_runs(
             uid = uids[place.path.split("/")[-2]]
             if uid == "second":
                 states["a"] = ENDED
-            return 200, chunked(said[uid])
+            return 200, chunked(values[uid])
         (selector,) = parse_qs(place.query)["labelSelector"]
         if selector == labels.OURS:
             uids["b"] = "second"
@@ -191,8 +191,8 @@ def test_what_up_starts_again_after_it_had_ended_is_followed_while_another_runs(
 
     places = [Place(each, each, "a") for each in "ab"]
     with serving(answer) as api:
-        found = reader.merged(api.client(), "n", places, follow=True, since=None, tail=None)
-        heard = {line.text for line in found if not line.ended}
+        result = reader.merged(api.client(), "n", places, follow=True, since=None, tail=None)
+        heard = {line.text for line in result if not line.ended}
     assert heard == {"n 1", "n 2", "n 3"}
 
 

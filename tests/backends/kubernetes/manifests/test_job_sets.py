@@ -34,9 +34,9 @@ def test_a_job_set_that_is_not_installed_is_one_line(
     own: Cluster, sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     sandbox.config(stack, controller="JobSet")
-    said = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
-    assert "JobSet is not installed in this cluster (symphony:controller)." in said
-    assert "set symphony:controller to Job" in said
+    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
+    assert "JobSet is not installed in this cluster (symphony:controller)." in output
+    assert "set symphony:controller to Job" in output
     assert live("pods", stack) == []
 
 
@@ -94,12 +94,12 @@ with Experiment("e") as e:
 def test_one_that_a_quota_keeps_from_its_pod_is_told_so(
     sandbox: Sandbox, sets: str, kubectl: Callable[..., str]
 ) -> None:
-    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
-    up(sandbox, sets, one, code=0)
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(sandbox, sets, program, code=0)
     kubectl("-n", sets, "create", "quota", "few", "--hard=pods=1")
     kubectl("-n", sets, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
-    said = up(sandbox, sets, one + '; e.new_process("b", command="true")', code=1)
-    assert "exceeded quota: few" in said
+    output = up(sandbox, sets, program + '; e.new_process("b", command="true")', code=1)
+    assert "exceeded quota: few" in output
     created = steps(sandbox, sets, "b")["created"]
     assert created["broken"]
     assert "exceeded quota: few" in created["what"]

@@ -43,9 +43,9 @@ def runs_answers_and_goes_as_pods_do(sandbox: Sandbox, stack: str, live: Live, *
 
     assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in sandbox.symphony("logs", stack, "server").out
     assert sandbox.symphony("exec", stack, "server", "--", "hostname").out.startswith("server-")
-    found = steps(sandbox, stack, "pool/w0")
-    assert list(found)[-1] == "ready"
-    assert found["created"]["what"].startswith("pod pool-")
+    result = steps(sandbox, stack, "pool/w0")
+    assert list(result)[-1] == "ready"
+    assert result["created"]["what"].startswith("pod pool-")
     sandbox.symphony("delete", stack, "-y", timeout=120)
     assert [live(kind, stack) for kind in ("pods", *kinds)] == [[]] * (1 + len(kinds))
 
@@ -141,12 +141,12 @@ def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(
 def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
     sandbox: Sandbox, jobs: str, kubectl: Callable[..., str]
 ) -> None:
-    one = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
-    up(sandbox, jobs, one, code=0)
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
+    up(sandbox, jobs, program, code=0)
     kubectl("-n", jobs, "create", "quota", "few", "--hard=pods=1")
     kubectl("-n", jobs, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
-    said = up(sandbox, jobs, one + '; e.new_process("b", command="true")', code=1)
-    assert "exceeded quota: few" in said
+    output = up(sandbox, jobs, program + '; e.new_process("b", command="true")', code=1)
+    assert "exceeded quota: few" in output
     created = steps(sandbox, jobs, "b")["created"]
     assert created["broken"]
     assert "exceeded quota: few" in created["what"]

@@ -82,8 +82,8 @@ def test_a_pod_reads_what_is_mounted(sandbox: Sandbox, stack: str, place: str, h
 
     def said() -> list[str]:
         out = sandbox.symphony("logs", stack, "pair/reads", "--json").out
-        found = [json.loads(line)["text"] for line in out.splitlines()]
-        return found if any("hush" in each for each in found) and "in memory" in found else []
+        result = [json.loads(line)["text"] for line in out.splitlines()]
+        return result if any("hush" in each for each in result) and "in memory" in result else []
 
     words = wait_for(said, 30, "it has read everything", pause=0.5)
     assert "handed over" in words, "the empty folder is one for the pod"

@@ -104,10 +104,10 @@ def test_everything(snapshot) -> None:
 def test_everything_restricted_and_outside(snapshot) -> None:
     experiment = Experiment("rl")
     experiment.new_process("a").exposes({"web": 80})
-    found = manifests(
+    result = manifests(
         experiment, pod_security="restricted", expose="LoadBalancer", source_ranges=("10.0.0.0/8",)
     )
-    assert found.all() == snapshot
+    assert result.all() == snapshot
 
 
 @pytest.mark.parametrize("controller", ["Job", "JobSet"])
@@ -117,8 +117,8 @@ def test_everything_of_a_job(snapshot, controller: str) -> None:
     retried = experiment.new_process("retried", command="true", env={"X": 1})
     retried.restart_policy("OnFailure")
     experiment.new_process_group("pool").new_process("w").binds("s")
-    found = manifests(experiment, controller=controller)
-    assert [manifest for _, manifest in found.pods.values()] == snapshot
+    result = manifests(experiment, controller=controller)
+    assert [manifest for _, manifest in result.pods.values()] == snapshot
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
@@ -145,12 +145,12 @@ def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
 
 def test_a_service_that_a_process_does_not_use_changes_nothing_of_its_pod() -> None:
     def experiment(more: bool) -> Experiment:
-        found = Experiment("rl")
-        found.new_process("a").binds("used")
-        found.new_process("b").connects("used")
+        made = Experiment("rl")
+        made.new_process("a").binds("used")
+        made.new_process("b").connects("used")
         if more:
-            found.new_process("c").binds("other")
-        return found
+            made.new_process("c").binds("other")
+        return made
 
     few, many = manifests(experiment(False)), manifests(experiment(True))
     assert {name: few.pods[name] for name in "ab"} == {name: many.pods[name] for name in "ab"}
@@ -160,11 +160,11 @@ def test_a_service_that_a_process_does_not_use_changes_nothing_of_its_pod() -> N
 
 def test_a_used_service_that_moves_changes_the_pods_that_use_it() -> None:
     def experiment(port: int) -> Experiment:
-        found = Experiment("rl")
-        found.new_process("a").binds({"used": port})
-        found.new_process("b").connects("used")
-        found.new_process("c")
-        return found
+        made = Experiment("rl")
+        made.new_process("a").binds({"used": port})
+        made.new_process("b").connects("used")
+        made.new_process("c")
+        return made
 
     before, after = manifests(experiment(1000)).pods, manifests(experiment(1001)).pods
     assert [name for name in "abc" if before[name] != after[name]] == ["a", "b"]
@@ -174,9 +174,10 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
     experiment = Experiment("rl")
     experiment.new_process("a").binds("s")
     experiment.new_process("b").connects("s")
-    found = manifests(experiment).pods
+    result = manifests(experiment).pods
     env = {
-        name: {e["name"]: e["value"] for e in found[name][1]["spec"]["containers"][0]["env"]} for name in "ab"
+        name: {e["name"]: e["value"] for e in result[name][1]["spec"]["containers"][0]["env"]}
+        for name in "ab"
     }
     assert env["a"]["SYMPH_S_BIND"] == "0.0.0.0"
     assert "SYMPH_S_BIND" not in env["b"]
@@ -187,15 +188,15 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
 def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None:
     """Neither of objects, nor of what these refer to."""
     chosen = {"controller": controller, "create_namespace": False}
-    found = {name: manifests(whole(), shared_as=name, **chosen) for name in ("one", "two")}
+    result = {name: manifests(whole(), shared_as=name, **chosen) for name in ("one", "two")}
     for name, other in (("one", "two"), ("two", "one")):
-        names = {each["metadata"]["name"] for each in found[name].all()}
+        names = {each["metadata"]["name"] for each in result[name].all()}
         assert all(each.startswith(f"{name}-") for each in names)
-        assert {each["spec"]["selector"]["symphony/pod"] for each in found[name].services.values()} <= names
-        told = json.dumps(found[other].all())
-        assert [each for each in names if each in told] == []
-        assert f"{name}-replay.rl-x.svc" in json.dumps(found[name].all())
-        assert {each["metadata"]["labels"]["symphony/experiment"] for each in found[name].all()} == {name}
+        assert {each["spec"]["selector"]["symphony/pod"] for each in result[name].services.values()} <= names
+        message = json.dumps(result[other].all())
+        assert [each for each in names if each in message] == []
+        assert f"{name}-replay.rl-x.svc" in json.dumps(result[name].all())
+        assert {each["metadata"]["labels"]["symphony/experiment"] for each in result[name].all()} == {name}
 
 
 def test_raw_manifests_are_merged_last_and_by_name() -> None:
@@ -204,12 +205,12 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     process.container_yml["env"] = [{"name": "Y", "value": "2"}]
     process.pod_yml["spec"] = {"containers": [{"name": "a", "tty": True}, {"name": "side", "image": "s"}]}
     process.pod_yml["metadata"] = {"labels": {"mine": "1"}}
-    found = pod(experiment)
-    first, second = found["spec"]["containers"]
+    result = pod(experiment)
+    first, second = result["spec"]["containers"]
     assert [each["name"] for each in first["env"]] == ["SYMPHONY_ROLE", "X", "Y"]
     assert first["tty"] is True
     assert second["name"] == "side"
-    assert found["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
+    assert result["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
     assert merged({"a": 1}, {"a": None}) == {}
 
 
@@ -241,22 +242,22 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
 GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], object], Callable[[Any, Any], Any], Any]] = {
     "node selector": (
         lambda group: group.node_selector("pool", "gpu"),
-        lambda found, _: found["spec"]["nodeSelector"],
+        lambda value, _: value["spec"]["nodeSelector"],
         {"pool": "gpu"},
     ),
     "tolerations": (
         lambda group: [group.add_toleration(key=key, operator="Exists", effect="NoExecute") for key in "ab"],
-        lambda found, _: found["spec"]["tolerations"],
+        lambda value, _: value["spec"]["tolerations"],
         [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in "ab"],
     ),
     "labels": (
         lambda group: (group.add_label("team", "rl"), group.add_labels({"run": "7"}, kind="try")),
-        lambda found, _: {name: found["metadata"]["labels"][name] for name in ("team", "run", "kind")},
+        lambda value, _: {name: value["metadata"]["labels"][name] for name in ("team", "run", "kind")},
         {"team": "rl", "run": "7", "kind": "try"},
     ),
     "pod_yml": (
         lambda group: group.pod_yml.update(spec={"priorityClassName": "high"}),
-        lambda found, _: found["spec"]["priorityClassName"],
+        lambda value, _: value["spec"]["priorityClassName"],
         "high",
     ),
     "image pull policy": (
@@ -272,7 +273,7 @@ GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], object], Callable[[Any,
     ),
     "mounts": (
         lambda group: group.mount_empty_dir("scratch", False, "/scratch"),
-        lambda found, first: (found["spec"]["volumes"], first["volumeMounts"]),
+        lambda value, first: (value["spec"]["volumes"], first["volumeMounts"]),
         ([{"name": "scratch", "emptyDir": {}}], [{"name": "scratch", "mountPath": "/scratch"}]),
     ),
 }
@@ -289,14 +290,14 @@ def test_a_setting_of_a_group_is_in_its_pod_and_in_no_other(
         group.new_process(name)
     experiment.new_process_group("other").new_process("x")
     say(group)
-    found = {
+    result = {
         name: controllers.pod_in(manifest)
         for name, (_, manifest) in manifests(experiment, controller=controller).pods.items()
     }
-    for container in found["g"]["spec"]["containers"]:
-        assert look(found["g"], container) == there
+    for container in result["g"]["spec"]["containers"]:
+        assert look(result["g"], container) == there
     with contextlib.suppress(KeyError):
-        assert look(found["other"], found["other"]["spec"]["containers"][0]) != there
+        assert look(result["other"], result["other"]["spec"]["containers"][0]) != there
 
 
 def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_again() -> None:
@@ -332,10 +333,10 @@ def test_what_a_process_says_wins_over_its_group() -> None:
 @settings(max_examples=150, deadline=None)
 def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:
     try:
-        found = manifests(dataclasses.replace(spec, secrets=(), configs=()))
+        result = manifests(dataclasses.replace(spec, secrets=(), configs=()))
     except PlanError:
         return
-    for _, manifest in found.pods.values():
+    for _, manifest in result.pods.values():
         spec_ = manifest["spec"]
         assert spec_["automountServiceAccountToken"] is False
         assert spec_["enableServiceLinks"] is False
@@ -344,9 +345,9 @@ def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:
         assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
         assert "hostPath" not in json.dumps(manifest)
         assert len({each["name"] for each in every}) == len(every)
-    for service in found.services.values():
+    for service in result.services.values():
         assert service["spec"]["type"] == "ClusterIP"
-        assert service["spec"]["selector"]["symphony/pod"] in found.pods
+        assert service["spec"]["selector"]["symphony/pod"] in result.pods
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -56,8 +56,8 @@ def inside(sandbox: Sandbox, *words: str, **more: Any) -> str:
 def commands(sandbox: Sandbox, rl: str) -> list[str]:
     """What runs in the container of learner beside itself."""
     script = "for f in /proc/[0-9]*; do tr '\\0' ' ' <$f/cmdline; echo; done"
-    found = inside(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
-    return [each for each in found if each and "SYMPHONY_EXEC" not in each and "cmdline" not in each]
+    result = inside(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
+    return [each for each in result if each and "SYMPHONY_EXEC" not in each and "cmdline" not in each]
 
 
 def test_exit_code_streams_and_container(sandbox: Sandbox, rl: str) -> None:
@@ -174,9 +174,9 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) 
     )
     sandbox.symphony("scp", rl, str(source), "learner:/tmp")
     assert inside(sandbox, rl, "learner", "--", "cat", "/tmp/src/a") == "one"
-    told = inside(sandbox, rl, "learner", "--", "sh", "-c", "ls -A /tmp /tmp/src")
-    assert "victim" not in told
-    assert "kept" in told
+    result = inside(sandbox, rl, "learner", "--", "sh", "-c", "ls -A /tmp /tmp/src")
+    assert "victim" not in result
+    assert "kept" in result
 
 
 def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("learner:/no/such", "."), 2, "no such file or folder: /no/such"),
         (("big", "learner:/no/such/place"), 2, "no such folder: /no/such"),
@@ -197,12 +197,12 @@ def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> 
     ],
 )
 def test_a_copy_that_cannot_be_says_why(
-    sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, said: str
+    sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, message: str
 ) -> None:
     with (sandbox.folder / "big").open("wb") as file:
         file.truncate(100_000_000)
     ran = sandbox.symphony("scp", rl, *words, code=code)
-    assert said in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
@@ -263,8 +263,8 @@ def test_a_service_that_is_only_bound_can_be_visited_too(sandbox: Sandbox, rl: s
     assert visiting.stdout is not None
     assert fetched(visiting.stdout.readline().strip(), "index.html") == len("bound\n")
     visiting.send_signal(signal.SIGINT)
-    _, said = visiting.communicate(timeout=10)
-    assert f"is replay of {rl} until Ctrl-C" in said
+    _, output = visiting.communicate(timeout=10)
+    assert f"is replay of {rl} until Ctrl-C" in output
 
 
 @pytest.mark.thorough

@@ -167,9 +167,9 @@ def test_visit_warns_of_a_service_behind_which_nothing_runs(
     monkeypatch.setattr(visit_command, "_meant", lambda _: (SimpleNamespace(shown="rl"), "board"))
     monkeypatch.setattr(visit_command, "way", lambda *_: way)
     assert visit_command.command(url_only=True) == 0
-    said = capsys.readouterr()
-    assert said.out == "http://198.51.100.7:6006\n"
-    assert said.err == (
+    output = capsys.readouterr()
+    assert output.out == "http://198.51.100.7:6006\n"
+    assert output.err == (
         "symphony: nothing runs behind board: p is failed: exit 3. See `symphony process rl`.\n"
     )
 

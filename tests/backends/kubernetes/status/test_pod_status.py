@@ -101,14 +101,14 @@ CASES = [
     ("thing", "state", "why"), CASES, ids=[f"{state}-{why[:20]}" for _, state, why in CASES]
 )
 def test_it_is_called_what_it_is(thing: dict[str, Any] | None, state: str, why: str) -> None:
-    found = pod_status.status("a", "a", thing, {"a": "FailedMount: no server"})
-    assert (found.state, found.why) == (state, why)
-    assert found.ready is (state == "running")
+    status = pod_status.status("a", "a", thing, {"a": "FailedMount: no server"})
+    assert (status.state, status.why) == (state, why)
+    assert status.ready is (state == "running")
 
 
 def test_restarts_are_told_with_how_the_last_one_ended() -> None:
-    found = pod_status.status("a", "a", pod(RUNS, ended(139)))
-    assert (found.restarts, found.last) == (3, "exit 139 (SIGSEGV)")
+    status = pod_status.status("a", "a", pod(RUNS, ended(139)))
+    assert (status.restarts, status.last) == (3, "exit 139 (SIGSEGV)")
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_the_next_up_restarts_only_what_failed(thing: dict[str, Any], good: bool
 
 
 def test_what_a_program_says_cannot_act_on_a_terminal() -> None:
-    found = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
-    assert found.why.isprintable()
-    assert len(found.why) <= pod_status.LONGEST
+    status = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
+    assert status.why.isprintable()
+    assert len(status.why) <= pod_status.LONGEST
 
 
 def test_a_program_that_the_image_does_not_have_is_named():

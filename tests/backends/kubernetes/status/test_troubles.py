@@ -20,17 +20,17 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 SLEEPER = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
 
 
-def line_of(said: str, path: str) -> str:
+def line_of(message: str, path: str) -> str:
     """The one line in which `up` tells of a process at its end."""
     (line,) = [
-        each for each in said.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
+        each for each in message.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
     ]
     return line
 
 
-def lines(said: str) -> list[str]:
+def lines(message: str) -> list[str]:
     """The lines in which a run that failed says why."""
-    return [each for each in said.splitlines() if each.startswith("symphony: ")]
+    return [each for each in message.splitlines() if each.startswith("symphony: ")]
 
 
 def test_unschedulable_with_the_words_of_the_scheduler(sandbox: Sandbox, stack: str) -> None:
@@ -57,7 +57,7 @@ def test_an_image_that_is_not_there_is_named_within_a_minute(
 
 def test_a_crash_loop_with_the_last_lines_of_its_log(sandbox: Sandbox, stack: str) -> None:
     # It runs for a second each time, so that kubelet sees it run.
-    said = up(
+    output = up(
         sandbox,
         stack,
         """
@@ -67,10 +67,10 @@ with Experiment("e") as e:
 """,
         code=1,
     )
-    line = line_of(said, "a")
+    line = line_of(output, "a")
     assert "CrashLoopBackOff: exit 7: 14" in line
-    at = said.splitlines().index(line)
-    assert said.splitlines()[at + 1 : at + 4] == ["    | 12", "    | 13", "    | 14"]
+    at = output.splitlines().index(line)
+    assert output.splitlines()[at + 1 : at + 4] == ["    | 12", "    | 13", "    | 14"]
 
 
 @pytest.mark.thorough
@@ -81,8 +81,8 @@ def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
     before = live("pods", stack)[0]["metadata"]["uid"]
     kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
     kubectl("-n", stack, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
-    said = up(sandbox, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
-    (line,) = lines(said)
+    output = up(sandbox, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
+    (line,) = lines(output)
     assert (
         'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
     )

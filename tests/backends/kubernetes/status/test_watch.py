@@ -39,9 +39,9 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(watching, "time", found)
-    return found
+    fake = Clock()
+    monkeypatch.setattr(watching, "time", fake)
+    return fake
 
 
 @dataclass
@@ -73,14 +73,14 @@ class Pods:
         """One a page."""
         (selector,), start = query["fieldSelector"], int(query.get("continue", ["0"])[0])
         wanted = dict(each.split("=") for each in selector.split(","))
-        found = [
+        result = [
             each
             for each in self.events
             if (each["involvedObject"]["kind"], each["type"])
             == (wanted["involvedObject.kind"], wanted["type"])
         ]
-        more = {"continue": str(start + 1)} if start + 1 < len(found) else {}
-        return 200, {"metadata": more, "items": found[start : start + 1]}
+        more = {"continue": str(start + 1)} if start + 1 < len(result) else {}
+        return 200, {"metadata": more, "items": result[start : start + 1]}
 
 
 def event(reason: str, moment: str = "00:00:01", uid: str = "u", **more: Any) -> Body:
@@ -105,16 +105,16 @@ def last(pods: Pods, **facts: Any) -> ProcessStatus:
     with serving(pods) as api:
         *_, seen = observe.watch(recorded(api, **facts), patience=60, limit=600)
     assert not isinstance(seen, SymphonyError)
-    (found,) = seen
-    return found
+    (result,) = seen
+    return result
 
 
 def now(pods: Pods, **facts: Any) -> ProcessStatus:
     with serving(pods) as api:
         (seen,) = observe.statuses([recorded(api, **facts)])
     assert not isinstance(seen, SymphonyError)
-    (found,) = seen
-    return found
+    (result,) = seen
+    return result
 
 
 def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Body]]:
@@ -123,8 +123,8 @@ def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Bo
 
 @pytest.mark.parametrize("status", [403, 410, 429, 503])
 def test_a_watch_that_is_refused_once_goes_on(clock: Clock, status: int) -> None:
-    found = last(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
-    assert found.ready
+    result = last(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
+    assert result.ready
 
 
 def test_who_may_not_watch_lists_again(clock: Clock) -> None:
@@ -158,17 +158,19 @@ def test_a_pod_that_cannot_be_made_is_given_up_after_the_patience(clock: Clock, 
     newest = event(reason, eventTime="2026-01-01T00:00:09.5Z", lastTimestamp=None)
     events = [event("FailedScheduling"), newest, event("Pulling", "00:00:02")]
     creating = pod(CREATING, metadata=UID)
-    found = last(Pods(clock, lambda _: [creating], events=events))
-    assert found.why == f"ContainerCreating: {reason}: words"
+    result = last(Pods(clock, lambda _: [creating], events=events))
+    assert result.why == f"ContainerCreating: {reason}: words"
     assert 60 < clock.now < 80
 
 
 def test_a_pod_without_a_node_is_told_in_the_words_of_the_scheduler(clock: Clock) -> None:
-    said = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
-    alone = pod(None, metadata=UID, conditions=said)
+    messages = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    ]
+    alone = pod(None, metadata=UID, conditions=messages)
     del alone["spec"]["nodeName"]
-    found = last(Pods(clock, lambda _: [alone], events=[event("FailedMount")]))
-    assert found.why == "Unschedulable: 0/3 nodes"
+    result = last(Pods(clock, lambda _: [alone], events=[event("FailedMount")]))
+    assert result.why == "Unschedulable: 0/3 nodes"
     assert 60 < clock.now < 80
 
 
@@ -187,24 +189,24 @@ def test_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way
     with serving(Pods(clock, lambda _: [pod(BAD), other])) as api:
         of_a = recorded(api)
         both = replace(of_a, processes={**of_a.processes, "b": {**of_a.processes["a"], "pod_name": "b"}})
-        (*_, found) = observe.watch(both, patience=60, limit=600)
-    assert found[0].why.startswith("ImagePullBackOff")
+        (*_, result) = observe.watch(both, patience=60, limit=600)
+    assert result[0].why.startswith("ImagePullBackOff")
     assert 35 < clock.now < 55
 
 
 def test_a_pull_that_fails_once_on_a_new_machine_is_no_mistake(clock: Clock) -> None:
     """The machine itself took its time, and the second try is a success."""
     moments = [(120.0, pod(CREATING)), (140.0, pod(BAD)), (1000.0, pod(RUNS))]
-    found = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
-    assert found.ready
+    result = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
+    assert result.ready
 
 
 def test_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> None:
     loop = pod(waits("CrashLoopBackOff"), ended(7))
-    found = last(
+    result = last(
         Pods(clock, lambda now: [pod(CREATING) if now < 1 else pod(RUNS) if now < 7.2 else loop]),
     )
-    assert (found.state, found.why) == ("waiting", "CrashLoopBackOff: exit 7")
+    assert (result.state, result.why) == ("waiting", "CrashLoopBackOff: exit 7")
 
 
 def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_something_new(
@@ -219,9 +221,9 @@ def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_so
         while now >= begun + 2 + pause:
             begun, pause, tries = begun + 2 + pause, pause * 1.3, tries + 1
         runs = pod(RUNS, ended(1) if tries else None)
-        found = runs if now < begun + 2 else pod(waits("CrashLoopBackOff"), ended(1))
-        found["status"]["containerStatuses"][0]["restartCount"] = tries
-        return [found]
+        result = runs if now < begun + 2 else pod(waits("CrashLoopBackOff"), ended(1))
+        result["status"]["containerStatuses"][0]["restartCount"] = tries
+        return [result]
 
     assert last(Pods(clock, at)).why == "CrashLoopBackOff: exit 1"
     assert 60 < clock.now < 80
@@ -239,24 +241,26 @@ def test_processes_that_end_one_after_the_other_are_waited_for_once(clock: Clock
 
     pods = Pods(clock, at)
     history = [named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
-    told = chunked(*(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history))
+    message = chunked(
+        *(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history)
+    )
 
     def answer(asked: Asked) -> Answer:
         if "watch=true" in asked.path and clock.now < 1:
             clock.now = 4
-            return 200, told
+            return 200, message
         return pods(asked)
 
     with serving(answer) as api:
         processes = {name: {"pod_name": name, "container_name": "a", "uid": name} for name in names}
-        (*_, found) = observe.watch(replace(recorded(api), processes=processes), patience=60, limit=600)
-    assert {each.state for each in found} == {"completed"}
+        (*_, result) = observe.watch(replace(recorded(api), processes=processes), patience=60, limit=600)
+    assert {each.state for each in result} == {"completed"}
     assert clock.now < 10
 
 
 def test_a_pod_on_a_silent_node_is_given_up_after_the_patience(clock: Clock) -> None:
-    found = last(Pods(clock, lambda _: [pod(RUNS, conditions=SILENT)]))
-    assert (found.state, found.why) == ("unknown", "its node n does not answer")
+    result = last(Pods(clock, lambda _: [pod(RUNS, conditions=SILENT)]))
+    assert (result.state, result.why) == ("unknown", "its node n does not answer")
     assert 60 < clock.now < 80
 
 
@@ -270,8 +274,8 @@ def test_a_job_that_came_to_its_end_is_completed_without_its_pod(
 ) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"type": kind}]})
     pods, kept = Pods(clock, lambda _: there, jobs=[job]), {"controller": {"kind": "Job"}}
-    for found in (now(pods, **kept), last(pods, **kept)):
-        assert (found.state, found.why, found.since) == ("completed", "", 1767225609.0)
+    for result in (now(pods, **kept), last(pods, **kept)):
+        assert (result.state, result.why, result.since) == ("completed", "", 1767225609.0)
     assert clock.now == 0
     with serving(pods) as api:
         assert observe.restart_reasons(recorded(api, **kept)) == {}
@@ -279,8 +283,8 @@ def test_a_job_that_came_to_its_end_is_completed_without_its_pod(
 
 def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
-    found = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
-    assert (found.state, found.why) == ("waiting", "its Job makes another pod")
+    result = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
+    assert (result.state, result.why) == ("waiting", "its Job makes another pod")
 
 
 @pytest.mark.parametrize(("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job makes another pod")])
@@ -289,8 +293,8 @@ def test_what_was_said_of_an_earlier_job_of_the_same_name_is_not_said_of_this_on
 ) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
     refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
-    found = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
-    assert found.why == why
+    result = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
+    assert result.why == why
 
 
 def test_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: Clock) -> None:
@@ -298,8 +302,8 @@ def test_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: C
     notes = GOING | {"labels": {"symphony/pod": "a"}}
     gone = pod(RUNS, metadata=notes, conditions=EVICTED)
     pods, kept = Pods(clock, lambda _: [gone], jobs=[job]), {"controller": {"kind": "Job"}}
-    found = now(pods, **kept)
-    assert (found.state, found.why) == ("lost", "its node went")
+    result = now(pods, **kept)
+    assert (result.state, result.why) == ("lost", "its node went")
     with serving(pods) as api:
         assert observe.restart_reasons(recorded(api, **kept)) == {"a": "lost: its node went"}
     ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
@@ -321,8 +325,8 @@ def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clo
         return pods(asked)
 
     with serving(answer) as api:
-        (*_, (found,)) = observe.watch(recorded(api), patience=60, limit=600)
-        assert found.ready
+        (*_, (result,)) = observe.watch(recorded(api), patience=60, limit=600)
+        assert result.ready
         assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
 
 
@@ -334,8 +338,8 @@ def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
 
     job = thing("Job", "a", owner=OWNER, status={})
     tries = [one_try(3, RUNS), one_try(1, ended(1)), one_try(2, ended(7))]
-    found = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
-    assert (found.state, found.restarts, found.last) == ("running", 2, "exit 7")
+    result = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
+    assert (result.state, result.restarts, result.last) == ("running", 2, "exit 7")
 
 
 def test_another_namespace_is_a_restart() -> None:

@@ -62,8 +62,8 @@ def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, chosen: di
     client, namespace, level = place
     config = dataclasses.replace(level, **chosen)
     where = target.target(checked(spec), config, namespace, secrets=dict.fromkeys(FILES, 10))
-    if found := problems(checked(spec), where):
-        assert all(problem.remedy for problem in found)
+    if result := problems(checked(spec), where):
+        assert all(problem.remedy for problem in result)
         return False
     plan = build_plan(checked(spec), where)
     manifests = render.render(plan, config, "test/x#1", files=FILES)
@@ -107,9 +107,9 @@ def with_pod(**spec: Any) -> dict[str, Any]:
     return {"pod": PodSettings(pod_yml={"spec": spec})}
 
 
-def with_labels(said: dict[str, str]) -> dict[str, Any]:
+def with_labels(message: dict[str, str]) -> dict[str, Any]:
     """A process with such labels in its pod_yml."""
-    return {"pod": PodSettings(pod_yml={"metadata": {"labels": said}})}
+    return {"pod": PodSettings(pod_yml={"metadata": {"labels": message}})}
 
 
 def with_container(**fields: Any) -> dict[str, Any]:
@@ -145,9 +145,9 @@ def test_what_pod_yml_and_container_yml_make_of_it_is_refused_here_as_there(
     spec = ExperimentSpec("x", processes=(ProcessSpec("a", command=("true",), **REFUSED[what]),))
     plan = build_plan(checked(spec), target.target(checked(spec), settings, namespace))
     manifests = render.render(plan, settings, "test/x#1")
-    found = refusals(manifests, spec)
-    assert any(what in problem.what for problem in found), found
-    assert all(problem.remedy for problem in found)
+    result = refusals(manifests, spec)
+    assert any(what in problem.what for problem in result), result
+    assert all(problem.remedy for problem in result)
     _, manifest = manifests.pods["a"]
     with pytest.raises(Refused):
         client.request("POST", path_of("pods", namespace), JUDGED, manifest)
@@ -180,9 +180,9 @@ def test_more_than_etcd_takes_is_refused() -> None:
     large = ProcessSpec("large", container_yml={"env": env})
     spec = ExperimentSpec("x", processes=(large, ProcessSpec("server", binds=used)))
     plan = build_plan(checked(spec), target.target(checked(spec), SETTINGS, "rl"))
-    found = [problem.what for problem in refusals(render.render(plan, SETTINGS, "test/x#1"), spec)]
-    assert any("large has a manifest of" in what for what in found), found
-    assert any("of a ConfigMap" in what for what in found), found
+    result = [problem.what for problem in refusals(render.render(plan, SETTINGS, "test/x#1"), spec)]
+    assert any("large has a manifest of" in what for what in result), result
+    assert any("of a ConfigMap" in what for what in result), result
 
 
 def test_a_namespace_is_accepted(cluster: Access) -> None:

@@ -24,9 +24,9 @@ def said(
     declare(experiment)
     settings = Settings(image="rl", **chosen)  # pyright: ignore[reportArgumentType]
     where = target.target(checked(experiment.spec), settings, namespace, secrets=secrets)
-    found = problems(checked(experiment.spec), where)
-    assert all(problem.remedy for problem in found)
-    return [problem.what for problem in found]
+    result = problems(checked(experiment.spec), where)
+    assert all(problem.remedy for problem in result)
+    return [problem.what for problem in result]
 
 
 CASES: list[tuple[str, Declare]] = [
@@ -149,9 +149,9 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
     many = [f"s{i}" for i in range(500)]
     process = experiment.new_process("p")
     process.binds(*many, {"fixed": chosen("s1")["s1"]})
-    found = ports.choose(checked(experiment.spec))
-    assert len({*found.values(), chosen("s1")["s1"]}) == 501
-    assert all(20_000 <= port < 30_000 for port in found.values())
+    result = ports.choose(checked(experiment.spec))
+    assert len({*result.values(), chosen("s1")["s1"]}) == 501
+    assert all(20_000 <= port < 30_000 for port in result.values())
 
 
 def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
@@ -161,7 +161,7 @@ def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
         e.new_process("n" * 60)
 
     assert said(declare) == []
-    found = said(declare, shared_as="rl")
-    assert [re.findall(r'"rl-(.)', each)[0] for each in found] == ["p", "s"]
-    assert "66 letters, and 63 is the most" in found[0]
+    result = said(declare, shared_as="rl")
+    assert [re.findall(r'"rl-(.)', each)[0] for each in result] == ["p", "s"]
+    assert "66 letters, and 63 is the most" in result[0]
     assert "cannot be called" in said(lambda e: e.new_process("a"), shared_as="Mine")[0]

@@ -33,8 +33,8 @@ def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: s
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
     where = target.target(checked(experiment.spec), Settings(image="x"), "e")
-    if found := problems(checked(experiment.spec), where):
-        assert all(problem.what and problem.remedy for problem in found)
+    if result := problems(checked(experiment.spec), where):
+        assert all(problem.what and problem.remedy for problem in result)
         return
     plan = build_plan(checked(experiment.spec), where)
     paths = [plan.renamed.get(path, path) for path in (first, f"{second}/member")]
@@ -69,8 +69,8 @@ def test_secrets_that_no_secret_can_hold_are_refused_before_anything_starts() ->
     experiment.new_process("a")
     for size, refused in ((1_000_000, False), (1 << 21, True)):
         where = target.target(checked(experiment.spec), Settings(image="x"), "e", secrets={"large": size})
-        found = [each.what for each in problems(checked(experiment.spec), where)]
-        assert bool(found) is refused, found
+        result = [each.what for each in problems(checked(experiment.spec), where)]
+        assert bool(result) is refused, result
 
 
 def _wordy(size: int) -> Experiment:

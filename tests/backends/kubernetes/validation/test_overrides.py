@@ -38,9 +38,9 @@ def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
 def said(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> list[str]:
-    found = judged(experiment(pod, container), **settings)
-    assert all(problem.remedy and problem.where for problem in found)
-    return [problem.what for problem in found]
+    result = judged(experiment(pod, container), **settings)
+    assert all(problem.remedy and problem.where for problem in result)
+    return [problem.what for problem in result]
 
 
 def pod(
@@ -232,8 +232,8 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
     )
     made = experiment(pod, container)
     where = target.target(checked(made.spec), chosen, "rl")
-    if found := problems(checked(made.spec), where):
-        assert all(problem.remedy for problem in found)
+    if result := problems(checked(made.spec), where):
+        assert all(problem.remedy for problem in result)
         return
     manifest = render.render(build_plan(checked(made.spec), where), chosen, "x/rl#1").pods["a"][1]
     assert "a" in process_inputs.processes_of(manifest, None)

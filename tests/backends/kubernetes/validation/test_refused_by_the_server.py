@@ -28,9 +28,9 @@ def test_a_token_that_is_not_known_any_more_is_one_line(
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(content))
     sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
-    said = up(sandbox, stack, SLEEPER, code=1)
-    assert "does not know who you are" in said
-    assert "expired-long-ago" not in said
+    output = up(sandbox, stack, SLEEPER, code=1)
+    assert "does not know who you are" in output
+    assert "expired-long-ago" not in output
     sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
 
 
@@ -86,8 +86,8 @@ def _denied(kubectl: Kubectl, stack: str) -> bool:
         **pod,
         "spec": {"automountServiceAccountToken": False, "containers": [{"name": "x", "image": "x"}]},
     }
-    said = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(whole), ok=False)
-    denied = "created" not in said
+    result = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(whole), ok=False)
+    denied = "created" not in result
     if denied:
         kubectl("delete", "namespace", name, "--wait=false")
     return denied
@@ -117,7 +117,7 @@ with Experiment("e") as e:
 def test_what_container_yml_makes_of_a_pod_is_refused_before_anything_is_made(
     sandbox: Sandbox, stack: str, kubectl: Kubectl
 ) -> None:
-    said = up(
+    output = up(
         sandbox,
         stack,
         """
@@ -127,8 +127,8 @@ with Experiment("e") as e:
 """,
         code=2,
     )
-    assert 'a limits "cpu" of "lots"' in said, said
-    assert 'b sets in the container "b" imagePullPolicy to "sometimes"' in said, said
-    assert "line 4" in said, said
-    assert "2 problems" in said, said
+    assert 'a limits "cpu" of "lots"' in output, output
+    assert 'b sets in the container "b" imagePullPolicy to "sometimes"' in output, output
+    assert "line 4" in output, output
+    assert "2 problems" in output, output
     assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""

@@ -237,7 +237,7 @@ def test_events_are_read_on(tmp_path: Path) -> None:
 
     index = tmp_path / "index"
     steps = reader.new_events(tmp_path / "log")
-    events = (mark.event for found in steps for mark in [*found, reader.Mark(0, 0)])
+    events = (mark.event for result in steps for mark in [*result, reader.Mark(0, 0)])
     assert next(events) == ""
     add("1.000 0 start 1\n2.000 3\n3.000 7 ex")
     assert [next(events), next(events)] == ["start", ""]
@@ -290,7 +290,7 @@ def test_follow_after_two_rotations_waits_for_the_end(rig: Any, monkeypatch: pyt
     rig.until(lambda: b"line 5\r\n" in _text(reader.read(outputs["log"])))
     for name in ("index", "index.1"):
         assert b" 0 more 1 0\n" in Path(outputs["log"]).with_name(name).read_bytes()
-    found = followed.merged(
+    result = followed.merged(
         {"a": outputs}, ["a"], since=None, tail=1, follow=True, alive=lambda: Path(outputs["log"]).exists()
     )
-    assert [line.text.strip() for line in found] == ["line 5", "late", "ended: exit 3"]
+    assert [line.text.strip() for line in result] == ["line 5", "late", "ended: exit 3"]

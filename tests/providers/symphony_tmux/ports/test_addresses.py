@@ -35,8 +35,8 @@ def test_without_its_file_nothing_is_told(home: Path) -> None:
 
 def _seen(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
     rig.ended(outputs)
-    found = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
-    return {name: value for name, value in found.items() if name.startswith("SYMPH_")}
+    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    return {name: value for name, value in result.items() if name.startswith("SYMPH_")}
 
 
 def test_every_process_sees_all_though_its_own_inputs_do_not(

@@ -52,8 +52,8 @@ def test_what_is_no_longer_wanted_is_given_back(home: Path) -> None:
 
 def test_fixed_port_of_another_experiment_is_refused_by_name(home: Path) -> None:
     leases.lease(A, {"ps": 21001}, record=True)
-    found = leases.lease(B, {"ps": 21001, "x": None}, record=True)
-    assert found.taken == {"ps": "port 21001 is leased to experiment a"}
+    result = leases.lease(B, {"ps": 21001, "x": None}, record=True)
+    assert result.taken == {"ps": "port 21001 is leased to experiment a"}
     assert B not in leases.leased()
 
 
@@ -138,8 +138,8 @@ def test_races_never_share(home: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)
         for n in range(12)
     ]
-    said = [json.loads(one.communicate()[0]) for one in run]
-    final = [port for _, second in said for port in second.values()]
+    messages = [json.loads(child.communicate()[0]) for child in run]
+    final = [port for _, second in messages for port in second.values()]
     assert len(final) == len(set(final)) == 24
 
 
@@ -175,17 +175,17 @@ def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
 def test_ports_are_chosen_within_the_range(home: Path) -> None:
     wanted = {"a": None, "b": None, "fixed": 8000}
     leases.lease(A, wanted, record=True)
-    found = leases.lease(A, wanted, True, (7000, 7002)).ports
-    assert found["fixed"] == 8000
-    assert {found["a"], found["b"]} < {7000, 7001, 7002}
-    assert leases.lease(A, wanted, True, (7000, 7002)).ports == found
-    assert leases.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in found.values()
+    result = leases.lease(A, wanted, True, (7000, 7002)).ports
+    assert result["fixed"] == 8000
+    assert {result["a"], result["b"]} < {7000, 7001, 7002}
+    assert leases.lease(A, wanted, True, (7000, 7002)).ports == result
+    assert leases.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in result.values()
 
 
 def test_a_range_that_is_used_up_leases_nothing(home: Path) -> None:
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 7501))
         stranger.listen()
-        found = leases.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
-    assert found.taken == {"b": "no port between 7500 and 7502 is free"}
+        result = leases.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
+    assert result.taken == {"b": "no port between 7500 and 7502 is free"}
     assert leases.leased() == {}

@@ -102,9 +102,9 @@ def test_quote_is_exact_for_any_bytes(data: bytes) -> None:
     ],
 )
 def test_bad_inputs_are_named(field: str, value: object) -> None:
-    found = window_problems({**BASE, "argv": ["true"], field: value})
-    assert [one.field for one in found] == [field if field != "script" else "argv"]
-    assert all("\n" not in one.reason for one in found)
+    problems = window_problems({**BASE, "argv": ["true"], field: value})
+    assert [each.field for each in problems] == [field if field != "script" else "argv"]
+    assert all("\n" not in each.reason for each in problems)
 
 
 def test_patterns_and_precedence() -> None:
@@ -119,10 +119,10 @@ def test_patterns_and_precedence() -> None:
             b"a.b": b"1",
         }
     )
-    found = environment(
+    result = environment(
         caller, ["X_*", "S", "a*"], {"S": "service", "T": "service"}, {"T": "declared"}, "o/a/1"
     )
-    assert found == {
+    assert result == {
         b"PATH": b"/p",
         b"LC_ALL": b"C",
         b"X_1": b"x",

@@ -45,14 +45,18 @@ def _create(what: str, inputs: dict[str, Any], *, nicer: int = 0) -> None:
 
 
 def _of(pid: int) -> tuple[Any, ...]:
-    found = [resource.prlimit(pid, number)[0] for number in KINDS]
-    return (*found, os.sched_getaffinity(pid), os.getpriority(os.PRIO_PROCESS, pid))
+    result = [resource.prlimit(pid, number)[0] for number in KINDS]
+    return (*result, os.sched_getaffinity(pid), os.getpriority(os.PRIO_PROCESS, pid))
 
 
 def _process(rig: Any, path: str) -> int:
     """The process itself: the last that its launch file has become."""
-    rig.until(lambda: [one for one in rig.living() if f"/{path}/" in one.marker and _name(one) == "sleep"])
-    return next(one.pid for one in rig.living() if f"/{path}/" in one.marker and _name(one) == "sleep")
+    rig.until(
+        lambda: [each for each in rig.living() if f"/{path}/" in each.marker and _name(each) == "sleep"]
+    )
+    return next(
+        process.pid for process in rig.living() if f"/{path}/" in process.marker and _name(process) == "sleep"
+    )
 
 
 def _name(process: process_table.Process) -> str:
@@ -65,9 +69,9 @@ def test_first_caller_decides_nothing_for_the_next(rig: Any) -> None:
     pid = rig.session("a", "b")["server_pid"]
     rig.start("b", "sleep", "100")
     assert _of(_process(rig, "b")) == _of(os.getpid())
-    one = {min(os.sched_getaffinity(0))}
+    only = {min(os.sched_getaffinity(0))}
     niceness = os.getpriority(os.PRIO_PROCESS, 0) + 3
-    assert _of(_process(rig, "a")) == (LARGE, 2 * LARGE, 5000, 200, one, niceness)
+    assert _of(_process(rig, "a")) == (LARGE, 2 * LARGE, 5000, 200, only, niceness)
     assert os.sched_getaffinity(pid) == os.sched_getaffinity(os.getpid())
     for number in KINDS:
         assert resource.prlimit(pid, number)[0] == resource.getrlimit(number)[1]

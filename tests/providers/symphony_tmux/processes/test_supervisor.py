@@ -37,8 +37,8 @@ def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyP
     _hurried(rig, monkeypatch)
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
-    found = rig.ended(outputs)
-    assert (found.state, found.pane.exit_code) == ("failed", 7)
+    result = rig.ended(outputs)
+    assert (result.state, result.pane.exit_code) == ("failed", 7)
     assert len(reader.attempts(outputs["log"])) == 6
     assert reader.restarts(outputs["log"]) == 5
     recorded = Recorded(rig.owner, "rl", {"a": outputs})
@@ -91,13 +91,13 @@ def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
 
 def _recorders(home: Path) -> list[int]:
     """What tmux feeds output to: a shell of this home that opens the pipe, or what it has become."""
-    found = []
+    result = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             is_ours = (process / "cwd").readlink() == home
             if is_ours and (process / "comm").read_text() in ("sh\n", "cat\n"):
-                found.append(int(process.name))
-    return found
+                result.append(int(process.name))
+    return result
 
 
 def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path)
     finally:
         os.killpg(supervisor.pid, signal.SIGKILL)
         supervisor.wait(10)
-    told = [float(line.split()[0]) for line in index.read_text().splitlines()]
-    assert told[-1] < told[0] - 3 * 3600, "its clock was not put back"
+    messages = [float(line.split()[0]) for line in index.read_text().splitlines()]
+    assert messages[-1] < messages[0] - 3 * 3600, "its clock was not put back"
 
 
 def test_recorder_ends_with_the_process(rig: Any) -> None:

@@ -52,9 +52,9 @@ def test_whole_tree_goes(rig: Any, name: str) -> None:
     other = rig.start("b", "sleep", "100")
     outputs = rig.start("a", *CASES[name], grace=0.3)
     time.sleep(0.3)
-    assert any(one.marker == f"{rig.owner}/a/1" for one in rig.living())
+    assert any(process.marker == f"{rig.owner}/a/1" for process in rig.living())
     windows.delete(outputs, Snapshot())
-    assert not [one for one in rig.living() if "/a/" in one.marker]
+    assert not [process for process in rig.living() if "/a/" in process.marker]
     assert rig.condition(other).state == "running"
 
 
@@ -86,7 +86,7 @@ def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
     outputs = rig.start("a", "sleep", "100")
     monkeypatch.setattr(os, "pidfd_open", refused)
     windows.delete(outputs, Snapshot())
-    assert not [one for one in rig.living() if "/a/" in one.marker]
+    assert not [process for process in rig.living() if "/a/" in process.marker]
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
@@ -96,8 +96,8 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
     file = rig.home / "pid"
     outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
     pid = _written(rig, file)
-    rig.until(lambda: (found := process_table.process(pid)) and (found.marker == "" or not clear))
-    rig.until(lambda: (found := process_table.process(pid)) and found.parent == outputs["pid"])
+    rig.until(lambda: (result := process_table.process(pid)) and (result.marker == "" or not clear))
+    rig.until(lambda: (result := process_table.process(pid)) and result.parent == outputs["pid"])
     windows.delete(outputs, Snapshot())
     assert process_table.start_of(pid) == 0
 
@@ -191,9 +191,9 @@ def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str)
     left = _written(rig, file)
     started = child.of(Path(outputs["log"]).parent)
     assert started is not None
-    found = process_table.process(started.identity.pid)
-    assert found is not None
-    assert found.marker == ""
+    result = process_table.process(started.identity.pid)
+    assert result is not None
+    assert result.marker == ""
     assert started.cgroup is not None or os.geteuid(), "root may divide its cgroup"
     os.kill(outputs["pid"], signal.SIGKILL)
     rig.until(lambda: not process_table.alive([started.identity]))
@@ -230,8 +230,8 @@ def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
 
 def _below(pid: int) -> list[Identity]:
     scan = process_table.scan()
-    root = next(one.identity for one in scan if one.pid == pid)
-    return [one for one in trees.members(scan, [root], lambda marker: False) if one != root]
+    root = next(process.identity for process in scan if process.pid == pid)
+    return [process for process in trees.members(scan, [root], lambda marker: False) if process != root]
 
 
 def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
@@ -267,20 +267,20 @@ def test_strangers_are_never_signalled(rig: Any) -> None:
     try:
         old = {**outputs, "pid": strangers[-1].pid, "start_time": 1}
         windows.delete(old, Snapshot())
-        assert not [one for one in rig.living() if one.marker == f"{rig.owner}/a/1"]
-        assert [one.poll() for one in strangers] == [None] * len(strangers)
+        assert not [process for process in rig.living() if process.marker == f"{rig.owner}/a/1"]
+        assert [process.poll() for process in strangers] == [None] * len(strangers)
     finally:
-        for one in strangers:
-            one.kill()
-            one.wait()
+        for process in strangers:
+            process.kill()
+            process.wait()
 
 
 def test_reused_pid_is_not_signalled() -> None:
     stranger = subprocess.Popen(["sleep", "100"])
     try:
-        found = process_table.process(stranger.pid)
-        assert found is not None
-        before = Process(found.pid, found.start - 1, 1, found.pid, False, "o/s#1/a/1")
+        result = process_table.process(stranger.pid)
+        assert result is not None
+        before = Process(result.pid, result.start - 1, 1, result.pid, False, "o/s#1/a/1")
         stop._send([before], signal.SIGKILL)
         stop.take_down([before.identity], trees.marked("o/s#1"), 0.1)
         time.sleep(0.05)

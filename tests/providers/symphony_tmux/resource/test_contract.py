@@ -66,19 +66,19 @@ class Servicer:
     def _struct(self, props: dict[str, Any]) -> struct_pb2.Struct:
         return json_format.ParseDict({**props, "__provider": self.reference}, struct_pb2.Struct())
 
-    def _plain(self, found: struct_pb2.Struct) -> dict[str, Any]:
-        plain = json_format.MessageToDict(found)
+    def _plain(self, value: struct_pb2.Struct) -> dict[str, Any]:
+        plain = json_format.MessageToDict(value)
         assert plain.pop("__provider") == self.reference
         return plain
 
     def check(self, olds: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         asked = proto.CheckRequest(olds=self._struct(olds) if olds else None, news=self._struct(news))
-        said = self.stub.Check(asked)
-        return self._plain(said.inputs), [failure.reason for failure in said.failures]
+        result = self.stub.Check(asked)
+        return self._plain(result.inputs), [failure.reason for failure in result.failures]
 
     def create(self, props: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        said = self.stub.Create(proto.CreateRequest(properties=self._struct(props)))
-        return said.id, self._plain(said.properties)
+        result = self.stub.Create(proto.CreateRequest(properties=self._struct(props)))
+        return result.id, self._plain(result.properties)
 
     def diff(self, olds: dict[str, Any], news: dict[str, Any]) -> Any:
         return self.stub.Diff(proto.DiffRequest(id="x", olds=self._struct(olds), news=self._struct(news)))
@@ -88,8 +88,8 @@ class Servicer:
         return self._plain(self.stub.Update(asked).properties)
 
     def read(self, props: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        said = self.stub.Read(proto.ReadRequest(id="x", properties=self._struct(props)))
-        return said.id, self._plain(said.properties)
+        result = self.stub.Read(proto.ReadRequest(id="x", properties=self._struct(props)))
+        return result.id, self._plain(result.properties)
 
     def delete(self, props: dict[str, Any]) -> None:
         self.stub.Delete(proto.DeleteRequest(id="x", properties=self._struct(props)))
@@ -200,17 +200,17 @@ def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
     session, window = servicers
     paths = [f"p{number}" for number in range(24)]
     _, outputs = session.create({**SESSION, "processes": paths})
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
 
     def create(path: str) -> None:
-        found[path] = window.create({**WINDOW, "path": path})[1]
+        result[path] = window.create({**WINDOW, "path": path})[1]
 
     threads = [threading.Thread(target=create, args=(path,)) for path in paths]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({one["pane_id"] for one in found.values()}) == 24
+    assert len({each["pane_id"] for each in result.values()}) == 24
     session.delete(outputs)
 
 

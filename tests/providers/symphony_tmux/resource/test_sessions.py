@@ -59,8 +59,8 @@ def test_many_at_once_start_one_server(home: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)
         for n in range(12)
     ]
-    said = {one.communicate()[0].strip() for one in run}
-    assert len(said) == 1
+    result = {child.communicate()[0].strip() for child in run}
+    assert len(result) == 1
     assert len(tmux_in(home).sessions) == 12
 
 
@@ -92,7 +92,7 @@ def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
     rig.session("a")
     assert rig.condition(a).state == "running"
     assert rig.condition(b).state == "lost"
-    assert not [one for one in rig.living() if "/b/" in one.marker]
+    assert not [process for process in rig.living() if "/b/" in process.marker]
 
 
 def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
@@ -108,7 +108,7 @@ def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
     new = sessions.update(old, news, Snapshot())
     assert "strays" not in new
     assert rig.condition(stray).state == "lost"
-    assert {one.marker for one in rig.living()} == {f"{rig.owner}/a/1"}
+    assert {process.marker for process in rig.living()} == {f"{rig.owner}/a/1"}
 
 
 def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
@@ -138,7 +138,11 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
     sessions.update(old, rig.session_inputs("a", "b"), Snapshot())
     new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), Snapshot())
     # Between its fork and its exec the new one still has the environment of the server.
-    rig.until(lambda: {one.marker for one in rig.living() if "/a/" in one.marker} == {f"{rig.owner}/a/2"})
+    rig.until(
+        lambda: (
+            {process.marker for process in rig.living() if "/a/" in process.marker} == {f"{rig.owner}/a/2"}
+        )
+    )
     assert new["attempt"] == 2
 
 

@@ -34,14 +34,14 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     paths = ["secrets", "configs", "owner", "help", "processes", "default"]
     session = rig.session(*paths)
     outputs = [rig.start(path, "echo", path) for path in paths]
-    assert {rig.ended(one).state for one in outputs} == {"completed"}
+    assert {rig.ended(output).state for output in outputs} == {"completed"}
     key = rig.home / "key"
     key.write_text("x")
     for kind in (local_files.SECRETS, local_files.CONFIGS):
         local_files.copy([str(key)], local_files.folder("default", "rl", kind))
         copied = local_files.folder("default", "rl", kind) / "key"
         assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
-    assert [rig.printed(one).decode().strip() for one in outputs] == paths
+    assert [rig.printed(output).decode().strip() for output in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}
     sessions.delete(session, Snapshot())
     assert not list((rig.home / "experiments").iterdir())

@@ -31,19 +31,19 @@ def ends(outputs: dict[str, Any]) -> list[tuple[int, str, int]]:
 def test_exit_code(rig: Any, code: int) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", f"exit {code}")
-    found = rig.ended(outputs)
-    assert found.pane.exit_code == code
-    assert found.pane.signal is None
-    assert found.state == ("failed" if code else "completed")
+    result = rig.ended(outputs)
+    assert result.pane.exit_code == code
+    assert result.pane.signal is None
+    assert result.state == ("failed" if code else "completed")
     assert ends(outputs) == [(1, "exit", code)]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
 def test_signal(rig: Any, number: int) -> None:
     rig.session("a")
-    found = rig.ended(rig.start("a", "sh", "-c", f"kill -{number} $$"))
-    assert found.pane.signal == number
-    assert signal.Signals(number).name in found.reason
+    result = rig.ended(rig.start("a", "sh", "-c", f"kill -{number} $$"))
+    assert result.pane.signal == number
+    assert signal.Signals(number).name in result.reason
 
 
 def test_command_that_does_not_exist(rig: Any) -> None:
@@ -68,10 +68,10 @@ def test_short_processes_lose_nothing(rig: Any) -> None:
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(run, range(100)))
     rig.until(lambda: all(pane.pane_dead == "1" for pane in rig.tmux.panes), 30)
-    for number, one in enumerate(outputs):
+    for number, output in enumerate(outputs):
         expected = "".join(f"line {i} of {number}\r\n" for i in range(lines))
-        assert rig.printed(one).decode() == expected
-        assert rig.condition(one).pane.exit_code == number
+        assert rig.printed(output).decode() == expected
+        assert rig.condition(output).pane.exit_code == number
 
 
 def test_recorders_end_with_their_process(rig: Any) -> None:
@@ -100,9 +100,9 @@ def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         inherit=["WANDB_*", "EXTRA"],
     )
     rig.ended(outputs)
-    found = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
-    found.pop("PWD")
-    assert found == {
+    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    result.pop("PWD")
+    assert result == {
         "PATH": os.environ["PATH"],
         "LC_ALL": "C.UTF-8",
         "WANDB_MODE": "offline",
@@ -164,9 +164,11 @@ def test_restart_keeps_place_and_counts(rig: Any) -> None:
     assert (new["attempt"], new["argv"]) == (2, ["sleep", "200"])
     assert new["pid"] != old["pid"]
     assert rig.condition(other).state == "running"
-    found = {window.window_name: window.window_index for window in rig.tmux.windows}
-    assert found == {"symphony": "0", "a": "1", "b": "2"}
-    assert sorted(one.marker for one in rig.living() if one.parent == rig.session_outputs["server_pid"]) == [
+    result = {window.window_name: window.window_index for window in rig.tmux.windows}
+    assert result == {"symphony": "0", "a": "1", "b": "2"}
+    assert sorted(
+        process.marker for process in rig.living() if process.parent == rig.session_outputs["server_pid"]
+    ) == [
         f"{rig.owner}/a/2",
         f"{rig.owner}/b/1",
     ]
@@ -242,7 +244,7 @@ def test_create_adopts_the_same_and_replaces_another(rig: Any) -> None:
     assert rig.start("a", "sleep", "100")["pid"] == first["pid"]
     other = rig.start("a", "sleep", "200")
     assert (other["attempt"], other["pid"] != first["pid"]) == (2, True)
-    assert len({one.session for one in rig.living()}) == 1
+    assert len({process.session for process in rig.living()}) == 1
 
 
 def test_create_adopts_what_completed_and_not_what_failed(rig: Any) -> None:
@@ -336,10 +338,10 @@ def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
     """All that bash knows by name, but for those that are refused; the window has a size of its own."""
     known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch_file.bash()).read_bytes()))
     ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
-    wanted = {one.decode() for one in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
+    wanted = {each.decode() for each in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
     env = dict.fromkeys(sorted(wanted), "7") | {"file": str(rig.home / "file")}
     rig.session("a")
     outputs = rig.script("a", "/usr/bin/env true", 'exec cat /proc/self/environ >"$file"', env=env)
     assert rig.ended(outputs).pane.exit_code == 0
-    found = dict(entry.split("=", 1) for entry in Path(env["file"]).read_text().split("\0") if entry)
-    assert {name: found.get(name) for name in env} == env
+    result = dict(entry.split("=", 1) for entry in Path(env["file"]).read_text().split("\0") if entry)
+    assert {name: result.get(name) for name in env} == env

@@ -41,11 +41,11 @@ def test_hostile_output_changes_no_listing(rig: Any) -> None:
     outputs = [
         rig.start(f"p{i}", "sh", "-c", f"printf '{text}'; sleep 100") for i, text in enumerate(HOSTILE)
     ]
-    rig.until(lambda: all(rig.printed(one) for one in outputs))
+    rig.until(lambda: all(rig.printed(each) for each in outputs))
     time.sleep(0.2)
     listing = client.list_panes("default")
     assert [pane.path for pane in listing.panes] == ["", *(f"p{i}" for i in range(len(HOSTILE)))]
-    assert {rig.condition(one).state for one in outputs} == {"running"}
+    assert {rig.condition(output).state for output in outputs} == {"running"}
     assert [session.name for session in listing.sessions] == ["rl"]
     assert not Path("/tmp/symphony-canary").exists()
 
@@ -67,7 +67,7 @@ def _inside(file: Path) -> str:
 def test_session_a_user_made_by_hand_is_no_experiment(rig: Any) -> None:
     rig.session()
     rig.tmux.new_session("my|own", window_command="sleep 50")
-    assert [one.name for one in client.list_panes("default").sessions] == ["rl"]
+    assert [session.name for session in client.list_panes("default").sessions] == ["rl"]
     rig.tmux.kill_session("=my|own")
 
 
@@ -157,12 +157,13 @@ def test_missing_tmux_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("said", "good"), [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)]
+    ("message", "good"),
+    [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)],
 )
 @pytest.mark.usefixtures("home")
-def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, good: bool) -> None:
+def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, good: bool) -> None:
     started, stand_in = tmp_path / "started", tmp_path / "tmux"
-    stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{said}'\n")
+    stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{message}'\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     begun = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
@@ -216,9 +217,9 @@ def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
     Path(old["socket"]).unlink()
     new = sessions.update(old, rig.session_inputs("a"), Snapshot())
     again = windows.update(process, rig.inputs("a", "sleep", "100"), Snapshot())
-    assert f"{rig.owner}/a/1" not in {one.marker for one in rig.living()}
+    assert f"{rig.owner}/a/1" not in {each.marker for each in rig.living()}
     # It bears its mark as soon as the window's shell has become the launcher.
-    rig.until(lambda: {one.marker for one in rig.living()} == {f"{rig.owner}/a/2"})
+    rig.until(lambda: {item.marker for item in rig.living()} == {f"{rig.owner}/a/2"})
     assert new["server_pid"] != old["server_pid"]
     assert rig.condition(again).state == "running"
     if process_table.start_of(old["server_pid"]):
