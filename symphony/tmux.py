@@ -29,4 +29,4 @@ def session(name: str) -> Session:
     """
     from symphony.operations import tmux_session
 
-    return tmux_session.session(stacks.one(name))
+    return tmux_session.session(stacks.find_one(name))

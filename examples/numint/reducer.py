@@ -50,13 +50,13 @@ def main() -> int:
     server = ZmqServer(service="pieces", serializer="msgpack", deserializer="msgpack", timeout=1.0)
     print(f"integrating {arguments.function}: {arguments.steps:,} points in {arguments.pieces} pieces")
 
-    began, message, workers = time.monotonic(), 0, set[str]()
+    began, printed, workers = time.monotonic(), 0, set[str]()
     while len(pieces.values) < pieces.count:
         answer(server, pieces, arguments.function, workers)
         percent = 100 * len(pieces.values) // pieces.count
-        if percent >= message + 10:
-            message = percent - percent % 10
-            print(f"{message:3}%   {len(pieces.values)}/{pieces.count} pieces from {len(workers)} workers")
+        if percent >= printed + 10:
+            printed = percent - percent % 10
+            print(f"{printed:3}%   {len(pieces.values)}/{pieces.count} pieces from {len(workers)} workers")
 
     value = math.fsum(pieces.values.values())
     seconds, error = time.monotonic() - began, abs(value - expected)

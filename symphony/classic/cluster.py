@@ -332,7 +332,7 @@ class Cluster:
             known = {stack.stack for stack in store.names()}
             name = prefixed if prefixed in known else name
         with stacks.only_on(self.backend):
-            return stacks.one(name)
+            return stacks.find_one(name)
 
     @property
     def settings(self) -> dict[str, str]:

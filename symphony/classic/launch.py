@@ -83,7 +83,7 @@ def _refuse_second(target: StackTarget, force: bool) -> Path | None:
 def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
     def program() -> None:
         plan_file.answer_in(box.file)
-        run.launch(experiment, target.said)
+        run.launch(experiment, target.given)
 
     return inline.InlineRun(
         verb,
@@ -91,14 +91,14 @@ def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) 
         target.name.stack,
         program=program,
         options=_options(target),
-        fetch_plugins=bool(registry.get(target.said["symphony:backend"]).plugins),
+        fetch_plugins=bool(registry.get(target.given["symphony:backend"]).plugins),
     )
 
 
 def _options(target: StackTarget) -> Sequence[str]:
     """The settings of the cluster, kept with the stack so that the other doors see them."""
     before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **target.config}
-    return [f"--config={key}={value}" for key, value in target.said.items() if before.get(key) != value]
+    return [f"--config={key}={value}" for key, value in target.given.items() if before.get(key) != value]
 
 
 def _troubled(ended: Ended) -> SymphonyError:

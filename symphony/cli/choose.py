@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 def experiment(given: str | None) -> stacks.Stack:
     """The experiment a person means."""
-    return asking(stacks.one, given)
+    return asking(stacks.find_one, given)
 
 
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:

@@ -78,7 +78,7 @@ def _programs() -> Iterable[str]:
 def _processes(given: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    stack = stacks.one(given)
+    stack = stacks.find_one(given)
     return stack.recorded.processes if stack.recorded else ()
 
 
@@ -89,4 +89,4 @@ def _groups(given: str | None) -> Iterable[str]:
 def _services(given: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    return stacks.addresses(stacks.one(given))
+    return stacks.addresses(stacks.find_one(given))

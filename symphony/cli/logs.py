@@ -87,7 +87,7 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
     for name, message in ways:
         try:
             # Only the usual way is worth a question.
-            stack = stacks.one(name) if errors else choose.experiment(name)
+            stack = stacks.find_one(name) if errors else choose.experiment(name)
             chosen(list(stack.recorded.processes) if stack.recorded else [], message)
         except UserError as error:
             if isinstance(error, AmbiguousError) and not errors:

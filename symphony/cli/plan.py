@@ -18,7 +18,7 @@ def command(stack: options.Program = None, as_json: options.AsJson = False) -> N
     """
     # With --json, standard output is for the facts alone.
     to = sys.stderr if as_json else sys.stdout
-    output = ProgramOutput().told(lambda line: print(screen.of_program(line), file=to, flush=True))
+    output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
     planned = plan(stack, output)
     if as_json:
         screen.show_json(planned.to_json())

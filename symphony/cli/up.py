@@ -39,7 +39,7 @@ def command(
         print("Nothing was changed.")
         return 1
     output = ProgramOutput()
-    if not yes and not _agreed(stack, output.told(lambda line: screen.tell(screen.of_program(line)))):
+    if not yes and not _agreed(stack, output.to(lambda line: screen.tell(screen.of_program(line)))):
         return 1
     return _run(target, yes, output)
 
@@ -48,7 +48,7 @@ def _run(target: stack_target.StackTarget, yes: bool, output: ProgramOutput) -> 
     watched: Watched | None = None
     with Board() as board:
         try:
-            for event in up(target, output=output.told(lambda line: board.say(screen.of_program(line)))):
+            for event in up(target, output=output.to(lambda line: board.say(screen.of_program(line)))):
                 board.show(event, plan_table.show if yes else None)
                 if isinstance(event, Watched):
                     watched = event

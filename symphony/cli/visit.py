@@ -65,7 +65,7 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
         raise
     except UserError as error:
         try:
-            stack = stacks.one(None)
+            stack = stacks.find_one(None)
             return stack, service(stack, words[0])
         except UserError:
             raise error from None

@@ -52,7 +52,7 @@ def names_in(value: Any) -> tuple[Any, ...]:
     return tuple(cast("Mapping[Any, Any]", value)) if isinstance(value, Mapping) else ()
 
 
-def one(name: Any, value: Any) -> dict[Any, Any]:
+def single(name: Any, value: Any) -> dict[Any, Any]:
     """A mapping of one item, whatever the name is; the plan refuses one that is no text."""
     try:
         return {name: value}
@@ -141,7 +141,7 @@ class MemberBuilder(Builder[MemberSpec]):
 
     def set_env(self, name: str, value: EnvValue) -> None:
         """Set one environment variable; a number or path becomes text."""
-        self.set_envs(one(name, value))
+        self.set_envs(single(name, value))
 
     def set_envs(self, env: Env) -> None:
         """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"})."""
@@ -155,7 +155,7 @@ class MemberBuilder(Builder[MemberSpec]):
 
     def node_selector(self, key: str, value: Value) -> None:
         """Run only on nodes with this label: node_selector("gpu-type", "a100")."""
-        self._pod_more("node_selector", self._spec.pod.node_selector, one(key, read_text(value)))
+        self._pod_more("node_selector", self._spec.pod.node_selector, single(key, read_text(value)))
 
     def add_toleration(
         self,
@@ -183,7 +183,7 @@ class MemberBuilder(Builder[MemberSpec]):
 
     def add_label(self, key: str, value: Value) -> None:
         """Label the pod: add_label("team", "rl")."""
-        self.add_labels(one(key, value))
+        self.add_labels(single(key, value))
 
     def add_labels(self, labels: Variables | None = None, **more: Value) -> None:
         """Label the pod, by a mapping or by keywords: add_labels({"team": "rl"}, stage="test")."""

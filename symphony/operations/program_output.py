@@ -21,7 +21,7 @@ class ProgramOutput:
         self._now: Counter[str] = Counter()
         self._held: list[str] = []
 
-    def told(self, tell: Callable[[str], None]) -> Self:
+    def to(self, tell: Callable[[str], None]) -> Self:
         """The same for one more run of the program."""
         self._tell = tell
         self._before |= self._now

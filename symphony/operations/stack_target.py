@@ -28,11 +28,11 @@ _PROGRAMS = "stacks"
 
 @dataclass(frozen=True)
 class StackTarget:
-    """A stack and the project folder whose program it runs; said: the settings that a script gives it."""
+    """A stack and the project folder whose program it runs; given: the settings that a script gives it."""
 
     name: file_store.StackName
     workspace: workspace.Workspace
-    said: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -43,7 +43,9 @@ class StackTarget:
     def settings(self) -> StackSettings:
         """Those of the stack, under those that a script gives it."""
         file = workspace.config_file(self.workspace, self.name.stack)
-        return settings_reader.read({**self.config, **self.said}, file, self.workspace.folder / "Pulumi.yaml")
+        return settings_reader.read(
+            {**self.config, **self.given}, file, self.workspace.folder / "Pulumi.yaml"
+        )
 
 
 def of(given: str | None) -> StackTarget:
@@ -126,7 +128,7 @@ def before(target: StackTarget) -> stacks.Stack:
     # Where nothing says it the program does, which refuses to move as well.
     is_said = _BACKEND in target.settings.config
     if stack.backend is not None and is_said and stack.backend != wanted.name:
-        if _BACKEND in target.said:
+        if _BACKEND in target.given:
             back = f'Launch it with Cluster.new("{stack.backend}")'
             raise plan_file.would_move(stack.shown, stack.backend, wanted.name, back)
         file = workspace.config_file(target.workspace, target.name.stack)

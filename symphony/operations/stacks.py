@@ -85,7 +85,7 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
-def one(given: str | None) -> Stack:
+def find_one(given: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
     One on which nothing is started is meant by its whole name only. Without a name, the one that was switched

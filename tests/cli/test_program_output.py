@@ -59,7 +59,7 @@ def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
 def test_only_what_the_program_says_is_its_output() -> None:
     messages: list[str] = []
     output = ProgramOutput()
-    output.told(messages.append)
+    output.to(messages.append)
     for event in (
         Diagnostic("info", "one\ntwo\n", STACK),
         Diagnostic("info#err", "one"),
@@ -72,7 +72,7 @@ def test_only_what_the_program_says_is_its_output() -> None:
     ):
         output.take(event)
     assert messages == ["one", "two", "one"]
-    output.told(messages.append)
+    output.to(messages.append)
     output.take(Diagnostic("info", "one\none\none"))
     assert messages == ["one", "two", "one", "one"]
 

@@ -297,9 +297,9 @@ def _lines(index: _Stretch) -> Iterator[bytes]:
 
 
 def _events(lines: bytes) -> Iterator[Mark]:
-    for found in EVENT.finditer(lines):
+    for event in EVENT.finditer(lines):
         # A line that a full disk cut off is left out.
-        if match := LINE.fullmatch(lines, lines.rfind(b"\n", 0, found.start()) + 1, found.end()):
+        if match := LINE.fullmatch(lines, lines.rfind(b"\n", 0, event.start()) + 1, event.end()):
             yield _mark(match)
 
 

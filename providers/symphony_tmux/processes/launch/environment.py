@@ -62,7 +62,7 @@ SHELLS_OWN = frozenset(
         "HISTCMD",
     ]
 )
-# What no process can be told, and why; the plan says it first.
+# What no process can be given, and why; the plan says it first.
 RESERVED: Mapping[str, str] = {
     **dict.fromkeys(sorted(SHELLS_OWN), "the shell sets it itself"),
     MARKER: "it is the mark of the process",
@@ -85,7 +85,7 @@ def environment(
     marker: str,
 ) -> dict[bytes, bytes]:
     """Inherited, under the service variables, under the declared ones; the marker is nobody's to set."""
-    return passed_on(caller, inherit) | told(services, declared, marker)
+    return passed_on(caller, inherit) | own_variables(services, declared, marker)
 
 
 def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
@@ -95,7 +95,9 @@ def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
     return result
 
 
-def told(services: Mapping[str, str], declared: Mapping[str, str], marker: str) -> dict[bytes, bytes]:
+def own_variables(
+    services: Mapping[str, str], declared: Mapping[str, str], marker: str
+) -> dict[bytes, bytes]:
     """The upper layer: what the process itself is told."""
     layers = {ROLE: role(marker), **services, **declared, MARKER: marker}
     return {_bytes(name): _bytes(value) for name, value in layers.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from symphony import paths
 from symphony_tmux import names
 from symphony_tmux.processes.launch import failed_lines
-from symphony_tmux.processes.launch.environment import Caller, passed_on, told
+from symphony_tmux.processes.launch.environment import Caller, own_variables, passed_on
 from symphony_tmux.resource.inputs import WindowInputs
 
 # What the tmux server and tmux itself put into a pane.
@@ -33,7 +33,7 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(passed_on(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
-    lines += _exports(told(inputs.services, inputs.env, marker))
+    lines += _exports(own_variables(inputs.services, inputs.env, marker))
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":
         # Else COLUMNS and LINES are those of the window after the first command.

@@ -59,7 +59,7 @@ class Facts:
     def container(self) -> str:
         return str(self.recorded["container_name"])
 
-    def said(self, *reasons: str) -> Values:
+    def event(self, *reasons: str) -> Values:
         """The newest event for one of these reasons, an empty one when there is none."""
         events = [each for each in self.events if text(each, "reason") in reasons]
         return events[-1] if events else _NOTHING
@@ -95,7 +95,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         made = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
         yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
         return
-    if refused := facts.said("FailedCreate"):
+    if refused := facts.event("FailedCreate"):
         remedy = "Kubernetes tries again by itself once the cause is fixed"
         yield Link(
             "created", f"no: {text(refused, 'message')}", pod_status.told_at(refused), True, remedy=remedy
@@ -173,7 +173,7 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
         yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.told_at(event))
         return
     if _is_creating(facts) or not container:
-        begun = pod_status.told_at(facts.said("Pulling"))
+        begun = pod_status.told_at(facts.event("Pulling"))
         yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
 
 
@@ -241,7 +241,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             yield Link("ready", f"running{last}", status.since)
             yield from _exposed(facts)
         case "running":
-            why = _words(facts.said("Unhealthy")) or "it says itself that it is not"
+            why = _words(facts.event("Unhealthy")) or "it says itself that it is not"
             yield Link("ready", f"no: {why}", status.since, True)
         case "completed":
             yield Link("exit", "exit 0", status.since)
