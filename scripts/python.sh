@@ -47,12 +47,12 @@ make_venv() {
 find_python() {
     local candidate
     for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
-    fail "Python 3.11 or newer is not on PATH" "make setup PYTHON=/path/to/python3"
+    fail "Python 3.11.4 or newer is not on PATH" "make setup PYTHON=/path/to/python3"
 }
 
 # pip's own output is long; what counts is how many of the packages it has come to.
