@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tests.sandbox import Sandbox, wait_for
 
+# The tmux server is the screen; the command is not to take it for that of a person.
+_PLAIN = ("env", "-u", "TMUX", "-u", "TMUX_PANE")
+
 
 class Terminal:
     """One command on a screen of so many columns and rows."""
@@ -84,7 +87,7 @@ def terminal(
     size = ["-x", str(columns), "-y", str(rows)]
     start = ["start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";", "new-session", "-d", *size]
     subprocess.run(
-        ["tmux", "-S", str(socket), "-f", "/dev/null", *start, "-c", str(sandbox.folder), *command],
+        ["tmux", "-S", str(socket), "-f", "/dev/null", *start, "-c", str(sandbox.folder), *_PLAIN, *command],
         env={**sandbox.environment, **(env or {})},
         timeout=10,
         check=True,

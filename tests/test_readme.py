@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony import paths
 from symphony.cli.commands import COMMANDS, find
 from tests.documents import blocks, on_a_terminal, screens, shape, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
@@ -101,7 +102,8 @@ def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
     (sandbox.folder / "agents").mkdir()
     (sandbox.folder / ".wandb_key").write_text("0a1b2c3d\n")
-    plan = sandbox.symphony("plan", "rl", "--json", env={"HOME": str(sandbox.folder)}).json["plan"]
+    home = {"HOME": str(sandbox.folder), "XDG_CACHE_HOME": str(paths.cache().parent)}
+    plan = sandbox.symphony("plan", "rl", "--json", env=home).json["plan"]
     assert {each["path"] for each in plan["processes"]} == {"a", "b", "agents/agent-0"}
     assert {each["name"]: each["port"] for each in plan["services"]}.items() >= {
         ("metrics", 9090),

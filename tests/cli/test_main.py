@@ -98,7 +98,6 @@ def test_names_and_aliases_are_unique() -> None:
     [
         (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'? See `symphony --help`.\n"),
         (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
-        (["ps"], "symphony: there is no command 'ps', did you mean 'process'? See `symphony --help`.\n"),
         (["env", "--bogus"], "symphony: No such option: --bogus. See `symphony env --help`.\n"),
         (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
     ],

@@ -10,7 +10,14 @@ from symphony.plan.changes import Change
 
 
 def planned(*changes: Change) -> Planned:
-    return Planned("rl", "p", {"backend": "kubernetes", "processes": [], "services": []}, changes, (), 5)
+    return Planned(
+        "rl",
+        "p",
+        {"backend": "kubernetes", "processes": [], "services": [], "changed_files": [], "remarks": []},
+        changes,
+        (),
+        5,
+    )
 
 
 def test_a_long_reason_of_several_stands_below_them_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_several_failures_are_one_line_and_a_line_each() -> None:
 
 def test_users_error_shows_the_users_frames() -> None:
     error = errors.explain(outcome((SYNTAX, "")))
-    assert error.line == "the program failed: SyntaxError: invalid syntax (stacks/rl.py:1)."
+    assert error.line == "stacks/rl.py:1: invalid syntax."
     assert error.exit_code == 2
     assert "pulumi-language" not in "\n".join(error.details)
 

@@ -93,7 +93,7 @@ def refused(
 
 
 @pytest.fixture
-def found(
+def problems_of(
     declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target
 ) -> Callable[..., list[Problem]]:
     """Every problem of a program, in the order they are reported."""

@@ -147,8 +147,8 @@ MISTAKES = """
 """
 
 
-def test_every_problem_is_gathered_in_the_order_of_the_program(value):
-    problems = value(MISTAKES)
+def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
+    problems = problems_of(MISTAKES)
     assert [problem.what for problem in problems] == [
         'learner binds "replay" at port 70000',
         "agent has command of type int",

@@ -172,8 +172,8 @@ def test_wrong_types_of_the_experiment(refused, message, what, remedy):
     )
 
 
-def test_names_of_wrong_types(value):
-    problems = value(
+def test_names_of_wrong_types(problems_of):
+    problems = problems_of(
         """
         exp = Experiment(5)
         exp.new_process("process-0", ["x"])

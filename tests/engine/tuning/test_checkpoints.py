@@ -22,7 +22,7 @@ from symphony.engine.workspace import Workspace
 from tests.engine.support import Runner
 
 STACK = ("pulumi:pulumi:Stack", {})
-WINDOW = ("pulumi-python:dynamic/symphony_tmux:Window", {"path": "a"})
+WINDOW = ("pulumi-python:dynamic/symphony_tmux:Window", {"path": "a", "__provider": "x"})
 POD = ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "symphony"}}})
 BUCKET = ("gcp:storage/bucket:Bucket", {})
 OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:providers:kubernetes", {})]
@@ -58,7 +58,7 @@ def test_not_ours(type_: str, inputs: dict[str, Any]) -> None:
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
     """The state of the stack `rl` of the project `mine`."""
     resources = [
-        {"urn": f"urn:pulumi:rl::mine::{type_}::n{i}", "type": type_, "inputs": inputs}
+        {"urn": f"urn:pulumi:rl::mine::{type_}::n{i}", "type": type_, "inputs": inputs, "outputs": inputs}
         for i, (type_, inputs) in enumerate(kinds)
     ]
     begun = (

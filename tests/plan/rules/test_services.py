@@ -41,9 +41,9 @@ def test_connects_where_nothing_is_bound_says_so(refused):
     )
 
 
-def test_connecting_to_what_is_only_exposed_is_fine(value):
+def test_connecting_to_what_is_only_exposed_is_fine(problems_of):
     assert (
-        value(
+        problems_of(
             """
             exp = Experiment("rl")
             exp.new_process("board", ["x"]).exposes({"tensorboard": 6006})
@@ -149,13 +149,13 @@ def test_a_port_declared_twice_on_one_host(refused):
     )
 
 
-def test_pods_have_ports_of_their_own(value, kubernetes):
+def test_pods_have_ports_of_their_own(problems_of, kubernetes):
     program = """
         exp = Experiment("rl", image="i")
         exp.new_process("a").binds({"replay": 7000})
         exp.new_process("b").binds({"parameters": 7000})
     """
-    assert value(program, kubernetes) == []
+    assert problems_of(program, kubernetes) == []
 
 
 def test_the_processes_of_a_pod_share_their_ports(refused, kubernetes):
@@ -221,8 +221,8 @@ def test_illegal_service_names_are_reported_where_they_are_first_said(refused, n
     )
 
 
-def test_names_that_would_share_their_variables_are_refused(value):
-    problems = value(
+def test_names_that_would_share_their_variables_are_refused(problems_of):
+    problems = problems_of(
         """
         exp = Experiment("rl")
         exp.new_process("a", ["x"]).binds("replay-server")

@@ -41,7 +41,7 @@ def test_the_pod_manifest_of_a_grouped_process(refused):
 
 @pytest.mark.parametrize(("call", "setting"), POD_CALLS)
 @pytest.mark.parametrize("owner", ["group", "process"])
-def test_pod_settings_of_a_group_and_of_a_free_process(value, kubernetes, owner, call, setting):
+def test_pod_settings_of_a_group_and_of_a_free_process(problems_of, kubernetes, owner, call, setting):
     assert setting in kubernetes.supports
     program = f"""
         exp = Experiment("rl", image="i")
@@ -50,7 +50,7 @@ def test_pod_settings_of_a_group_and_of_a_free_process(value, kubernetes, owner,
         group.new_process("b")
         {owner}.{call}
     """
-    assert value(program, kubernetes) == []
+    assert problems_of(program, kubernetes) == []
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "X": "a b",
         "SYMPH_PS_PORT": "7",
         "SYMPHONY_ID": f"{rig.owner}/a/1",
+        "SYMPHONY_ROLE": "a",
     }
 
 
