@@ -20,7 +20,7 @@ from toolchain.kubernetes.layout import Layout
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 SERVE = "cat $SYMPH_SECRETS_DIR/key > /tmp/index.html; exec httpd -f -h /tmp -p $SYMPH_BOARD_PORT"
-ASK = "until wget -qO- http://$SYMPH_BOARD_ADDR/; do sleep 0.2; done; sleep 999"
+ASK = "until wget -qO- http://$SYMPH_BOARD_ADDR/ 2>/dev/null; do sleep 0.2; done; sleep 999"
 PROGRAM = f"""
 import pulumi
 with Experiment("e", secrets=["FOLDER/" + pulumi.get_stack() + "/key"]) as e:
