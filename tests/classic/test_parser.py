@@ -73,6 +73,7 @@ def mine(sandbox: Sandbox, *words: str, code: int = 0) -> Ran:
     return sandbox.run([sys.executable, "mine.py", *words], code=code)
 
 
+@pytest.mark.thorough
 def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
     assert "rl is up: 2 of 2 running" in mine(sandbox, "c", "rl", "--count", "2").out
     own = mine(sandbox, "p", "r").out.splitlines()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sandbox import Sandbox, wait_for
 
 PROGRAM = """
@@ -10,6 +12,7 @@ with Experiment(configs=["train.yaml", "table.bin"]) as e:
 """
 
 
+@pytest.mark.thorough
 def test_config_files_are_in_every_process_and_restart_nothing(sandbox: Sandbox) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 0.1\n")
     (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")

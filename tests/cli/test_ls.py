@@ -135,6 +135,7 @@ def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
         assert list(left.trees()) == ["rl/in-left"]
 
 
+@pytest.mark.thorough
 def test_what_runs_after_the_folder_was_removed_is_listed_and_ended(sandbox: Sandbox) -> None:
     """Its state and the socket of its server are gone, too: another `up` would start a second set."""
     sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])')

@@ -24,6 +24,7 @@ with Experiment() as e:
 STACK = "urn:pulumi:rl::lab::pulumi:pulumi:Stack::lab-rl"
 
 
+@pytest.mark.thorough
 def test_plan_and_up_show_it(sandbox: Sandbox) -> None:
     sandbox.write(SPEAKS)
     planned = sandbox.symphony("plan", "rl").out

@@ -106,6 +106,7 @@ def test_a_program_that_launches_nothing_stops_nothing(sandbox: Sandbox) -> None
     assert sandbox.trees() == living
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("missing", ["pulumi", "symphony"])
 def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox, missing: str) -> None:
     sandbox.write(TWO)
@@ -271,6 +272,7 @@ def begun(sandbox: Sandbox, stack: str, alive: int) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.thorough
 def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
     """Ctrl-C, as on a terminal: soon over, said what is left, and finished by the next."""
     sandbox.write(SLOW)
@@ -292,6 +294,7 @@ def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_two_at_once(sandbox: Sandbox) -> None:
     sandbox.write(f"import time; time.sleep(2)\n{TWO}")
     first = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
@@ -387,6 +390,7 @@ def test_a_wide_plan_fits_on_a_terminal(sandbox: Sandbox) -> None:
     assert any(line.startswith("2 start") for line in lines)
 
 
+@pytest.mark.thorough
 def test_an_up_leaves_no_log_of_its_resources(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "60"])')
     sandbox.symphony("up", "rl", "-y")

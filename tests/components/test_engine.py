@@ -170,6 +170,7 @@ def test_a_preview_changes_nothing_and_hands_over_the_plan(project):
     assert Path(project.env["SYMPHONY_PLAN_FILE"]).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.thorough
 def test_debug_messages_of_the_sdk_are_for_those_who_can_see_them(project):
     project.write(HELLO)
     plain = replace(project, env={k: v for k, v in project.env.items() if k != "SYMPHONY_PLAN_FILE"})
@@ -180,6 +181,7 @@ def test_debug_messages_of_the_sdk_are_for_those_who_can_see_them(project):
     assert (heard, all_said) == (0, 4)
 
 
+@pytest.mark.thorough
 def test_launch_without_a_block(project):
     done = project.preview(
         """

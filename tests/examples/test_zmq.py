@@ -65,6 +65,7 @@ def test_both_ends_run_and_end(program, tmp_path):
             process.wait()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_the_stack_runs_every_pair_on_tmux(tmp_path):
     folder = tmp_path / "clone"

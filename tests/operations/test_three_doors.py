@@ -89,6 +89,7 @@ def test_made_by_pulumi(sandbox: Sandbox) -> None:
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_made_by_a_script(sandbox: Sandbox) -> None:
     """In a folder without any project: seen and changed and deleted by the two others."""
     (sandbox.folder / "Pulumi.yaml").unlink()
@@ -146,6 +147,7 @@ def test_the_script_deletes_what_symphony_made(sandbox: Sandbox) -> None:
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_a_project_of_its_own_with_other_resources(sandbox: Sandbox) -> None:
     """Any Pulumi Python project will do; its stack is made when it is missing, its outputs stay its own."""
     sandbox.write(

@@ -50,6 +50,7 @@ def files_that_tell(folder: Path) -> set[str]:
     return result
 
 
+@pytest.mark.thorough
 def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) -> None:
     (sandbox.folder / "key.txt").write_text("hush-5f2e-file\n")
     sandbox.write(PROGRAM)

@@ -200,6 +200,7 @@ def test_damaged_state_is_refused_and_left_alone_where_there_is_no_copy(run: Run
         assert file.read_text() == spoil(whole), name
 
 
+@pytest.mark.thorough
 def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "Thing('safe', value=pulumi.Output.secret('hush'))"
     run("up", program=secret)

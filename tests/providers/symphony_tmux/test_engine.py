@@ -116,6 +116,7 @@ SLEEP = {"argv": ["sleep", "1000"]}
 LONGER = {"argv": ["sleep", "2000"]}
 
 
+@pytest.mark.thorough
 def test_life_of_an_experiment(engine: Engine, home: Path) -> None:
     engine.declare(a=SLEEP, **{"g/b": SLEEP})
     assert "4 created" in engine.up()

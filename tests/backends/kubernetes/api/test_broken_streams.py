@@ -37,7 +37,7 @@ with Experiment("e") as e:
         for moment in (20, 40, 60, 80):
             while len(seen) < moment:
                 seen.append(int(following.stdout.readline().split()[1]))
-            assert cut() > 0
+            wait_for(cut, 20, "a connection to cut")
         client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, "a"), grace=0)
         out, err = following.communicate(timeout=60)
         seen += [int(line.split()[1]) for line in out.splitlines() if line.startswith("n ")]

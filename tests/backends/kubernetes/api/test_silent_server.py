@@ -73,7 +73,7 @@ def test_every_command_ends_in_time(
             while "begun" not in stdout.readline():
                 pass
         look = ["exec", stack, "a", "--", "sh", "-c", "ls -A /tmp"]
-        wait_for(lambda: ".symphony" in sandbox.symphony(*look).out, 30, "the copy has begun")
+        wait_for(lambda: "huge" in sandbox.symphony(*look).out, 30, "the copy has begun")
         silence.set()
         began = time.monotonic()
         looking = {

@@ -329,6 +329,7 @@ def test_what_a_process_says_wins_over_its_group() -> None:
     assert "resources" not in second
 
 
+@pytest.mark.thorough
 @given(experiments())
 @settings(max_examples=150, deadline=None)
 def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:

@@ -144,22 +144,3 @@ def _locked_registry() -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"localhost:{server.server_address[1]}"
         server.shutdown()
-
-
-@pytest.mark.thorough
-def test_what_was_read_of_a_pod_that_is_gone_can_be_read_again(
-    sandbox: Sandbox, stack: str, kubectl: Kubectl
-) -> None:
-    speaks = (
-        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo word; sleep 999"])'
-    )
-    up(sandbox, stack, speaks, code=0)
-    wait_for(lambda: "word" in sandbox.symphony("logs", stack).out, 20, "its word", pause=0.3)
-    kubectl("-n", stack, "delete", "pod", "a", "--now")
-    becomes(sandbox, stack, "a", "lost")
-    assert "word" in sandbox.symphony("logs", stack).out
-    up(sandbox, stack, speaks, code=0)
-    both = wait_for(
-        lambda: (out := sandbox.symphony("logs", stack).out).count("word") > 1 and out, 20, "both", pause=0.3
-    )
-    assert both.count("word") == 2
