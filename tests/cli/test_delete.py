@@ -95,9 +95,6 @@ def interrupted(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(
-    reason="on an idle machine an interrupt right at the beginning ends some with 0, and their state stays"
-)
 def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     for name in ("one", "two"):

@@ -315,7 +315,8 @@ class Run:
             file_store.keep_copy(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
-        if code != 0 and self._stop_asked is not None:
+        # Stopped before its first step the engine ends with 0 and has changed nothing.
+        if self._stop_asked is not None and (code != 0 or not (self._summary and self._summary.changes)):
             result = "timed out" if self._timed_out else "interrupted"
         self._outcome = Outcome(
             verb=self.verb,
