@@ -14,6 +14,9 @@ from tests.sandbox import Sandbox, sandbox_in
 
 pytestmark = pytest.mark.thorough
 
+# What the engine makes of a state that is an empty file.
+BLANK = b'{"version":0,"checkpoint":{"stack":"organization/sandbox/rl"}}'
+
 SLEEPERS = """
 with Experiment() as e:
     for i in range(%d):
@@ -103,8 +106,8 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
     shutil.rmtree(sandbox.home / "copies")
     backup = state.with_name("rl.json.bak")
     whole = backup.read_bytes()
-    state.write_bytes(b"")
-    backup.write_bytes(b"")
+    for file in (backup, state):
+        file.write_bytes(whole[:-20])
     for words in (("process", "rl"), ("up", "rl", "-y"), ("delete", "rl", "-y")):
         (line,) = sandbox.symphony(*words, code=1).err.splitlines()
         assert "the state of rl is damaged" in line
@@ -112,7 +115,10 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
         assert sandbox.trees() == living
     assert "unreadable" in sandbox.symphony("ls").out
     for file in (backup, state):
-        file.write_bytes(whole)
+        file.write_bytes(BLANK)
+    ran = sandbox.symphony("up", "rl", "-y")
+    assert "the state of rl was empty and has no copy" in ran.err
+    assert sandbox.trees() == living
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
 

@@ -182,9 +182,9 @@ def _read(name: StackName, file: Path, data: bytes | None) -> StackState:
     try:
         raw: Any = json.loads(_unpacked(data or b"") if file.name.endswith(".gz") else data or b"")
         version = raw["version"]
-        latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
         if not version:
             raise ValueError("what the engine makes of an empty file")
+        latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
         if version not in _VERSIONS:
             raise SymphonyError(
                 f"the state of {name.stack} is of version {version}, which this symphony does not know",
@@ -194,6 +194,8 @@ def _read(name: StackName, file: Path, data: bytes | None) -> StackState:
         return from_deployment(name, latest)
     except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as error:
         copy = state_copy.restore(file, name.stack)
+        if copy is None and state_copy.set_aside(file, name.stack):
+            raise KeyError(str(name)) from error
         if copy is None or copy == data:
             raise damaged(name, file) from error
         return _read(name, file, copy)

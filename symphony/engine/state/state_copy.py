@@ -72,10 +72,35 @@ def restore(file: Path, stack: str) -> bytes | None:
     return whole[latest]
 
 
+def set_aside(file: Path, stack: str) -> bool:
+    """Move away a state in which nothing is written, so that the stack is one that was never brought up."""
+    try:
+        if not _is_blank(file.read_bytes()):
+            return False
+        file.replace(_damaged(file))
+        _note(file).unlink(missing_ok=True)
+    except OSError:
+        return False
+    warnings.warn(
+        f"the state of {stack} was empty and has no copy. `symphony up {stack}` takes over what still runs;"
+        f" {_damaged(file)} is the empty one.",
+        stacklevel=2,
+    )
+    return True
+
+
+def _is_blank(data: bytes) -> bool:
+    """Whether a state is an empty file, or what the engine makes of one: version 0, and no resources."""
+    try:
+        return not data.strip(b"\0\n") or json.loads(data)["version"] == 0
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
 def _checkpoint(data: bytes) -> dict[str, Any]:
     """What a state holds, nothing where it is none."""
     try:
-        result: object = json.loads(data)["checkpoint"]
+        result: object = {} if _is_blank(data) else json.loads(data)["checkpoint"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return cast("dict[str, Any]", result) if isinstance(result, dict) else {}

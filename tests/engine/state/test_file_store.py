@@ -91,11 +91,21 @@ def test_nothing_there() -> None:
 
 def test_every_truncation_is_refused() -> None:
     text = json.dumps(CHECKPOINT)
-    for end in range(0, len(text), 13):
+    for end in range(13, len(text), 13):
         file = write(text[:end])
         with pytest.raises(SymphonyError, match="the state of rl is damaged and has no copy"):
             file_store.read(NAME)
         assert file.read_text() == text[:end]
+
+
+@pytest.mark.parametrize("text", ["", '{"version":0,"checkpoint":{"stack":"organization/symphony/rl"}}'])
+def test_a_state_in_which_nothing_is_written_is_set_aside(text: str) -> None:
+    file = write(text)
+    file.with_name("rl.json.bak").write_text(text)
+    with pytest.warns(UserWarning, match="was empty and has no copy"), pytest.raises(KeyError):
+        file_store.read(NAME)
+    assert not file_store.exists(NAME)
+    assert file.with_name("rl.json.damaged").read_text() == text
 
 
 WORDS = st.sampled_from(["version", "checkpoint", "latest", "resources", "urn"])
@@ -110,7 +120,7 @@ OTHER = st.recursive(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_other_json_is_a_state_or_one_error(value: object) -> None:
     write(json.dumps(value))
-    with contextlib.suppress(SymphonyError):
+    with contextlib.suppress(SymphonyError, KeyError):
         assert file_store.read(NAME).name == NAME
 
 
