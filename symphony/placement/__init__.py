@@ -1,0 +1,1 @@
+"""Where processes run: pools of machines, what fits on them and what they cost; pure values."""

@@ -1,0 +1,38 @@
+"""What is wrong with pools before anything is made of them: sizes, GPUs, names, zones."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from symphony.placement import machines
+from symphony.placement.pool import Pool
+
+
+def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str, str]]:
+    """The pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
+    for name, times in Counter(pool.name for pool in pools).items():
+        if times > 1:
+            yield name, f"is declared {times} times", "give each pool a name of its own"
+    for pool in pools:
+        for what, remedy in _of(pool, location):
+            yield pool.name, what, remedy
+
+
+def _of(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
+    machine = machines.find(pool.machine_type)
+    if machine is None:
+        near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
+        remedy = f"the nearest is {near[0]}" if near else "such as n1-standard-8"
+        yield f"has the unknown machine type {pool.machine_type}", remedy
+    elif pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus)):
+        yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
+    if pool.min < 0 or (pool.max is not None and pool.max < 1):
+        yield f"has the sizes min {pool.min} and max {pool.max}", "min is at least 0, max at least 1"
+    elif pool.max is not None and pool.min > pool.max:
+        yield f"has min {pool.min} above max {pool.max}", "raise max or lower min"
+    region = "-".join(location.split("-")[:2])
+    if location and (far := [zone for zone in pool.zones if zone.rpartition("-")[0] != region]):
+        remedy = f"the cluster is in {location}: choose zones such as {region}-a"
+        yield f"is in {', '.join(far)}, outside of {region}", remedy

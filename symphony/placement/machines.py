@@ -1,0 +1,152 @@
+"""The machine types of Compute Engine that GKE offers, and which GPUs each takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine type: cpu in vCPUs, memory in bytes; gpus of gpu_type are part of it.
+
+    billed: the vCPUs that are paid for, fewer where the cores are shared.
+    """
+
+    type: str
+    cpu: int
+    memory: int
+    gpu_type: str = ""
+    gpus: int = 0
+    billed: float = 0
+
+    @property
+    def family(self) -> str:
+        """Such as n1, by which it is priced; a custom type of the first generation is an n1."""
+        family = self.type.partition("-")[0]
+        return "n1" if family == "custom" else family
+
+
+# family -> class -> (GiB per vCPU, the vCPUs it comes with)
+_SIZES: dict[str, dict[str, tuple[float, str]]] = {
+    "n1": {
+        "standard": (3.75, "1 2 4 8 16 32 64 96"),
+        "highmem": (6.5, "2 4 8 16 32 64 96"),
+        "highcpu": (0.9, "2 4 8 16 32 64 96"),
+    },
+    "e2": {"standard": (4, "2 4 8 16 32"), "highmem": (8, "2 4 8 16"), "highcpu": (1, "2 4 8 16 32")},
+    "n2": {
+        "standard": (4, "2 4 8 16 32 48 64 80 96 128"),
+        "highmem": (8, "2 4 8 16 32 48 64 80 96"),
+        "highcpu": (1, "2 4 8 16 32 48 64 80 96"),
+    },
+    "n2d": {
+        "standard": (4, "2 4 8 16 32 48 64 80 96 128 224"),
+        "highmem": (8, "2 4 8 16 32 48 64 80 96"),
+        "highcpu": (1, "2 4 8 16 32 48 64 80 96 128 224"),
+    },
+    "n4": {
+        "standard": (4, "2 4 8 16 32 48 64 80"),
+        "highmem": (8, "2 4 8 16 32 48 64 80"),
+        "highcpu": (2, "2 4 8 16 32 48 64 80"),
+    },
+    "c2": {"standard": (4, "4 8 16 30 60")},
+    "c2d": {
+        "standard": (4, "2 4 8 16 32 56 112"),
+        "highmem": (8, "2 4 8 16 32 56 112"),
+        "highcpu": (2, "2 4 8 16 32 56 112"),
+    },
+    "c3": {
+        "standard": (4, "4 8 22 44 88 176"),
+        "highmem": (8, "4 8 22 44 88 176"),
+        "highcpu": (2, "4 8 22 44 88 176"),
+    },
+    "t2d": {"standard": (4, "1 2 4 8 16 32 48 60")},
+    "t2a": {"standard": (4, "1 2 4 8 16 32 48")},
+}
+_L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb"
+# Those that follow no rule: type -> vCPUs, GiB, GPU, how many.
+_SINGLE: dict[str, tuple[int, float, str, int]] = {
+    "n2-highmem-128": (128, 864, "", 0),
+    **{f"g2-standard-{n}": (n, 4 * n, _L4, gpus) for n, gpus in zip(
+        (4, 8, 12, 16, 24, 32, 48, 96), (1, 1, 1, 1, 2, 1, 4, 8), strict=True)},
+    **{f"a2-highgpu-{n}g": (12 * n, 85 * n, _A100, n) for n in (1, 2, 4, 8)},
+    "a2-megagpu-16g": (96, 1360, _A100, 16),
+    **{f"a2-ultragpu-{n}g": (12 * n, 170 * n, _A100_80, n) for n in (1, 2, 4, 8)},
+    **{f"a3-highgpu-{n}g": (26 * n, 234 * n, _H100, n) for n in (1, 2, 4, 8)},
+}  # fmt: skip
+# Shared cores: type -> GiB, vCPUs that are paid for.
+_SHARED = {"e2-micro": (1, 0.25), "e2-small": (2, 0.5), "e2-medium": (4, 1)}
+_CUSTOM = re.compile(r"(?:(n1|n2|n2d|n4|e2)-)?custom-(\d{1,3})-(\d{3,7})(?:-ext)?", re.ASCII)
+# GPUs that are put into an n1: type -> how many -> the most vCPUs and GiB that the machine has then.
+GPUS_OF_N1: dict[str, dict[int, tuple[int, float]]] = {
+    "nvidia-tesla-t4": {1: (48, 312), 2: (48, 312), 4: (96, 624)},
+    "nvidia-tesla-p4": {1: (24, 156), 2: (48, 312), 4: (96, 624)},
+    "nvidia-tesla-v100": {1: (12, 78), 2: (24, 156), 4: (48, 312), 8: (96, 624)},
+    "nvidia-tesla-p100": {1: (16, 104), 2: (32, 208), 4: (96, 624)},
+}
+GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100)
+
+
+def find(machine_type: str) -> Machine | None:
+    """The machine type of that name; None: there is none that is known here."""
+    if single := _SINGLE.get(machine_type):
+        cpu, gib, gpu_type, gpus = single
+        return Machine(machine_type, cpu, int(gib * GIB), gpu_type, gpus, cpu)
+    if shared := _SHARED.get(machine_type):
+        return Machine(machine_type, 2, int(shared[0] * GIB), billed=shared[1])
+    if custom := _CUSTOM.fullmatch(machine_type):
+        return Machine(machine_type, int(custom[2]), int(custom[3]) * 2**20, billed=int(custom[2]))
+    family, _, rest = machine_type.partition("-")
+    kind, _, size = rest.partition("-")
+    gib, sizes = _SIZES.get(family, {}).get(kind, (0, ""))
+    if size not in sizes.split():
+        return None
+    return Machine(machine_type, int(size), int(int(size) * gib * GIB), billed=int(size))
+
+
+def known() -> list[str]:
+    """Every machine type that has a name of its own."""
+    ruled = [
+        f"{family}-{kind}-{size}"
+        for family, kinds in _SIZES.items()
+        for kind, (_, sizes) in kinds.items()
+        for size in sizes.split()
+    ]
+    return [*ruled, *_SHARED, *_SINGLE]
+
+
+def gpu_type_of(name: str) -> str:
+    """GKE's name of a GPU type, of which a user may say the last part: `v100`; what is unknown as it is.
+
+    >>> gpu_type_of("V100"), gpu_type_of("h100"), gpu_type_of("x9")
+    ('nvidia-tesla-v100', 'nvidia-h100-80gb', 'x9')
+    """
+    word = name.lower().removeprefix("nvidia-").removeprefix("tesla-")
+    full = [each for each in GPU_TYPES if each.removeprefix("nvidia-").removeprefix("tesla-") == word]
+    short = [each for each in GPU_TYPES if f"-{word}-" in f"{each}-"]
+    return next(iter([*full, *short]), name)
+
+
+def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:
+    """Why a machine type cannot have so many of these GPUs; empty where it can."""
+    if machine.gpus:
+        if (gpu_type, gpus) == (machine.gpu_type, machine.gpus):
+            return ""
+        return f"a {machine.type} has {machine.gpus} {machine.gpu_type} and takes no others"
+    counts = GPUS_OF_N1.get(gpu_type)
+    if counts is None:
+        if gpu_type not in GPU_TYPES:
+            return f"there is no GPU type {gpu_type}"
+        return f"{gpu_type} is part of other machine types, a {machine.type} takes none"
+    if machine.family != "n1":
+        return f"{gpu_type} goes into n1 machines only"
+    if gpus not in counts:
+        *others, last = map(str, counts)
+        return f"a machine takes {', '.join(others)} or {last} {gpu_type}"
+    cpu, gib = counts[gpus]
+    if machine.cpu > cpu or machine.memory > gib * GIB:
+        return f"with {gpus} {gpu_type} a machine has at most {cpu} vCPUs and {gib:g} GiB"
+    return ""

@@ -1,0 +1,29 @@
+"""What is wrong with pools is told at once, by name."""
+
+from symphony.placement.check import faults
+from symphony.placement.machines import GIB
+from symphony.placement.pool import Pool
+
+
+def test_all_that_is_wrong_is_told():
+    pools = [
+        Pool(name="a", machine_type="n1-standrd-8", cpu=8, memory=GIB),
+        Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, min=3, max=2),
+        Pool(name="b", machine_type="n1-standard-8", cpu=8, memory=GIB, gpus=3, gpu_type="nvidia-tesla-v100"),
+        Pool(name="c", machine_type="n1-standard-8", cpu=8, memory=GIB, zones=("us-east1-b",), max=0),
+    ]
+    assert [f"{name} {what}. {remedy}" for name, what, remedy in faults(pools, "us-central1-a")] == [
+        "a is declared 2 times. give each pool a name of its own",
+        "a has the unknown machine type n1-standrd-8. the nearest is n1-standard-8",
+        "a has min 3 above max 2. raise max or lower min",
+        "b cannot have its GPUs: a machine takes 1, 2, 4 or 8 nvidia-tesla-v100. choose another machine type or"
+        " number of GPUs",
+        "c has the sizes min 0 and max 0. min is at least 0, max at least 1",
+        "c is in us-east1-b, outside of us-central1. the cluster is in us-central1-a: choose zones such as"
+        " us-central1-a",
+    ]
+
+
+def test_good_pools_have_no_faults():
+    good = Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, max=2, zones=("us-central1-b",))
+    assert not list(faults([good], "us-central1"))

@@ -1,0 +1,104 @@
+"""The tables: machine types, GPUs, what is allocatable, prices."""
+
+from typing import Any
+
+import pytest
+
+from symphony.placement import machines
+from symphony.placement.allocatable import MIB, allocatable, available
+from symphony.placement.machines import GIB
+from symphony.placement.pool import Amounts, Pool, Taint
+from symphony.placement.prices import LIST_PRICES
+
+
+def pool(machine_type: str, **more: Any) -> Pool:
+    machine = machines.find(machine_type)
+    assert machine is not None
+    return Pool(name="p", machine_type=machine_type, **{"cpu": machine.cpu, "memory": machine.memory, **more})
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "cpu", "gib"),
+    [
+        ("n1-standard-8", 8, 30),
+        ("n1-highmem-8", 8, 52),
+        ("n1-highcpu-16", 16, 14.4),
+        ("e2-micro", 2, 1),
+        ("g2-standard-24", 24, 96),
+        ("custom-6-20480", 6, 20),
+        ("n2-custom-4-8192", 4, 8),
+    ],
+)
+def test_sizes(machine_type: str, cpu: int, gib: float):
+    machine = machines.find(machine_type)
+    assert machine is not None
+    assert (machine.cpu, machine.memory) == (cpu, int(gib * GIB))
+
+
+def test_every_known_type_is_found_and_an_unknown_one_is_not():
+    assert all(machines.find(each) for each in machines.known())
+    for name in ("n1-standard-3", "n1-standard", "n9-standard-4", "n1", ""):
+        assert machines.find(name) is None
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "gpu_type", "gpus", "fault"),
+    [
+        ("n1-standard-8", "nvidia-tesla-v100", 1, ""),
+        ("n1-standard-16", "nvidia-tesla-v100", 1, "at most 12 vCPUs and 78 GiB"),
+        ("n1-standard-8", "nvidia-tesla-v100", 3, "takes 1, 2, 4 or 8 nvidia-tesla-v100"),
+        ("n2-standard-8", "nvidia-tesla-t4", 1, "n1 machines only"),
+        ("n1-standard-8", "nvidia-l4", 1, "part of other machine types"),
+        ("n1-standard-8", "nvidia-x", 1, "no GPU type nvidia-x"),
+        ("a2-highgpu-2g", "nvidia-tesla-a100", 2, ""),
+        ("a2-highgpu-2g", "nvidia-tesla-a100", 4, "has 2 nvidia-tesla-a100 and takes no others"),
+    ],
+)
+def test_gpus_that_a_machine_takes(machine_type: str, gpu_type: str, gpus: int, fault: str):
+    machine = machines.find(machine_type)
+    assert machine is not None
+    found = machines.gpu_fault(machine, gpu_type, gpus)
+    assert fault in found if fault else not found
+
+
+def test_the_reservation_is_what_gke_publishes():
+    """Of 8 cores: 60 + 10 + 10 + 10 m. Of 52 GiB: 1 + 0.8 + 0.8 + 2.16 GiB and 100 MiB, then the kernel's."""
+    found = allocatable(pool("n1-highmem-8"))
+    assert found.cpu == 8000 - 90
+    kernel = 52 * GIB // 64 + 128 * MIB
+    assert abs(found.memory - (52 * GIB - int(4.76 * GIB) - 100 * MIB - kernel)) <= 2
+    assert allocatable(pool("e2-small")).cpu == 940
+
+
+def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
+    tainted = available(pool("n1-standard-8", taints=(Taint("surreal", "true"),)))
+    assert tainted.holds(available(pool("n1-standard-8")) + Amounts(cpu=300))
+
+
+@pytest.mark.parametrize(
+    ("fleet", "dollars"),
+    [
+        (pool("n1-highmem-8"), 0.4732),
+        (pool("n1-standard-8", gpus=1, gpu_type="nvidia-tesla-v100"), 2.86),
+        (pool("a2-highgpu-1g", gpus=1, gpu_type="nvidia-tesla-a100"), 3.6734),
+        (pool("a2-highgpu-1g", gpus=1, gpu_type="nvidia-x"), None),
+        (pool("t2a-standard-1"), None),
+        (pool("n1-standard-8", spot=True), 0.08),
+    ],
+)
+def test_prices(fleet: Pool, dollars: float | None):
+    found = LIST_PRICES.hourly(fleet)
+    assert found == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
+
+
+def test_a_pool_survives_an_output():
+    """Numbers of a stack's output come back as floats."""
+    before = pool(
+        "n1-standard-8",
+        max=4,
+        taints=(Taint("a", "b"),),
+        zones=("us-central1-a",),
+        allocatable=Amounts(1, 2, 3, 4),
+    )
+    given = {k: float(v) if type(v) is int else v for k, v in before.to_json().items()}
+    assert Pool.from_json(given) == before
