@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from symphony.placement.pool import Pool
 from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ProcessGroupSpec
@@ -32,6 +33,7 @@ class Target:
     objections:   what this backend alone would refuse.
     labels:       names there are DNS labels.
     changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
+    pools:        the pools of machines among which processes are placed; none: the backend places them.
     """
 
     backend: str
@@ -50,6 +52,7 @@ class Target:
     objections: tuple[Problem, ...] = ()
     labels: bool = False
     changed_files: tuple[str, ...] = ()
+    pools: tuple[Pool, ...] = ()
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """How a process is named there within its experiment."""

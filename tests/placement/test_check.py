@@ -16,8 +16,8 @@ def test_all_that_is_wrong_is_told():
         "a is declared 2 times. give each pool a name of its own",
         "a has the unknown machine type n1-standrd-8. the nearest is n1-standard-8",
         "a has min 3 above max 2. raise max or lower min",
-        "b cannot have its GPUs: a machine takes 1, 2, 4 or 8 nvidia-tesla-v100. choose another machine type or"
-        " number of GPUs",
+        "b cannot have its GPUs: a machine takes 1, 2, 4 or 8 nvidia-tesla-v100. choose another machine type"
+        " or number of GPUs",
         "c has the sizes min 0 and max 0. min is at least 0, max at least 1",
         "c is in us-east1-b, outside of us-central1. the cluster is in us-central1-a: choose zones such as"
         " us-central1-a",

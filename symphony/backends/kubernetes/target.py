@@ -11,6 +11,7 @@ from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.declaration import objections
+from symphony.placement.pool import Pool
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -24,8 +25,11 @@ def target(
     secrets: Mapping[str, int] | None = None,
     unreadable: Mapping[str, str] | None = None,
     refusal: tuple[str, str] | None = None,
+    pools: tuple[Pool, ...] = (),
 ) -> Target:
-    """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy."""
+    """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy;
+    pools: those of its cluster, from the stack that made it or the live nodes.
+    """
     objected = list(objections(spec, settings, namespace, secrets or {}))
     if refusal:
         why, remedy = refusal
@@ -43,4 +47,5 @@ def target(
         unreadable=unreadable or {},
         defaults={"image": settings.image},
         objections=tuple(objected),
+        pools=pools,
     )
