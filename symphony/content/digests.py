@@ -1,0 +1,57 @@
+"""The digest of a file, of its content and x bit, and of many files with their names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+
+from symphony.content.stat_cache import StatCache, stamp_of
+
+_LENGTH = 32
+
+
+def of_file(path: str, cache: StatCache, *, follow: bool = True) -> str:
+    """Thirty-two hex digits for what a file is: its content, and whether its owner may execute it.
+
+    A link to a file is that file, with follow; any other link is where it points. OSError: it cannot be read.
+    """
+    facts = os.lstat(path)
+    if stat.S_ISLNK(facts.st_mode):
+        target = _followed(path) if follow else None
+        if target is None:
+            place = os.fsencode(os.readlink(path))  # noqa: PTH115 : hot path
+            return hashlib.sha256(b"link\0" + place).hexdigest()[:_LENGTH]
+        facts = target
+    stamp = stamp_of(facts)
+    known = cache.get(path, stamp)
+    if isinstance(known, str):
+        return known
+    kind = b"program\0" if facts.st_mode & stat.S_IXUSR else b"file\0"
+    with open(path, "rb") as file:  # noqa: PTH123 : hot path
+        digest = hashlib.file_digest(file, lambda: hashlib.sha256(kind)).hexdigest()[:_LENGTH]
+    cache.put(path, stamp, digest, facts)
+    return digest
+
+
+def of_all(digests: Mapping[str, str]) -> str:
+    """Thirty-two hex digits for files, name -> digest, in whichever order."""
+    whole = hashlib.sha256()
+    for name in sorted(digests):
+        whole.update(os.fsencode(name) + b"\0" + digests[name].encode() + b"\0")
+    return whole.hexdigest()[:_LENGTH]
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The names of the files that are not the same, those that are in one of them only among them."""
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def _followed(path: str) -> os.stat_result | None:
+    """What a link to a file leads to; None for one to a folder, or to nothing."""
+    try:
+        facts = os.stat(path)  # noqa: PTH116 : hot path
+    except OSError:
+        return None
+    return facts if stat.S_ISREG(facts.st_mode) else None

@@ -1,0 +1,182 @@
+"""Which files of a folder count, and that what did not change is not read again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from symphony.content import digests, ignore_files, stat_cache, walk
+from symphony.content.stat_cache import StatCache
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as unchanged from the moment they are written."""
+    monkeypatch.setattr(stat_cache, "TOO_YOUNG", 0)
+
+
+def put(folder: Path, **content: str) -> None:
+    """Files by their names, with __ for a slash and _ for a dot."""
+    for name, text in content.items():
+        file = folder / name.replace("__", "/").replace("_", ".")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def counted(folder: Path) -> list[str]:
+    with StatCache("test", folder) as cache:
+        return names_of(folder, cache)
+
+
+def names_of(folder: Path, cache: StatCache) -> list[str]:
+    rules = ignore_files.above(str(folder), str(folder))
+    assert rules is not None
+    return sorted(os.path.relpath(each, folder) for each in walk.files(str(folder), rules, cache))
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    with StatCache("test", folder) as cache:
+        return {name: digests.of_file(str(folder / name), cache) for name in names_of(folder, cache)}
+
+
+def test_ignore_files_hold_in_their_folder_and_below_it(folder: Path) -> None:
+    put(folder, a_py="", data__big_bin="", agents__b_py="", agents__out__x="", agents__keep_log="", c_log="")
+    put(folder, _gitignore="*.log\n/data/\n", agents___gitignore="out/\n!keep.log\n")
+    assert counted(folder) == ["a.py", "agents/b.py", "agents/keep.log"]
+
+
+def test_symphonyignore_goes_before_gitignore(folder: Path) -> None:
+    put(folder, a_py="", built_py="", notes_md="", _gitignore="built.py\n")
+    put(folder, _symphonyignore="!built.py\n*.md\n")
+    assert counted(folder) == ["a.py", "built.py"]
+
+
+def test_the_gitignore_at_the_top_of_the_repository_holds(folder: Path) -> None:
+    put(folder, _gitignore="*.log\n/rl/out/\n", rl__a_py="", rl__a_log="", rl__out__x="", rl__sub__b_log="")
+    assert counted(folder / "rl" / "sub") == ["b.log"]
+    (folder / ".git").mkdir()
+    assert counted(folder / "rl") == ["a.py"]
+    assert counted(folder / "rl" / "sub") == []
+    assert ignore_files.above(str(folder / "rl" / "out" / "x"), str(folder / "rl")) is None
+
+
+def test_what_python_editors_and_the_engine_write_is_not_code(folder: Path) -> None:
+    put(folder, a_py="", __pycache____a_pyc="", Pulumi_rl_yaml="", a_py_swp="", _venv__bin__python="")
+    put(folder, _git__HEAD="")
+    assert "a.py" in counted(folder)
+    assert not [name for name in counted(folder) if name != "a.py"]
+
+
+def test_a_line_that_is_no_rule_counts_for_nothing(folder: Path) -> None:
+    put(folder, a_py="", b_log="", _gitignore="!\n*.log\n")
+    assert counted(folder) == ["a.py"]
+
+
+def test_a_pipe_is_no_code_and_a_link_to_a_folder_is_where_it_points(folder: Path, tmp_path: Path) -> None:
+    put(folder, a_py="")
+    os.mkfifo(folder / "pipe")
+    (folder / "linked").symlink_to(tmp_path)
+    (folder / "nowhere").symlink_to("missing")
+    before = digests_of(folder)
+    assert [*before] == ["a.py", "linked", "nowhere"]
+    (folder / "linked").unlink()
+    (folder / "linked").symlink_to("/")
+    assert digests.differing(before, digests_of(folder)) == ["linked"]
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_link_to_a_file_is_that_file_where_it_is_followed(folder: Path, follow: bool) -> None:
+    put(folder, a_py="1")
+    (folder / "b").symlink_to("a.py")
+
+    def digest() -> str:
+        with StatCache("test", folder) as cache:
+            return digests.of_file(str(folder / "b"), cache, follow=follow)
+
+    before = digest()
+    put(folder, a_py="2")
+    assert (digest() != before) is follow
+
+
+def test_path_content_and_the_x_bit_count_and_nothing_else(folder: Path) -> None:
+    put(folder, a="1", b="2")
+    before = digests_of(folder)
+    os.utime(folder / "a", (1, 1))
+    (folder / "b").chmod(0o640)
+    assert digests_of(folder) == before
+    (folder / "b").chmod(0o740)
+    assert digests.differing(before, digests_of(folder)) == ["b"]
+    (folder / "b").chmod(0o640)
+    (folder / "a").rename(folder / "c")
+    assert digests.differing(before, digests_of(folder)) == ["a", "c"]
+    assert digests.of_all(before) != digests.of_all(digests_of(folder))
+
+
+@contextmanager
+def _nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def refused(*_: object) -> object:
+        raise AssertionError("it was read again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refused)
+        patch.setattr("hashlib.file_digest", refused)
+        yield
+
+
+def test_what_did_not_change_is_not_read_again(
+    folder: Path, old_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, a_py="1", agents__b_py="2", _gitignore="*.log\n", c_log="")
+    before = digests_of(folder)
+    with _nothing_is_read(monkeypatch):
+        assert digests_of(folder) == before
+    put(folder, agents__b_py="3", agents__new_py="")
+    assert digests.differing(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
+
+
+def test_other_rules_are_other_files_in_folders_that_did_not_change(folder: Path, old_files: None) -> None:
+    put(folder, _gitignore="*.log\n", sub__a_py="", sub__a_log="")
+    assert counted(folder) == ["sub/a.py"]
+    put(folder, _gitignore="*.py\n")
+    assert counted(folder) == ["sub/a.log"]
+
+
+def test_what_changed_a_moment_ago_is_read_again(folder: Path) -> None:
+    """Two changes within one tick of the clock are told by nothing but what is in the file."""
+    put(folder, a="1")
+    facts = (folder / "a").stat()
+    with StatCache("test", folder) as cache:
+        cache.put("a", stat_cache.stamp_of(facts), "old", facts)
+        assert cache.get("a", stat_cache.stamp_of(facts)) is None
+
+
+def test_a_damaged_cache_is_none(folder: Path, own_home: Path, old_files: None) -> None:
+    put(folder, a="1")
+    before = digests_of(folder)
+    (kept,) = (own_home / "digests").iterdir()
+    for damage in (b"", b"[]", kept.read_bytes().replace(b'["', b'{"')):
+        kept.write_bytes(damage)
+        assert digests_of(folder) == before
+
+
+def test_ten_thousand_files_take_half_a_second(folder: Path, old_files: None) -> None:
+    for number in range(100):
+        (folder / str(number)).mkdir()
+        for file in range(100):
+            (folder / str(number) / f"{file}.py").write_text(f"{number} {file}")
+    digests_of(folder)
+    began = time.process_time()
+    assert len(digests_of(folder)) == 10_000
+    assert time.process_time() - began < 0.5
