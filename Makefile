@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test test-kubernetes test-thorough test-slow chaos chaos-short check bench clean
+.PHONY: help setup python examples demo test test-kubernetes test-thorough test-slow chaos chaos-short check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -16,6 +16,9 @@ setup: python ## get all that is needed: Python packages, tmux, the Pulumi engin
 python:
 	@scripts/python.sh
 
+examples: setup ## and what examples/surreal learns with: jax, optax, gymnasium, TensorBoard
+	@scripts/python.sh examples
+
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
@@ -25,7 +28,7 @@ test: setup check ## lint, types and the tests: pure ones, tmux and the engine
 test-kubernetes: setup ## the tests that need a cluster: one that is up, else one of one machine, as root
 	@scripts/test.sh --kubernetes $(PYTEST_ARGS)
 
-test-thorough: setup ## further tests: more faults, doors and corners
+test-thorough: examples ## further tests: more faults, doors and corners
 	@scripts/test.sh --thorough $(PYTEST_ARGS)
 
 test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
@@ -43,7 +46,7 @@ check: python ## lint, format, types and the direction of imports: the fast half
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/basedpyright
 
-bench: setup ## the benchmark table
+bench: examples ## the benchmark table
 	@scripts/bench.sh
 
 clean: ## forget what was set up in this folder; the engine stays in the user's cache

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Makes .venv with the locked packages and this checkout in it; the Makefile calls it, a second call does nothing.
+# With the word "examples" also what examples/surreal learns with, 600 MB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=${SYMPHONY_VENV:-.venv}
-packages=$(grep -c '^[A-Za-z0-9].*==' requirements.txt)
 
 main() {
+    make_python
+    [ "${1:-}" = examples ] && install_locked requirements-examples.txt examples
+    return 0
+}
+
+make_python() {
     local locked ours
     locked=$(sha256sum <requirements.txt)
     # The part of pyproject.toml that decides what is installed, not how it is checked.
@@ -15,12 +21,19 @@ main() {
         return
     fi
     make_venv
-    if [ "$(stamp locked)" != "$locked" ]; then
-        pip_says "$packages locked packages" install --require-hashes -r requirements.txt
-        echo "$locked" >"$venv/.locked"
-    fi
+    install_locked requirements.txt locked
     pip_says "this checkout" install --no-deps --no-build-isolation -e .
     echo "$ours" >"$venv/.ours"
+}
+
+# A file of locked packages, unless the stamp of this name says that they are there.
+install_locked() {
+    local file=$1 name=$2 wanted
+    wanted=$(sha256sum <"$file")
+    [ "$(stamp "$name")" != "$wanted" ] || return 0
+    packages=$(grep -c '^[A-Za-z0-9].*==' "$file")
+    pip_says "$packages locked packages" install --require-hashes -r "$file"
+    echo "$wanted" >"$venv/.$name"
 }
 
 stamp() { cat "$venv/.$1" 2>/dev/null || true; }
@@ -90,4 +103,4 @@ fail() {
     exit 1
 }
 
-main
+main "$@"

@@ -161,7 +161,7 @@ def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
     assert ran.stdout.split() == ["[1]", str(site / "caraml/__init__.py")], ran.stderr
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-bench.txt"])
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-bench.txt", "requirements-examples.txt"])
 def test_every_locked_package_has_its_hashes(file: str) -> None:
     """One `name==version` a package, followed by hashes; no address of a registry and no option."""
     text = (ROOT / file).read_text()

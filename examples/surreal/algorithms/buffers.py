@@ -1,0 +1,103 @@
+"""What a shard of the replay holds: fragments to be learned from once, or transitions to draw from."""
+
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+
+from algorithms import Arrays
+
+PRIORITY_POWER = 0.6
+WEIGHT_POWER = 0.4
+
+
+class Buffer(Protocol):
+    """Takes fragments, gives what the learner asks for."""
+
+    inserted: int
+
+    def add(self, fragment: Arrays) -> None:
+        """Keep a fragment; the oldest goes where there is no room."""
+        ...
+
+    def sample(self, count: int) -> Arrays | None:
+        """What a learner gets: up to `count` fragments, or `count` transitions. None: there is none."""
+        ...
+
+    def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        """What the learner says of transitions that it was given."""
+        ...
+
+
+def buffer(kind: str, capacity: int, seed: int) -> Buffer:
+    """A buffer of that kind for so many transitions."""
+    return Fragments(capacity) if kind == "fifo" else Transitions(capacity, kind == "prioritized", seed)
+
+
+class Fragments:
+    """The newest fragments, each given once; along the second axis a sample has the environments of all."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.inserted, self.held = capacity, 0, 0
+        self.waiting: deque[Arrays] = deque()
+
+    def add(self, fragment: Arrays) -> None:
+        self.waiting.append(fragment)
+        self.inserted += fragment["rewards"].size
+        self.held += fragment["rewards"].size
+        while self.held > self.capacity:
+            self.held -= self.waiting.popleft()["rewards"].size
+
+    def sample(self, count: int) -> Arrays | None:
+        taken = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
+        if not taken:
+            return None
+        self.held -= sum(each["rewards"].size for each in taken)
+        return {name: np.concatenate([each[name] for each in taken], axis=1) for name in taken[0]}
+
+    def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        raise ValueError("fragments have no priorities")
+
+
+class Transitions:
+    """A ring of transitions, drawn alike or by priority; new ones have the highest priority there is."""
+
+    def __init__(self, capacity: int, prioritized: bool, seed: int) -> None:
+        self.capacity, self.prioritized, self.inserted = capacity, prioritized, 0
+        self.random = np.random.default_rng(seed)
+        self.ring: Arrays = {}
+        self.priorities = np.zeros(capacity)
+        self.highest = 1.0
+
+    def add(self, fragment: Arrays) -> None:
+        flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in fragment.items()}
+        count = len(flat["rewards"])
+        places = np.arange(self.inserted, self.inserted + count) % self.capacity
+        for name, values in flat.items():
+            if name not in self.ring:
+                self.ring[name] = np.zeros((self.capacity, *values.shape[1:]), values.dtype)
+            self.ring[name][places] = values
+        self.priorities[places] = self.highest
+        self.inserted += count
+
+    def sample(self, count: int) -> Arrays | None:
+        size = min(self.inserted, self.capacity)
+        if size == 0:
+            return None
+        if self.prioritized:
+            sums = np.cumsum(self.priorities[:size])
+            indices = np.searchsorted(sums, self.random.random(count) * sums[-1], side="right")
+            indices = np.minimum(indices, size - 1)
+            weights = (size * self.priorities[indices] / sums[-1]) ** -WEIGHT_POWER
+            weights = (weights / weights.max()).astype(np.float32)
+        else:
+            indices, weights = self.random.integers(size, size=count), np.ones(count, np.float32)
+        return {
+            **{name: ring[indices] for name, ring in self.ring.items()},
+            "indices": indices,
+            "weights": weights,
+        }
+
+    def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        self.priorities[indices] = (priorities + 1e-3) ** PRIORITY_POWER
+        self.highest = max(self.highest, float(self.priorities[indices].max()))

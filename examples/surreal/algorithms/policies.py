@@ -1,0 +1,59 @@
+"""How agents act, in numpy: for networks this small it is quicker than jax, and agents start in no time."""
+
+from typing import Protocol
+
+import numpy as np
+
+from algorithms.networks import forward
+
+Acted = tuple[np.ndarray, np.ndarray]
+
+
+class Policy(Protocol):
+    """Chooses actions by a network."""
+
+    def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
+        """Actions to explore with, and the logarithms of their probabilities."""
+        ...
+
+    def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
+        """The actions to evaluate with."""
+        ...
+
+    def random(self, count: int, actions: int, random: np.random.Generator) -> Acted:
+        """Actions of no policy at all."""
+        ...
+
+
+class Categorical:
+    """Discrete actions; the network gives a logit for each."""
+
+    def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
+        logits = forward(network, observations)
+        # The largest of logits with Gumbel noise is drawn with the probabilities of a softmax.
+        actions = (logits - np.log(random.exponential(size=logits.shape))).argmax(axis=1)
+        peaks = logits.max(axis=1, keepdims=True)
+        totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
+        return actions, (logits[np.arange(len(actions)), actions] - totals).astype(np.float32)
+
+    def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
+        return forward(network, observations).argmax(axis=1)
+
+    def random(self, count: int, actions: int, random: np.random.Generator) -> Acted:
+        return random.integers(actions, size=count), np.full(count, -np.log(actions), np.float32)
+
+
+class SquashedGaussian:
+    """Continuous actions from -1 to 1; the network gives means and logarithmic deviations, before tanh."""
+
+    def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
+        means, deviations = np.split(forward(network, observations), 2, axis=1)
+        noise = random.normal(size=means.shape).astype(np.float32)
+        # SAC learns from actions of any policy, so it asks for no probabilities.
+        return np.tanh(means + np.exp(np.clip(deviations, -5, 2)) * noise), np.zeros(len(means), np.float32)
+
+    def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
+        return np.tanh(np.split(forward(network, observations), 2, axis=1)[0])
+
+    def random(self, count: int, actions: int, random: np.random.Generator) -> Acted:
+        return random.uniform(-1, 1, (count, actions)).astype(np.float32), np.zeros(count, np.float32)

@@ -1,0 +1,56 @@
+"""Keeps the newest parameters that the learner published, for whoever asks; `ps` of the stack.
+
+Agents ask here and not the learner, so that a hundred of them cost it nothing.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from shared.channels import Reports, ask, client, forward, server, subscriber
+from shared.children import in_background
+
+
+class Parameters:
+    """The parameters as an agent or evaluator knows them: fetched from the parameter server."""
+
+    def __init__(self) -> None:
+        self.asking = client("ps-frontend")
+        self.version, self.steps = -1, 0
+        self.network: list[np.ndarray] | None = None
+
+    def fetch(self) -> bool:
+        """Get the newest; False: there is none but what is known."""
+        answer = ask(self.asking, {"version": self.version})
+        if answer is None:
+            return False
+        self.version, self.steps, self.network = answer["version"], answer["steps"], answer["network"]
+        return True
+
+    def wait_for_newer(self, patience: float) -> None:
+        """Wait for a version that is not yet known: the first one as long as it takes, others not."""
+        until = time.monotonic() + patience
+        while not self.fetch() and (self.network is None or time.monotonic() < until):
+            time.sleep(0.01)
+
+
+def main() -> None:
+    reports = Reports("ps")
+    newest: dict[str, Any] = {"version": -1}
+
+    def follow() -> None:
+        following = subscriber("parameter-publish", "parameters", latest=True)
+        while True:
+            newest.update(following.recv())
+
+    def answer(request: dict[str, int]) -> dict[str, Any] | None:
+        return dict(newest) if newest["version"] != request["version"] else None
+
+    in_background(follow)
+    forward("router-dealer", "ps-frontend", "ps-backend")
+    reports.say("serves parameters")
+    server("ps-backend").start_loop(answer, blocking=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What all roles have: settings, sockets, child processes."""

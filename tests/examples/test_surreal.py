@@ -1,0 +1,153 @@
+"""examples/surreal: it learns in tmux, also after a kill of its learner, and has an equal classic form."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import signal
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import yaml
+
+from tests.sandbox import ROOT, Sandbox, wait_for
+
+FOLDER = ROOT / "examples/surreal"
+# An untrained network holds the pole for less than 60 steps, and gets less than -900 from Pendulum.
+SHORT = {"CartPole-v1": 195, "Pendulum-v1": -400}
+
+
+@pytest.fixture(scope="module")
+def learned_with() -> None:
+    missing = [
+        name for name in ("gymnasium", "jax", "optax", "tensorboard") if not importlib.util.find_spec(name)
+    ]
+    assert not missing, f"{', '.join(missing)}: run `make examples`"
+
+
+def configure(sandbox: Sandbox, **settings: Any) -> None:
+    """The settings of the stack `surreal`; of those in the repository, what is not named."""
+    file = Path("stacks/Pulumi.surreal.yaml")
+    config = yaml.safe_load((ROOT / file).read_text())["config"]
+    config.update({f"surreal:{name}": value for name, value in settings.items()})
+    (sandbox.folder / file).write_text(yaml.safe_dump({"config": config}))
+
+
+def resolved(sandbox: Sandbox) -> dict[str, Any]:
+    """The plan of the program, but for the lines that declare it."""
+    plan = sandbox.symphony("plan", "surreal", "--json").json["plan"]
+    for process in plan["processes"]:
+        del process["where"]
+    return plan
+
+
+@pytest.mark.thorough
+def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
+    configure(sandbox)
+    ours = resolved(sandbox)
+    (sandbox.folder / "stacks/surreal.py").write_text((FOLDER / "classic.py").read_text())
+    classic = resolved(sandbox)
+    assert len(ours["processes"]) == 11
+    assert classic == ours
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("settings", "paths"),
+    [
+        (
+            {"colocateAgent": 2, "agents": 3},
+            {"agent-pg-0/agent-0", "agent-pg-0/agent-1", "agent-pg-1/agent-2"},
+        ),
+        ({"batchAgent": 2, "agents": 3, "evals": 2}, {"agents-0", "agents-1", "eval-0", "eval-1"}),
+    ],
+    ids=["colocated", "batched"],
+)
+def test_agents_share_pods_or_processes(sandbox: Sandbox, settings: dict[str, int], paths: set[str]) -> None:
+    configure(sandbox, **settings)
+    planned = sandbox.planned("surreal")
+    assert paths <= planned
+    others = {path for path in planned - paths if not path.startswith("nonagent/")}
+    assert others <= {"eval-0"}
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("environment", SHORT)
+def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> None:
+    """Four agents; the learner is killed when it has learned a little, and goes on from its checkpoint."""
+    settings = {"environment": environment, "seed": 1, "target": SHORT[environment], "checkpoint_every": 1}
+    configure(sandbox, settings=settings, tensorboardPort=0)
+    sandbox.symphony("up", "surreal", "-y")
+
+    def evaluations() -> list[float]:
+        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "eval-0"))]
+
+    checkpoint = sandbox.folder / "examples/surreal/runs/surreal/checkpoint.npz"
+    wait_for(checkpoint.exists, 60, "a checkpoint", pause=0.2)
+    pids = sandbox.trees()["surreal/nonagent/learner"]
+    os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+    wait_for(lambda: "goes on from update" in logged(sandbox, "learner"), 40, "it goes on", pause=0.5)
+    reached = f"reached {SHORT[environment]}"
+    wait_for(lambda: reached in logged(sandbox, "eval-0"), 60, f"{reached}: {evaluations()}", pause=0.5)
+    assert evaluations()[0] < SHORT[environment]
+
+    url = sandbox.symphony("visit", "surreal", "tensorboard", "-u").out.strip()
+    with urllib.request.urlopen(f"{url}/data/plugin/scalars/tags", timeout=10) as answer:
+        tags = answer.read().decode()
+    for tag in ("evaluation", "updates_per_second", "steps_per_second"):
+        assert tag in tags
+    assert "learner: goes on from update" in logged(sandbox, "loggerplex")
+    assert sandbox.processes("surreal")["nonagent/learner"]["restarts"] == 1
+    sandbox.symphony("delete", "surreal", "-y")
+    assert sandbox.trees() == {}
+
+
+def logged(sandbox: Sandbox, process: str) -> str:
+    return sandbox.symphony("logs", "surreal", process).out
+
+
+@pytest.fixture
+def buffers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the example, which asks for nothing but numpy."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module("algorithms.buffers")
+    for name in [each for each in sys.modules if each.partition(".")[0] in ("algorithms", "shared")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def fragment(first: int, count: int) -> dict[str, np.ndarray]:
+    """Steps of one environment, numbered by their rewards."""
+    return {"rewards": np.arange(first, first + count, dtype=np.float32)[:, None]}
+
+
+def test_a_replay_forgets_the_oldest(buffers: Any) -> None:
+    kept = buffers.buffer("uniform", 100, seed=0)
+    for first in range(0, 240, 30):
+        kept.add(fragment(first, 30))
+    assert set(kept.sample(5000)["rewards"]) == set(range(140, 240))
+    kept = buffers.buffer("fifo", 100, seed=0)
+    for first in range(0, 240, 30):
+        kept.add(fragment(first, 30))
+    assert kept.sample(9)["rewards"][0].tolist() == [150, 180, 210]
+    assert kept.sample(9) is None
+
+
+def test_a_prioritized_replay_draws_by_priority_and_says_what_that_distorts(buffers: Any) -> None:
+    kept = buffers.buffer("prioritized", 100, seed=0)
+    kept.add(fragment(0, 100))
+    kept.prioritize(np.arange(100), np.where(np.arange(100) < 10, 8.0, 0.0))
+    drawn = kept.sample(1000)
+    often = drawn["rewards"] < 10
+    assert often.mean() > 0.8
+    assert drawn["weights"][often].max() < drawn["weights"][~often].min()
+    # What is new is drawn at once.
+    kept.add(fragment(500, 50))
+    assert (kept.sample(1000)["rewards"] >= 500).mean() > 0.5
