@@ -44,7 +44,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
             "import symphony.backends.kubernetes.api.kubeconfig",
             "A backend is asked through its row",
         ),
-        ("symphony/spec/plain.py", "import kubernetes", "Spec and plan know no backend"),
+        ("symphony/spec/plain.py", "import kubernetes", "Spec, placement and plan know no backend"),
         ("caraml/limits.py", "import symphony", "caraml stands alone"),
     ],
     ids=["classic", "old home", "a room in no layer", "one backend", "backend", "caraml"],

@@ -22,7 +22,7 @@ from symphony.spec.mounts import (
 )
 from symphony.spec.plain import DEEPEST
 from symphony.spec.pod import Effect, Operator, RestartPolicy, Toleration
-from symphony.spec.process import ProcessSpec
+from symphony.spec.process import ProcessSpec, Quantity
 from symphony.spec.setting import keywords_of
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
 from symphony.spec.types import read_text, read_variables
@@ -150,6 +150,39 @@ class MemberBuilder(Builder[MemberSpec]):
     def image_pull_policy(self, policy: PullPolicy) -> None:
         """When Kubernetes pulls the image: "Always", "IfNotPresent" or "Never"."""
         self._set("image_pull_policy", image_pull_policy=policy)
+
+    def place(
+        self,
+        pool: str | None = None,
+        *,
+        per_machine: int | None = None,
+        cpu: Quantity | None = None,
+        memory: Quantity | None = None,
+        gpu: int | None = None,
+        gpu_type: str | None = None,
+        spot: bool | None = None,
+    ) -> None:
+        """Choose machines: place("cpu", per_machine=4), place(gpu=1, gpu_type="v100"), place(cpu=3).
+
+        pool:        the node pool; by default the cheapest whose machines offer the rest.
+        per_machine: a share of a machine, so that this many fit on one and no more.
+        cpu:         cores, such as 2, 0.5 or "500m". memory: bytes, such as 8e9 or "8Gi".
+        gpu:         how many; gpu_type: of which type.
+        spot:        whether machines will do that the cloud may take away.
+
+        Of a group, all of this is of its processes together.
+        """
+        given = {
+            "pool": pool,
+            "per_machine": per_machine,
+            "cpu": cpu,
+            "memory": memory,
+            "gpu": gpu,
+            "gpu_type": gpu_type,
+            "spot": spot,
+        }
+        made = {name: value for name, value in given.items() if value is not None}
+        self._set("place", made, place=dataclasses.replace(self._spec.place, **made))
 
     # pod level
 

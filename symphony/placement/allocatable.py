@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symphony.placement.machines import GIB
+from symphony.placement.machines import GIB, MIB
 from symphony.placement.pool import Amounts, Pool
 
-MIB = 2**20
 # cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes: of the first so many, this part.
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
@@ -39,9 +38,9 @@ SYSTEM_PODS = (
     SystemPod("gmp-collector", Amounts(9, 68 * MIB, pods=1)),
     SystemPod("nvidia-gpu-device-plugin", Amounts(50, 50 * MIB, pods=1), gpus_only=True),
 )
-# Of those that run once in a cluster (kube-dns, metrics-server, konnectivity-agent and their like), what
-# one machine may get: they tolerate no taint.
-CLUSTER_PODS = Amounts(340, 330 * MIB, pods=6)
+# What a machine without taints may get of those that run once in a cluster: kube-dns, metrics-server and
+# their like.
+_CLUSTER_PODS = SystemPod("kube-dns", Amounts(340, 330 * MIB, pods=6))
 
 
 def allocatable(pool: Pool) -> Amounts:
@@ -64,13 +63,14 @@ def available(pool: Pool) -> Amounts:
     left = allocatable(pool)
     for each in system_pods(pool):
         left -= each.amounts
-    keeps_off = any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
-    return left if keeps_off else left - CLUSTER_PODS
+    return left
 
 
 def system_pods(pool: Pool) -> tuple[SystemPod, ...]:
-    """Those that run on each machine of the pool."""
-    return tuple(each for each in SYSTEM_PODS if pool.gpus or not each.gpus_only)
+    """Those that run, or may run, on each machine of the pool."""
+    keeps_off = pool.gpus or any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
+    own = tuple(each for each in SYSTEM_PODS if pool.gpus or not each.gpus_only)
+    return own if keeps_off else (*own, _CLUSTER_PODS)
 
 
 def _steps(amount: float, steps: tuple[tuple[float, float], ...]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+MIB = 2**20
 GIB = 2**30
 
 
@@ -98,7 +99,7 @@ def find(machine_type: str) -> Machine | None:
     if shared := _SHARED.get(machine_type):
         return Machine(machine_type, 2, int(shared[0] * GIB), billed=shared[1])
     if custom := _CUSTOM.fullmatch(machine_type):
-        return Machine(machine_type, int(custom[2]), int(custom[3]) * 2**20, billed=int(custom[2]))
+        return Machine(machine_type, int(custom[2]), int(custom[3]) * MIB, billed=int(custom[2]))
     family, _, rest = machine_type.partition("-")
     kind, _, size = rest.partition("-")
     gib, sizes = _SIZES.get(family, {}).get(kind, (0, ""))

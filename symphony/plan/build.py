@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symphony.placement.summary import summed
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
+from symphony.plan.placed import Placed, placed
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import broken
@@ -21,7 +23,11 @@ _TOLD = 5
 
 def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
     """Everything that keeps the experiment from running there, each once, in the order of the program."""
-    result = dict.fromkeys((*spec.mistakes, *broken(spec, target)))
+    return _problems(spec, target, placed(spec, target))
+
+
+def _problems(spec: CheckedSpec, target: Target, where: Placed) -> tuple[Problem, ...]:
+    result = dict.fromkeys((*spec.mistakes, *broken(spec, target), *where.problems))
     return tuple(sorted(result, key=lambda problem: problem.where[:1]))
 
 
@@ -30,16 +36,18 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
 
     Pure: equal arguments give equal plans.
     """
-    if result := problems(spec, target):
+    where = placed(spec, target)
+    if result := _problems(spec, target, where):
         raise PlanError(target.launched_as, result)
     services = resolve(spec, target)
-    members = tuple(_planned(spec, group, process, target) for group, process in spec.members())
+    members = tuple(_planned(spec, group, process, target, where) for group, process in spec.members())
+    names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
     return Plan(
         name=spec.name,
         backend=target.backend,
         launched_as=target.launched_as,
         processes=members,
-        groups=tuple(_planned_group(group, target) for group in spec.groups),
+        groups=tuple(_planned_group(group, target, where) for group in spec.groups),
         services=services,
         service_env=variables(services),
         inherit=spec.inherit,
@@ -48,7 +56,8 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
         unused=not_used(spec, target),
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
-        remarks=(*_told_names(spec, target), *remarks(spec)),
+        remarks=(*_told_names(spec, target), *remarks(spec), *where.remarks),
+        placement=summed(where.placement, target.pools, target.prices, names),
     )
 
 
@@ -57,8 +66,13 @@ def _planned(
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
     target: Target,
+    where: Placed,
 ) -> PlannedProcess:
     settings = merged(spec, group, process, target)
+    if claims := where.resources.get(path_of(group, process)):
+        settings["resource_request"], settings["resource_limit"] = claims
+    if group is None and process.name in where.pods:
+        settings["pod"] = where.pods[process.name]
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
     return PlannedProcess(
@@ -78,9 +92,9 @@ def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
 
 
-def _planned_group(group: ProcessGroupSpec, target: Target) -> PlannedGroup:
+def _planned_group(group: ProcessGroupSpec, target: Target, where: Placed) -> PlannedGroup:
     paths = tuple(target.path_of(group, process) for process in group.processes)
-    return PlannedGroup(target.named(group.name), paths, group.pod)
+    return PlannedGroup(target.named(group.name), paths, where.pods.get(group.name, group.pod))
 
 
 def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:

@@ -13,7 +13,7 @@ from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
-from symphony.spec.pod import PodSettings, Toleration
+from symphony.spec.pod import Place, PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.services import ServiceUse
 from symphony.spec.setting import Setting, settings_of
@@ -26,6 +26,7 @@ AnyPart = TypeVar(
     ProcessGroupSpec,
     ProcessSpec,
     Resources,
+    Place,
     PodSettings,
     Toleration,
     ServiceUse,
@@ -78,6 +79,7 @@ class _Checker:
             clean,
             processes=tuple(self.process(each, i, f"{name}/") for i, each in enumerate(group.processes)),
             mounts=self.mounts(group.mounts, who),
+            place=self.part(group.place, who, group.at, "place "),
             pod=self.pod(group.pod, who, group.at),
         )
 
@@ -93,6 +95,7 @@ class _Checker:
             resource_request=self.part(process.resource_request, who, process.at, "resource_request "),
             resource_limit=self.part(process.resource_limit, who, process.at, "resource_limit "),
             mounts=self.mounts(process.mounts, who),
+            place=self.part(process.place, who, process.at, "place "),
             pod=self.pod(process.pod, who, process.at),
         )
 

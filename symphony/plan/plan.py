@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from symphony.placement.summary import Summary
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.pod import PodSettings
@@ -86,7 +87,8 @@ class Plan:
     name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
     variables that every process gets. renamed are the paths of the program's own names for processes and
     groups that are called otherwise here -> theirs; changed_files are the secret and
-    config files that the experiment which runs has otherwise, remarks what to show with the plan.
+    config files that the experiment which runs has otherwise, remarks what to show with the plan. placement
+    is where the processes run and what that costs, where the pools of the cluster are known.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Plan:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     changed_files: tuple[str, ...] = ()
     remarks: tuple[Problem, ...] = ()
+    placement: Summary | None = None
 
     def process(self, path: str) -> PlannedProcess:
         return next(process for process in self.processes if process.path == path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symphony.placement.pool import Pool
+from symphony.placement.prices import LIST_PRICES, Prices
 from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ProcessGroupSpec
@@ -34,6 +35,7 @@ class Target:
     labels:       names there are DNS labels.
     changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
     pools:        the pools of machines among which processes are placed; none: the backend places them.
+    prices:       what machines cost.
     """
 
     backend: str
@@ -53,6 +55,7 @@ class Target:
     labels: bool = False
     changed_files: tuple[str, ...] = ()
     pools: tuple[Pool, ...] = ()
+    prices: Prices = LIST_PRICES
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """How a process is named there within its experiment."""

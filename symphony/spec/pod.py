@@ -25,6 +25,19 @@ class Toleration:
 
 
 @dataclass(frozen=True)
+class Place:
+    """On which machines: a pool, or what they must offer; quantities as Kubernetes writes them."""
+
+    pool: str | None = setting.setting(types.OPTIONAL_TEXT)
+    per_machine: int | None = setting.setting(types.WHOLE_NUMBER)
+    cpu: str | float | None = setting.setting(types.QUANTITY)
+    memory: str | float | None = setting.setting(types.QUANTITY)
+    gpu: int | None = setting.setting(types.WHOLE_NUMBER)
+    gpu_type: str | None = setting.setting(types.OPTIONAL_TEXT)
+    spot: bool | None = setting.setting(types.OPTIONAL_FLAG)
+
+
+@dataclass(frozen=True)
 class PodSettings:
     """Where a pod may run, what happens when it ends, and its labels."""
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypedDict
 from symphony.spec import setting, types
 from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
-from symphony.spec.pod import PodSettings
+from symphony.spec.pod import Place, PodSettings
 from symphony.spec.secret import Secret
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
@@ -87,4 +87,5 @@ class MemberSettings(SharedSettings):
         types.one_of(PullPolicy), calls=("image_pull_policy",), varies=True
     )
     mounts: tuple[Mount, ...] = setting.setting(types.parts(Mount), varies=True)
+    place: Place = setting.setting(types.part(Place), calls=("place",), varies=True)
     pod: PodSettings = setting.setting(types.part(PodSettings))

@@ -261,6 +261,7 @@ MANIFEST = ValueType(_plain_mapping, empty=dict)
 WHOLE_NUMBER = ValueType(_optional(_whole_number))
 QUANTITY = ValueType(_optional(_number_or_text))
 FLAG = ValueType(_flag, empty=bool)
+OPTIONAL_FLAG = ValueType(_optional(_flag))
 PORT_RANGE = ValueType(_optional(_port_range), read_ports)
 
 

@@ -5,16 +5,15 @@ from typing import Any
 import pytest
 
 from symphony.placement import machines
-from symphony.placement.allocatable import MIB, allocatable, available
-from symphony.placement.machines import GIB
+from symphony.placement.allocatable import allocatable, available
+from symphony.placement.machines import GIB, MIB
 from symphony.placement.pool import Amounts, Pool, Taint
 from symphony.placement.prices import LIST_PRICES
+from tests.placement import fleet
 
 
 def pool(machine_type: str, **more: Any) -> Pool:
-    machine = machines.find(machine_type)
-    assert machine is not None
-    return Pool(name="p", machine_type=machine_type, **{"cpu": machine.cpu, "memory": machine.memory, **more})
+    return fleet.pool("p", machine_type, **more)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
 
 
 @pytest.mark.parametrize(
-    ("fleet", "dollars"),
+    ("machines_of", "dollars"),
     [
         (pool("n1-highmem-8"), 0.4732),
         (pool("n1-standard-8", gpus=1, gpu_type="nvidia-tesla-v100"), 2.86),
@@ -86,8 +85,8 @@ def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
         (pool("n1-standard-8", spot=True), 0.08),
     ],
 )
-def test_prices(fleet: Pool, dollars: float | None):
-    found = LIST_PRICES.hourly(fleet)
+def test_prices(machines_of: Pool, dollars: float | None):
+    found = LIST_PRICES.hourly(machines_of)
     assert found == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
 
 

@@ -14,7 +14,7 @@ from symphony.errors import UserError
 from symphony.spec import mounts
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
-from symphony.spec.pod import PodSettings, Toleration
+from symphony.spec.pod import Place, PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources
 from symphony.spec.serialize import dump_dict, dump_json, dump_yaml, load_dict, load_json, load_yaml
 from symphony.spec.services import ServiceUse
@@ -36,6 +36,8 @@ quantity = st.none() | text | st.integers() | st.floats(allow_nan=False)
 resources = st.builds(Resources, quantity, quantity, st.none() | st.integers())
 tolerations = st.lists(st.builds(Toleration, maybe, maybe, maybe, maybe), max_size=2).map(tuple)
 pods = st.builds(PodSettings, pairs, tolerations, maybe, pairs, manifest)
+count = st.none() | st.integers()
+places = st.builds(Place, maybe, count, quantity, quantity, count, maybe, st.none() | st.booleans())
 shared: dict[str, Any] = {"mount_path": text, "name": maybe}
 mount = st.one_of(
     st.builds(mounts.NfsMount, server=text, path=text, **shared),
@@ -64,6 +66,7 @@ processes = st.builds(
     resource_request=resources,
     resource_limit=resources,
     mounts=mounted,
+    place=places,
     container_yml=manifest,
     pod=pods,
     unknown=texts,
@@ -80,6 +83,7 @@ groups = st.builds(
     image=maybe,
     image_pull_policy=maybe,
     mounts=mounted,
+    place=places,
     pod=pods,
     unknown=texts,
 )

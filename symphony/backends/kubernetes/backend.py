@@ -24,6 +24,7 @@ BACKEND = Backend(
             "mount_secret",
             "mount_shared_memory",
             "node_selector",
+            "place",
             "pod_yml",
             "preamble_cmds",
             "resource_limit",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from symphony.placement.quantities import amount
 from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
-from symphony.plan.quantities import amount
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.mounts import Mount

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
-from symphony.plan.quantities import amount
+from symphony.placement.quantities import amount
 
 GENERAL = "Ask for less, add a node, or change node_selector and tolerations"
 _KINDS = ("cpu", "memory", "nvidia.com/gpu")

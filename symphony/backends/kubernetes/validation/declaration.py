@@ -9,9 +9,9 @@ from typing import Any
 from symphony.backends.kubernetes.manifests import controllers, labels, volumes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import overrides
+from symphony.placement.quantities import amount
 from symphony.plan.names import MAX_NAME, as_label, shown
 from symphony.plan.problems import Problem
-from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount, SecretMount

@@ -13,9 +13,9 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.backends.kubernetes.validation.declaration import MAX_FILES, is_key, is_label_value
+from symphony.placement.quantities import amount
 from symphony.plan.names import as_label, is_label, shown
 from symphony.plan.problems import Problem
-from symphony.plan.quantities import amount
 from symphony.spec.experiment import ExperimentSpec
 
 # etcd takes 1.5 MiB a request, and the server notes beside each field who set it.

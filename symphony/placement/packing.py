@@ -1,0 +1,137 @@
+"""How many machines of one pool a number of pods need, and whether the scheduler is sure to find that."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from symphony.placement.pool import Amounts
+
+_Tuple = tuple[int, ...]
+_MOST_SUMS = 500
+
+
+class Packed:
+    """The pods of one pool, on as few machines as they go on: room is that of one machine.
+
+    most: how many machines there may be; None: any number.
+    """
+
+    def __init__(self, room: Amounts, most: int | None) -> None:
+        self._room = _tuple(room)
+        self._most = most
+        self._pods: Counter[_Tuple] = Counter()
+        # free room -> how many machines have just that.
+        self._free: Counter[_Tuple] = Counter()
+        self._refused: set[_Tuple] = set()
+
+    @property
+    def machines(self) -> int:
+        """How many are needed."""
+        return min(self._free.total(), self._repacked().total())
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether one of the pods may find no place, as the others lie, however the scheduler takes them."""
+        if self._most is None:
+            return False
+        return any(self._blocked_for(pod) >= self._most for pod in self._pods if self._pods[pod])
+
+    def _blocked_for(self, pod: _Tuple) -> int:
+        """The most machines on which the others can leave it no room.
+
+        Those on a machine without room for it have, of some kind, at least what is `least` together: each
+        counts for its part of that.
+        """
+        others = self._pods - Counter([pod])
+        least = [
+            _least({other[kind] for other in others}, have - take + 1, have)
+            for kind, (have, take) in enumerate(zip(self._room, pod, strict=True))
+        ]
+        parts = (
+            number * max(take / low for take, low in zip(other, least, strict=True))
+            for other, number in others.items()
+        )
+        return int(sum(parts) + 1e-9)
+
+    def add(self, amounts: Amounts) -> bool:
+        """Put one more pod there; whether there is room for it."""
+        pod = _tuple(amounts)
+        if pod in self._refused:
+            return False
+        self._pods[pod] += 1
+        if self._fill(self._free, pod):
+            return True
+        if (again := self._repacked()).total() <= (self._most or 0):
+            self._free = again
+            return True
+        self._pods[pod] -= 1
+        self._refused.add(pod)
+        return False
+
+    def _fill(self, free: Counter[_Tuple], pod: _Tuple) -> bool:
+        """Take the room from the fullest machine that has it, else from a new one."""
+        best = min((each for each in free if _holds(each, pod)), default=None)
+        if best is None:
+            if self._most is not None and free.total() >= self._most:
+                return False
+            best = self._room
+        else:
+            free[best] -= 1
+            if not free[best]:
+                del free[best]
+        free[_less(best, pod)] += 1
+        return True
+
+    def _repacked(self) -> Counter[_Tuple]:
+        """All pods anew, the largest first, however many machines that takes."""
+        free: Counter[_Tuple] = Counter()
+        for pod in sorted(self._pods, key=self._share, reverse=True):
+            left = self._pods[pod]
+            for room in sorted(each for each in free if _holds(each, pod)):
+                times = _times(room, pod)
+                whole, rest = divmod(min(left, free[room] * times), times)
+                left -= whole * times + rest
+                for taken, number in ((times, whole), (rest, min(rest, 1))):
+                    if number:
+                        free[room] -= number
+                        free[_less(room, pod, taken)] += number
+            times = _times(self._room, pod)
+            whole, rest = divmod(left, times)
+            free[_less(self._room, pod, times)] += whole
+            free[_less(self._room, pod, rest)] += min(rest, 1)
+            free = +free
+        return free
+
+    def _share(self, pod: _Tuple) -> float:
+        """The part of a machine that a pod takes, of what it takes most of."""
+        return max((take / have for take, have in zip(pod, self._room, strict=True) if have), default=0.0)
+
+
+def _tuple(amounts: Amounts) -> _Tuple:
+    return (amounts.cpu, amounts.memory, amounts.gpus, amounts.pods)
+
+
+def _holds(room: _Tuple, pod: _Tuple) -> bool:
+    return room[0] >= pod[0] and room[1] >= pod[1] and room[2] >= pod[2] and room[3] >= pod[3]
+
+
+def _less(room: _Tuple, pod: _Tuple, times: int = 1) -> _Tuple:
+    return tuple(have - take * times for have, take in zip(room, pod, strict=True))
+
+
+def _times(room: _Tuple, pod: _Tuple) -> int:
+    """How many of these go into the room; each takes one of its pods at least."""
+    return min(have // take for have, take in zip(room, pod, strict=True) if take)
+
+
+def _least(sizes: set[int], low: int, high: int) -> float:
+    """The least that some of these come to within the bounds; infinite where they never do."""
+    sums = {0}
+    for size in sizes - {0}:
+        new = sums
+        while new := {each + size for each in new if each + size <= high} - sums:
+            sums |= new
+            if len(sums) > _MOST_SUMS:
+                return low
+    return min((each for each in sums if each >= low), default=math.inf)

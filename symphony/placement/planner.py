@@ -1,0 +1,256 @@
+"""Chooses a pool for each pod and counts the machines; pure. The cheapest machine that holds a pod is chosen
+for it alone, so that what is declared beside it later does not move it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from symphony.placement.allocatable import available
+from symphony.placement.machines import GIB, MIB
+from symphony.placement.packing import Packed
+from symphony.placement.pool import GPU_TAINT, SPOT_LABEL, Amounts, Pool, Taint
+from symphony.placement.prices import Prices
+from symphony.spec.pod import Effect, Toleration
+
+# What a label of these says of a machine need not be known of its pool.
+_FOREIGN_LABELS = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a container, or a whole pod, claims: cpu in thousandths, memory in bytes.
+
+    parts: what is None is this part of a machine: 4 is a quarter; with 0 it is nothing.
+    """
+
+    cpu: int | None = None
+    memory: int | None = None
+    gpus: int | None = None
+    parts: int = 0
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod to place.
+
+    claims: of each container; whole: of the pod, of which containers that claim nothing get like parts.
+    pool:   the only one that will do; empty: any.
+    spot:   whether spot machines will do. tolerates_all: whatever taints the pool has.
+    """
+
+    name: str
+    claims: tuple[Claim, ...]
+    whole: Claim | None = None
+    pool: str = ""
+    gpu_type: str = ""
+    spot: bool = False
+    tolerates_all: bool = False
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The pool of a pod, what each of its containers claims there, and how many such pods a machine holds."""
+
+    pool: Pool
+    claims: tuple[Amounts, ...]
+    per_machine: int
+
+    def tolerations(self, given: Sequence[Toleration]) -> tuple[Toleration, ...]:
+        """Of all that keeps pods off the pool, beside those that the pod is given."""
+        taints = [each for each in self.pool.taints if each.effect != "PreferNoSchedule"]
+        if self.pool.gpus and not any(each.key == GPU_TAINT for each in taints):
+            # GKE taints machines with GPUs by itself.
+            taints.append(Taint(GPU_TAINT))
+        return tuple(
+            Toleration(
+                each.key, "Equal" if each.value else "Exists", each.value or None, cast("Effect", each.effect)
+            )
+            for each in taints
+            if not tolerated(given, each)
+        )
+
+
+@dataclass(frozen=True)
+class Placement:
+    """chosen: pod -> where it goes. lacking: pod -> pool -> what that lacks, of each that goes nowhere.
+    machines: pool -> how many. tight: pools that hold their pods at their max only if they are packed well.
+    """
+
+    chosen: Mapping[str, Choice] = field(default_factory=dict[str, Choice])
+    lacking: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    machines: Mapping[str, int] = field(default_factory=dict[str, int])
+    tight: tuple[str, ...] = ()
+
+
+def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
+    """Those that name their pool first, then the others, each in the order given."""
+    ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
+    rooms = {pool.name: available(pool) for pool in pools}
+    packed = {pool.name: Packed(rooms[pool.name], pool.max) for pool in pools}
+    looked_up: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
+    chosen: dict[str, Choice] = {}
+    lacking: dict[str, Mapping[str, str]] = {}
+    for pod in sorted(pods, key=lambda pod: not pod.pool):
+        alike = tuple(value for name, value in vars(pod).items() if name != "name")
+        if alike not in looked_up:
+            looked_up[alike] = _fitting(pod, ranked, rooms)
+        fitting, lacks = looked_up[alike]
+        for choice in fitting:
+            if packed[choice.pool.name].add(total_of(choice.claims)):
+                chosen[pod.name] = choice
+                break
+        else:
+            full = {each.pool.name: f"is at its max of {each.pool.max} machines" for each in fitting}
+            lacking[pod.name] = {**lacks, **full}
+    return Placement(
+        {pod.name: chosen[pod.name] for pod in pods if pod.name in chosen},
+        lacking,
+        {name: each.machines for name, each in packed.items() if each.machines},
+        tuple(name for name, each in packed.items() if each.is_tight),
+    )
+
+
+def _rank(pool: Pool, prices: Prices) -> float:
+    """The price of a machine; where it is not known, about what such a machine costs."""
+    hourly = prices.hourly(pool)
+    return pool.cpu * 0.03 + pool.memory / GIB * 0.004 + pool.gpus if hourly is None else hourly
+
+
+def _fitting(
+    pod: Pod, pools: Sequence[Pool], rooms: Mapping[str, Amounts]
+) -> tuple[list[Choice], dict[str, str]]:
+    """The pools that would take the pod, and of the others what they lack."""
+    fitting: list[Choice] = []
+    lacks: dict[str, str] = {}
+    for pool in pools:
+        if pod.pool and pool.name != pod.pool:
+            continue
+        room = rooms[pool.name]
+        claims = claims_of(pod, room)
+        total = total_of(claims)
+        every = (*_off_limits(pod, pool, total), *_uneven(pod, room), *_too_small(room, total))
+        lack = ", ".join(dict.fromkeys(every))
+        if not lack:
+            lack = _other_number(pod, room, claims, total)
+        if lack:
+            lacks[pool.name] = lack
+        else:
+            fitting.append(Choice(pool, claims, _times(room, total)))
+    return fitting, lacks
+
+
+def claims_of(pod: Pod, room: Amounts) -> tuple[Amounts, ...]:
+    """What each container claims on a machine with this room."""
+    amounts: dict[str, list[int]] = {}
+    for kind in ("cpu", "memory", "gpus"):
+        given = [_of_machine(claim, kind, room) for claim in pod.claims]
+        none = given.count(None)
+        share = _of_machine(pod.whole, kind, room) if pod.whole else None
+        rest = max(0, (share or 0) - sum(each or 0 for each in given))
+        amounts[kind] = [_even(rest // none, kind) if each is None else each for each in given]
+    pods = [1, *[0] * (len(pod.claims) - 1)]
+    return tuple(map(Amounts, *amounts.values(), pods))
+
+
+def _of_machine(claim: Claim, kind: str, room: Amounts) -> int | None:
+    given: int | None = getattr(claim, kind)
+    if given is None and claim.parts:
+        return _even(getattr(room, kind) // claim.parts, kind)
+    return given
+
+
+def _even(amount: int, kind: str) -> int:
+    return amount // MIB * MIB if kind == "memory" else amount
+
+
+def total_of(claims: Sequence[Amounts]) -> Amounts:
+    return sum(claims[1:], claims[0])
+
+
+def _times(room: Amounts, total: Amounts) -> int:
+    """How many of these a machine holds."""
+    pairs = zip(vars(room).values(), vars(total).values(), strict=True)
+    return min(have // claimed for have, claimed in pairs if claimed)
+
+
+def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
+    """What has nothing to do with room."""
+    lacks: list[str] = []
+    if pod.gpu_type and pool.gpu_type != pod.gpu_type:
+        lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
+    if pool.gpus and not total.gpus and not pod.pool:
+        lacks.append("is kept for processes with GPUs")
+    if pool.spot and not pod.spot and not pod.pool:
+        lacks.append("has spot machines, which place(spot=True) allows")
+    labels = pool.node_labels
+    for key, value in pod.selector:
+        if labels.get(key, value if _is_foreign(key) else None) != value:
+            lacks.append(f"has {key}={labels[key]}" if key in labels else f"has no label {key}")
+    for taint in pool.taints:
+        own = taint.key in (GPU_TAINT, SPOT_LABEL) or pod.tolerates_all or pod.pool
+        if not own and taint.effect != "PreferNoSchedule" and not tolerated(pod.tolerations, taint):
+            lacks.append(f"has the taint {taint.key}{f'={taint.value}' if taint.value else ''}")
+    return lacks
+
+
+def _is_foreign(key: str) -> bool:
+    return key.partition("/")[0].endswith(_FOREIGN_LABELS)
+
+
+def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Whether one of them is about this taint."""
+    return any(
+        each.effect in (None, "", taint.effect)
+        and each.key in (None, "", taint.key)
+        and (each.operator == "Exists" or (each.value or "") == taint.value)
+        for each in tolerations
+    )
+
+
+def _uneven(pod: Pod, room: Amounts) -> list[str]:
+    """GPUs are not shared."""
+    parts = [
+        claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
+    ]
+    lacks = [f"has {room.gpus} GPUs, which {each} cannot share evenly" for each in parts if room.gpus % each]
+    if pod.whole and not lacks:
+        rest = (_of_machine(pod.whole, "gpus", room) or 0) - sum(each.gpus or 0 for each in pod.claims)
+        without = sum(1 for each in pod.claims if each.gpus is None and not each.parts)
+        if without and rest % without:
+            lacks.append(f"has {rest} GPUs for {without} processes of the group: say which ones get them")
+    return lacks
+
+
+def _too_small(room: Amounts, total: Amounts) -> list[str]:
+    lacks: list[str] = []
+    if total.cpu > room.cpu:
+        lacks.append(f"has {_cores(room.cpu)} of {_cores(total.cpu, up=True)} cpu")
+    if total.memory > room.memory:
+        lacks.append(f"has {_gib(room.memory)} of {_gib(total.memory, up=True)} GiB")
+    if total.gpus > room.gpus:
+        lacks.append(f"has {room.gpus} of {total.gpus} GPUs" if room.gpus else "has no GPUs")
+    return lacks
+
+
+def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
+    """Whether what is said by hand makes more or fewer fit than was asked for."""
+    wholes = [(pod.whole, total)] if pod.whole else []
+    for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
+        if claim.parts and (fits := _times(room, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts:
+            return f"holds {fits} of these a machine, not {claim.parts}: say less by hand"
+    return ""
+
+
+def _cores(cpu: int, *, up: bool = False) -> str:
+    """Rounded so that what does not fit does not look as if it did."""
+    return f"{(cpu + (9 if up else 0)) // 10 / 100:g}"
+
+
+def _gib(memory: int, *, up: bool = False) -> str:
+    tenth = GIB / 10
+    return f"{int((memory + (tenth - 1 if up else 0)) / tenth) / 10:g}"

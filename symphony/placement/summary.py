@@ -1,0 +1,87 @@
+"""What a placement comes to: the machines of each pool, what each takes, and what that costs an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from symphony.placement.planner import Placement, total_of
+from symphony.placement.pool import Pool
+from symphony.placement.prices import Prices
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A pod in a pool: what it claims in all, and how many such pods a machine holds."""
+
+    pod: str
+    per_machine: int
+    cpu: int
+    memory: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """A pool with its pods. machines: those that these need; hourly: dollars for them; None: not known."""
+
+    name: str
+    machine_type: str
+    gpu_type: str
+    gpus: int
+    spot: bool
+    machines: int
+    min: int
+    max: int | None
+    hourly: float | None
+    takes: tuple[Taken, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The pools that take something; hourly: of all, None where that of one is not known.
+
+    priced: the month and the region of the prices.
+    """
+
+    pools: tuple[PoolUse, ...]
+    hourly: float | None
+    priced: str
+
+
+def summed(
+    placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
+) -> Summary | None:
+    """names: of the pods as they are called where they run. None: nothing is placed."""
+    if not placement.chosen:
+        return None
+    taken: dict[str, list[Taken]] = {}
+    for pod, choice in placement.chosen.items():
+        total = total_of(choice.claims)
+        taken.setdefault(choice.pool.name, []).append(
+            Taken(names.get(pod, pod), choice.per_machine, total.cpu, total.memory, total.gpus)
+        )
+    used = tuple(
+        _use(pool, placement.machines[pool.name], tuple(taken[pool.name]), prices)
+        for pool in pools
+        if pool.name in taken
+    )
+    known = [each.hourly for each in used if each.hourly is not None]
+    hourly = round(sum(known), 4) if len(known) == len(used) else None
+    return Summary(used, hourly, f"{prices.date}, {prices.region}")
+
+
+def _use(pool: Pool, machines: int, takes: tuple[Taken, ...], prices: Prices) -> PoolUse:
+    hourly = prices.hourly(pool)
+    return PoolUse(
+        name=pool.name,
+        machine_type=pool.machine_type,
+        gpu_type=pool.gpu_type,
+        gpus=pool.gpus,
+        spot=pool.spot,
+        machines=machines,
+        min=pool.min,
+        max=pool.max,
+        hourly=None if hourly is None else round(machines * hourly, 4),
+        takes=takes,
+    )

@@ -1,0 +1,302 @@
+"""Places the pods of an experiment in the pools of its cluster: a spec in, settings or Problems out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from symphony.placement import machines, planner
+from symphony.placement.planner import Claim, Placement, Pod
+from symphony.placement.pool import Amounts
+from symphony.placement.quantities import amount
+from symphony.plan.names import nearest, shown
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.location import Location
+from symphony.spec.pod import Place, PodSettings
+from symphony.spec.process import ProcessSpec, Resources
+
+_GPU = "nvidia.com/gpu"
+_UNASKED = Place()
+# What a pod_yml can say of its own about machines.
+_BY_HAND = ("nodeName", "affinity", "schedulerName")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What the planner chose, and what that makes of the settings.
+
+    problems:  what does not go; remarks: what may not.
+    resources: a process's path in the program -> what it requests and what it may use at most.
+    pods:      the name of a free process or a group in the program -> the settings of its pod.
+    """
+
+    placement: Placement = field(default_factory=Placement)
+    problems: tuple[Problem, ...] = ()
+    remarks: tuple[Problem, ...] = ()
+    resources: Mapping[str, tuple[Resources, Resources]] = field(
+        default_factory=dict[str, tuple[Resources, Resources]]
+    )
+    pods: Mapping[str, PodSettings] = field(default_factory=dict[str, PodSettings])
+
+
+def placed(spec: ExperimentSpec, target: Target) -> Placed:
+    """Every pod of the experiment in its pool. Where the target knows no pools, only amounts are read."""
+    if "place" not in target.supports:
+        return Placed()
+    reader = _Reader(target)
+    pods = [pod for each in _pods(spec) if (pod := reader.pod(each)) is not None]
+    placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
+    problems = [*reader.problems, *_misfits(spec, pods, placement)]
+    return Placed(
+        placement,
+        tuple(problems),
+        tuple(_tight(placement)),
+        _resources(spec, pods, placement),
+        dict(_settings(spec, placement)),
+    )
+
+
+@dataclass(frozen=True)
+class _PodOf:
+    """A free process, or a group with its processes."""
+
+    owner: ProcessSpec | ProcessGroupSpec
+    processes: tuple[ProcessSpec, ...]
+
+    @property
+    def name(self) -> str:
+        return self.owner.name
+
+    @property
+    def whole(self) -> Place:
+        """What is said of the pod, not of one container."""
+        return _UNASKED if isinstance(self.owner, ProcessSpec) else self.owner.place
+
+    @property
+    def places(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
+        """Whoever is placed, with its name."""
+        members = [(self.path(each), each) for each in self.processes]
+        group = [] if isinstance(self.owner, ProcessSpec) else [(self.owner.name, self.owner)]
+        return tuple((who, each) for who, each in (*group, *members) if each.place != _UNASKED)
+
+    def path(self, process: ProcessSpec) -> str:
+        return process.name if process is self.owner else f"{self.owner.name}/{process.name}"
+
+
+def _pods(spec: ExperimentSpec) -> Iterator[_PodOf]:
+    for process in spec.processes:
+        yield _PodOf(process, (process,))
+    for group in spec.groups:
+        if group.processes:
+            yield _PodOf(group, group.processes)
+
+
+class _Reader:
+    """Makes what the planner takes of pods, and gathers what is wrong in them."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.problems: list[Problem] = []
+
+    def pod(self, of: _PodOf) -> Pod | None:
+        """None: it has chosen its machine by hand, or cannot be placed."""
+        before = len(self.problems)
+        raw = _mapping(of.owner.pod.pod_yml.get("spec"))
+        selector = {**of.owner.pod.node_selector, **_mapping(raw.get("nodeSelector"))}
+        for who, owner in of.places:
+            self._amounts(who, owner)
+            self._needs_pools(who, owner)
+        claims = tuple(self._claim(of.path(each), each) for each in of.processes)
+        chosen = {name: self._one(of, name) for name in ("pool", "gpu_type", "spot")}
+        gpu_type = machines.gpu_type_of(chosen["gpu_type"]) if chosen["gpu_type"] else ""
+        whole = _claim(of.whole) if of.whole != _UNASKED else None
+        if gpu_type and not any(
+            each.gpus is not None or each.parts for each in (*claims, *filter(None, [whole]))
+        ):
+            claims = (dataclasses.replace(claims[0], gpus=1), *claims[1:])
+        if names := [name for name in _BY_HAND if _chooses(raw, name)]:
+            if of.places:
+                self._report(of, f"{of.name} is placed twice: by place() and by {names[0]} of pod_yml")
+            return None
+        if len(self.problems) > before:
+            return None
+        return Pod(
+            of.name,
+            claims,
+            whole=whole,
+            pool=chosen["pool"] or "",
+            gpu_type=gpu_type,
+            spot=bool(chosen["spot"]),
+            selector=tuple(selector.items()),
+            tolerations=of.owner.pod.tolerations,
+        )
+
+    def _amounts(self, who: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
+        place = owner.place
+        if place.per_machine is not None and place.per_machine < 1:
+            self._at(
+                owner, "per_machine", f"{who} is placed {place.per_machine} to a machine", "say 1 or more"
+            )
+        if place.gpu is not None and place.gpu < 0:
+            self._at(owner, "gpu", f"{who} is placed with {place.gpu} GPUs", "ask for none or more")
+        for kind in ("cpu", "memory"):
+            given = getattr(place, kind)
+            if given is not None and amount(given) is None:
+                remedy = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
+                self._at(owner, kind, f"{who} is placed with {kind} {shown(str(given))}", remedy)
+
+    def _needs_pools(self, who: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
+        names = [each.name for each in self.target.pools]
+        place = owner.place
+        if not names and (place.pool or place.per_machine or place.gpu_type or place.spot):
+            remedy = "name the stack that made the cluster with symphony:cluster"
+            self._at(owner, "pool", f"{who} is placed, but the pools of the cluster are not known", remedy)
+        elif place.pool and place.pool not in names:
+            near = nearest(place.pool, names)
+            remedy = f"did you mean {shown(near)}?" if near else f"its pools are {', '.join(names)}"
+            what = f"{who} is placed on {shown(place.pool)}, which the cluster does not have"
+            self._at(owner, "pool", what, remedy)
+
+    def _claim(self, who: str, process: ProcessSpec) -> Claim:
+        """What is said by hand goes before a share; another amount than that of place() is a mistake."""
+        own = _claim(process.place)
+        by_hand = _by_hand(process)
+        for kind, given in by_hand.items():
+            placed = getattr(own, kind)
+            if placed is not None and placed != given:
+                setting = "gpu" if kind == "gpus" else kind
+                what = f"{who} says {setting} in place() and another in resource_request or resource_limit"
+                self._at(process, setting, what, "say it once")
+        return dataclasses.replace(own, **by_hand)
+
+    def _one(self, of: _PodOf, name: str) -> Any:
+        """What those who are placed in one pod say of it in common."""
+        given = {
+            getattr(each.place, name): who for who, each in of.places if getattr(each.place, name) is not None
+        }
+        if len(given) > 1:
+            words = ", ".join(f"{who} says {shown(value)}" for value, who in given.items())
+            self._report(of, f"{of.name} is one pod, on one machine: of {name} {words}")
+        return next(iter(given), None)
+
+    def _report(self, of: _PodOf, what: str) -> None:
+        places = tuple(each.at("place") for _, each in of.places)
+        self.problems.append(Problem(what, "leave one of them out", tuple(dict.fromkeys(places))))
+
+    def _at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
+        self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
+
+
+def _chooses(pod_yml: Mapping[str, Any], name: str) -> bool:
+    value = pod_yml.get(name)
+    return "nodeAffinity" in _mapping(value) if name == "affinity" else bool(value)
+
+
+def _claim(place: Place) -> Claim:
+    return Claim(_cores(place.cpu), _bytes(place.memory), place.gpu, max(0, place.per_machine or 0))
+
+
+def _by_hand(process: ProcessSpec) -> dict[str, int]:
+    """What requests say, else limits, as Kubernetes reads them; container_yml has the last word."""
+    raw = _mapping(process.container_yml.get("resources"))
+    result: dict[str, int] = {}
+    for name, resources in (("limits", process.resource_limit), ("requests", process.resource_request)):
+        own = _mapping(raw.get(name))
+        amounts = (
+            ("cpu", _cores(own.get("cpu", resources.cpu))),
+            ("memory", _bytes(own.get("memory", resources.memory))),
+            ("gpus", _whole(own.get(_GPU, resources.gpu))),
+        )
+        result.update({kind: value for kind, value in amounts if value is not None})
+    return result
+
+
+def _cores(given: object) -> int | None:
+    return None if (value := amount(given)) is None else math.ceil(value * 1000)
+
+
+def _bytes(given: object) -> int | None:
+    return None if (value := amount(given)) is None else math.ceil(value)
+
+
+def _whole(given: object) -> int | None:
+    return None if (value := amount(given)) is None else int(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) -> Iterator[Problem]:
+    """What fits nowhere, with what each pool lacks."""
+    owners = {each.name: each for each in _pods(spec)}
+    for pod in pods:
+        if (lacking := placement.lacking.get(pod.name)) is None:
+            continue
+        (first, lack), *_ = lacking.items()
+        pools = "; ".join(f"{pool} {lack}" for pool, lack in lacking.items())
+        what = (
+            f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
+        )
+        yield Problem(what, "ask for less, or change the pools of the cluster", (_line(owners[pod.name]),))
+
+
+def _line(of: _PodOf) -> Location:
+    owner = next((each for _, each in of.places), None)
+    return owner.at("place") if owner else of.processes[0].at("resource_request")
+
+
+def _tight(placement: Placement) -> Iterator[Problem]:
+    for pool in placement.tight:
+        what = f"pool {pool} holds its processes at its max only if the scheduler packs them well"
+        yield Problem(what, "raise its max, or claim like shares of a machine")
+
+
+def _resources(
+    spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement
+) -> dict[str, tuple[Resources, Resources]]:
+    """Those of the processes that are placed, beside what they say by hand."""
+    owners = {each.name: each for each in _pods(spec)}
+    result: dict[str, tuple[Resources, Resources]] = {}
+    for pod in pods:
+        of, choice = owners[pod.name], placement.chosen.get(pod.name)
+        if not of.places:
+            continue
+        claims = choice.claims if choice else planner.claims_of(pod, Amounts())
+        for process, claimed in zip(of.processes, claims, strict=True):
+            result[of.path(process)] = _written(process, claimed)
+    return result
+
+
+def _written(process: ProcessSpec, claimed: Amounts) -> tuple[Resources, Resources]:
+    """A share in Kubernetes' words; memory and GPUs are limits, too, so that neighbours keep theirs."""
+    by_hand, request, limit = _by_hand(process), process.resource_request, process.resource_limit
+    if "cpu" not in by_hand and claimed.cpu:
+        request = dataclasses.replace(request, cpu=process.place.cpu or f"{claimed.cpu}m")
+    if "memory" not in by_hand and claimed.memory:
+        memory = process.place.memory or f"{claimed.memory // machines.MIB}Mi"
+        request, limit = (dataclasses.replace(each, memory=memory) for each in (request, limit))
+    if "gpus" not in by_hand and claimed.gpus:
+        limit = dataclasses.replace(limit, gpu=claimed.gpus)
+    return request, limit
+
+
+def _settings(spec: ExperimentSpec, placement: Placement) -> Iterator[tuple[str, PodSettings]]:
+    """Those of the pods with the labels and the taints of their pools."""
+    for of in _pods(spec):
+        if (choice := placement.chosen.get(of.name)) is None:
+            continue
+        settings = of.owner.pod
+        yield (
+            of.name,
+            dataclasses.replace(
+                settings,
+                node_selector={**choice.pool.selects, **settings.node_selector},
+                tolerations=(*settings.tolerations, *choice.tolerations(settings.tolerations)),
+            ),
+        )

@@ -1,0 +1,149 @@
+"""The planner: the cheapest pool that fits, shares of a machine, and what each pool lacks."""
+
+import pytest
+
+from symphony.placement.allocatable import available
+from symphony.placement.planner import Claim, Pod, place, total_of
+from symphony.placement.pool import Amounts, Taint
+from symphony.placement.prices import LIST_PRICES
+from symphony.spec.pod import Toleration
+from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, pod, pool, share
+
+
+def placed(*pods: Pod, pools=FLEET):
+    return place(pods, pools, LIST_PRICES)
+
+
+def pool_of(each: Pod, pools=FLEET) -> str:
+    return placed(each, pools=pools).chosen[each.name].pool.name
+
+
+def lacks(each: Pod, pools=FLEET):
+    return placed(each, pools=pools).lacking[each.name]
+
+
+def test_the_cheapest_pool_that_fits_is_chosen():
+    small = pool("small", "n1-standard-2", max=9)
+    fleet = (*FLEET, small)
+    assert pool_of(pod("a", 1, 1), fleet) == "small"
+    assert pool_of(pod("a", 4, 8), fleet) == "cpu"
+    assert pool_of(pod("a", 4, 8, spot=True), fleet) == "cheap"
+    assert pool_of(pod("a", 1, 1, gpus=1), fleet) == "gpu"
+
+
+def test_what_does_not_fit_is_told_of_each_pool():
+    assert lacks(pod("a", 12, 96)) == {
+        "cheap": "has spot machines, which place(spot=True) allows, has 7.55 of 12 cpu, has 25.3 of 96 GiB",
+        "cpu": "has 7.21 of 12 cpu, has 45.3 of 96 GiB",
+        "gpu": "is kept for processes with GPUs, has 7.5 of 12 cpu, has 25.2 of 96 GiB",
+    }
+    assert lacks(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
+        "cheap": "has no GPUs",
+        "cpu": "has no GPUs",
+        "gpu": "has nvidia-tesla-v100, has 1 of 2 GPUs",
+    }
+
+
+def test_a_process_without_gpus_goes_to_a_gpu_pool_only_by_name():
+    assert "gpu" in lacks(pod("a", 1), pools=(GPU,))
+    assert pool_of(pod("a", 1, pool="gpu")) == "gpu"
+
+
+def test_a_pool_with_a_taint_is_for_those_who_name_it_or_tolerate_it():
+    ours = pool("ours", "n1-standard-2", taints=(Taint("surreal", "true", "NoExecute"),))
+    fleet = (ours, CPU)
+    assert pool_of(pod("a", 1), fleet) == "cpu"
+    assert pool_of(pod("a", 1, pool="ours"), fleet) == "ours"
+    assert pool_of(pod("a", 1, tolerates_all=True), fleet) == "ours"
+    tolerant = pod("a", 1, tolerations=(Toleration("surreal", "Exists"),))
+    choice = placed(tolerant, pools=fleet).chosen["a"]
+    assert choice.pool.name == "ours"
+    assert choice.tolerations(tolerant.tolerations) == ()
+    assert choice.tolerations(()) == (Toleration("surreal", "Equal", "true", "NoExecute"),)
+
+
+def test_labels_asked_for_by_hand_choose_pools():
+    team = pool("team", "n1-highmem-8", labels={"team": "rl"})
+    assert pool_of(pod("a", selector=(("team", "rl"),)), (CPU, team)) == "team"
+    assert lacks(pod("a", selector=(("team", "x"),)), (CPU, team)) == {
+        "cpu": "has no label team",
+        "team": "has team=rl",
+    }
+    # What only the cluster knows is no reason to refuse.
+    assert pool_of(pod("a", selector=(("topology.kubernetes.io/zone", "z"),)), (CPU,)) == "cpu"
+
+
+@pytest.mark.parametrize("fleet", [(CPU,), (GPU,), (CHEAP,), (pool("cpu", "n1-standard-1"),)])
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 16])
+def test_so_many_shares_fit_on_a_machine_and_not_one_more(fleet, parts: int):
+    (only,) = fleet
+    each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
+    found = placed(each, pools=fleet)
+    room, total = available(only), total_of(found.chosen["a"].claims)
+    assert room.holds(times(total, parts))
+    assert not room.holds(times(total, parts + 1))
+
+
+def times(amounts: Amounts, number: int) -> Amounts:
+    return sum([amounts] * (number - 1), amounts)
+
+
+def test_gpus_are_part_of_a_share_and_are_not_split():
+    four = pool("gpu", gpus=4, gpu_type="nvidia-tesla-t4")
+    (claimed,) = placed(share("a", 2, "gpu"), pools=(four,)).chosen["a"].claims
+    assert claimed.gpus == 2
+    assert lacks(share("a", 3, "gpu"), pools=(four,)) == {"gpu": "has 4 GPUs, which 3 cannot share evenly"}
+
+
+def test_amounts_by_hand_that_make_another_number_fit_are_refused():
+    assert lacks(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
+        "cpu": "holds 2 of these a machine, not 4: say less by hand"
+    }
+
+
+def test_containers_of_a_group_share_what_the_group_has():
+    whole = Claim(cpu=5000, gpus=1)
+    each = Pod("g", (Claim(gpus=1), Claim(cpu=1000), Claim()), whole=whole, pool="gpu")
+    chosen = placed(each).chosen["g"]
+    assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
+    unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
+    assert lacks(unsaid) == {"gpu": "has 1 GPUs for 2 processes of the group: say which ones get them"}
+
+
+def test_a_full_pool_passes_on_to_the_next():
+    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    found = placed(*(pod(f"a{i}", 3) for i in range(5)), pools=(one, two))
+    assert [choice.pool.name for choice in found.chosen.values()] == ["one", "one", "two", "two"]
+    assert found.lacking == {
+        "a4": {"one": "is at its max of 1 machines", "two": "is at its max of 1 machines"}
+    }
+    assert found.machines == {"one": 1, "two": 1}
+
+
+def test_who_names_a_pool_comes_first():
+    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    found = placed(pod("free", 6), pod("named", 6, pool="one"), pools=(one, two))
+    assert [(name, choice.pool.name) for name, choice in found.chosen.items()] == [
+        ("free", "two"),
+        ("named", "one"),
+    ]
+
+
+def test_what_is_added_later_moves_nothing():
+    before = [pod(f"a{i}", 1 + i % 5, i % 7) for i in range(20)]
+    few, many = placed(*before), placed(*before, *(pod(f"b{i}", 2, 4) for i in range(20)))
+    assert all(many.chosen[name].pool is choice.pool for name, choice in few.chosen.items())
+
+
+def test_five_thousand_pods_find_their_places_on_a_thousand_machines():
+    fleet = [
+        pool(f"p{i}", kind, max=200)
+        for i, kind in enumerate(
+            ("n1-standard-4", "n1-highmem-4", "n1-standard-8", "n1-highmem-8", "n1-highcpu-16")
+        )
+    ]
+    pods = [pod(f"a{i}", 0.5 + i % 9 / 10, 0.5 + i % 7 / 4) for i in range(5000)]
+    found = place(pods, fleet, LIST_PRICES)
+    assert not found.lacking
+    assert len(found.chosen) == 5000
+    assert 800 < sum(found.machines.values()) <= 1000

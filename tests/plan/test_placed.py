@@ -1,0 +1,228 @@
+"""process.place(): what it makes of the settings of a process, and what does not go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from symphony.placement.pool import GPU_TAINT, POOL_LABEL, Taint
+from symphony.plan.target import Target
+from symphony.spec.pod import Place, Toleration
+from symphony.spec.process import Resources
+from tests.placement.fleet import CPU, FLEET, GPU, pool
+
+
+@pytest.fixture
+def cluster(kubernetes: Target) -> Target:
+    return replace(kubernetes, pools=FLEET)
+
+
+def program(*calls: str, image: str = "i") -> str:
+    lines = "\n".join(f"p.{call}" for call in calls)
+    return f"exp = Experiment('rl')\np = exp.new_process('p', image='{image}', command='x')\n{lines}\n"
+
+
+@pytest.fixture
+def process(planned: Callable[..., Any], cluster: Target) -> Callable[..., Any]:
+    def make(*calls: str, **backend: Any) -> Any:
+        return planned(program(*calls), cluster, **backend).processes[0]
+
+    return make
+
+
+def test_a_share_becomes_requests_limits_selector_and_tolerations(process: Callable[..., Any]):
+    result = process("place('gpu', per_machine=1)")
+    assert result.pod.node_selector == {POOL_LABEL: "gpu"}
+    assert result.pod.tolerations == (Toleration(GPU_TAINT, "Equal", "present", "NoSchedule"),)
+    assert result.resource_request == Resources("7504m", "25891Mi", None)
+    assert result.resource_limit == Resources(None, "25891Mi", 1)
+
+
+def test_amounts_stand_as_they_were_written(process: Callable[..., Any]):
+    result = process("place(cpu=3, memory='8Gi')")
+    assert result.pod.node_selector == {POOL_LABEL: "cpu"}
+    assert result.resource_request == Resources(3, "8Gi")
+    assert result.resource_limit == Resources(None, "8Gi")
+
+
+def test_a_gpu_type_is_one_gpu_of_it(process: Callable[..., Any]):
+    result = process("place(gpu_type='v100')")
+    assert result.pod.node_selector == {POOL_LABEL: "gpu"}
+    assert result.resource_limit.gpu == 1
+
+
+def test_what_is_not_placed_goes_to_the_cheapest_pool_that_fits(process: Callable[..., Any]):
+    result = process("resource_request(cpu=5, memory='40Gi')")
+    assert result.pod.node_selector == {POOL_LABEL: "cpu"}
+    assert result.resource_request == Resources(5, "40Gi")
+    assert result.resource_limit == Resources()
+    assert process("resource_limit(gpu=1)").pod.node_selector == {POOL_LABEL: "gpu"}
+
+
+def test_later_calls_win_part_by_part(process: Callable[..., Any]):
+    result = process("place('cpu', per_machine=4)", "place('cpu', per_machine=2)")
+    assert result.place == Place("cpu", 2)
+
+
+def test_what_is_said_by_hand_wins_over_a_share(process: Callable[..., Any]):
+    result = process(
+        "place('cpu', per_machine=4)",
+        "resource_request(cpu='500m')",
+        "add_toleration('x', 'Exists')",
+    )
+    assert result.resource_request == Resources("500m", "11608Mi")
+    assert result.pod.tolerations == (Toleration("x", "Exists"),)
+    limited = process("place('cpu', per_machine=4)", "resource_limit(memory='10Gi')")
+    assert (limited.resource_request.memory, limited.resource_limit.memory) == (None, "10Gi")
+
+
+def test_a_machine_chosen_by_hand_is_left_alone(planned: Callable[..., Any], cluster: Target):
+    plan = planned(program("pod_yml['spec']['nodeName'] = 'n1'"), cluster)
+    assert plan.processes[0].pod.node_selector == {}
+    assert plan.placement is None
+
+
+def test_where_no_pools_are_known_amounts_still_hold(process: Callable[..., Any]):
+    result = process("place(cpu=3, gpu=1)", pools=())
+    assert (result.resource_request.cpu, result.resource_limit.gpu) == (3, 1)
+    assert result.pod.node_selector == {}
+
+
+def test_a_group_is_one_pod(planned: Callable[..., Any], cluster: Target):
+    plan = planned(
+        """
+        exp = Experiment("rl")
+        g = exp.new_process_group("g", image="i")
+        a, b = g.new_process("a", command="x"), g.new_process("b", command="x")
+        g.place("gpu", cpu=6)
+        b.place(gpu=1)
+        """,
+        cluster,
+    )
+    a, b = plan.processes
+    assert plan.groups[0].pod.node_selector == {POOL_LABEL: "gpu"}
+    assert (a.resource_request.cpu, b.resource_request.cpu) == ("3000m", "3000m")
+    assert (a.resource_limit.gpu, b.resource_limit.gpu) == (None, 1)
+    assert [taken.pod for taken in plan.placement.pools[0].takes] == ["g"]
+
+
+def test_the_plan_sums_up_machines_and_prices(planned: Callable[..., Any], cluster: Target):
+    plan = planned(
+        """
+        exp = Experiment("rl", image="i")
+        exp.new_process("learner", command="x").place(gpu=1, gpu_type="v100")
+        for i in range(12):
+            exp.new_process(f"agent-{i}", command="x").place("cpu", per_machine=3)
+        """,
+        cluster,
+    )
+    gpu, cpu = plan.placement.pools
+    assert (gpu.name, gpu.machines, gpu.max, gpu.hourly) == ("gpu", 1, 4, pytest.approx(2.86, abs=0.001))
+    assert (cpu.name, cpu.machines, cpu.max, cpu.hourly) == ("cpu", 4, 20, pytest.approx(1.8929, abs=0.001))
+    assert plan.placement.hourly == pytest.approx(4.7529, abs=0.001)
+    assert {taken.per_machine for taken in cpu.takes} == {3}
+    assert "us-central1" in plan.placement.priced
+
+
+def test_an_unknown_price_is_none_and_so_is_the_sum(planned: Callable[..., Any], kubernetes: Target):
+    arm = pool("arm", "t2a-standard-8")
+    plan = planned(program("place('arm', cpu=1)"), replace(kubernetes, pools=(CPU, arm)))
+    assert (plan.placement.pools[0].hourly, plan.placement.hourly) == (None, None)
+
+
+def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: Target):
+    found = problems_of(
+        """
+        exp = Experiment("rl", image="i")
+        exp.new_process("big", command="x").place(cpu=12, memory="96Gi")
+        exp.new_process("more", command="x").place("gpu", gpu=2)
+        exp.new_process("typo", command="x").place("gpus")
+        """,
+        cluster,
+    )
+    assert [each.what for each in found] == [
+        "big fits no pool: cheap has spot machines, which place(spot=True) allows, has 7.55 of 12 cpu,"
+        " has 25.3 of 96 GiB; cpu has 7.21 of 12 cpu, has 45.3 of 96 GiB; gpu is kept for processes with"
+        " GPUs, has 7.5 of 12 cpu, has 25.2 of 96 GiB",
+        "more does not fit gpu: it has 1 of 2 GPUs",
+        'typo is placed on "gpus", which the cluster does not have',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "what", "remedy"),
+    [
+        (
+            ["place(cpu=3)  # <-", "resource_request(cpu=2)"],
+            "p says cpu in place() and another in",
+            "say it once",
+        ),
+        (["place(per_machine=0)  # <-"], "p is placed 0 to a machine", "say 1 or more"),
+        (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "ask for none or more"),
+        (["place(memory='8 gigs')  # <-"], 'p is placed with memory "8 gigs"', "write a quantity"),
+        (["place(per_machine='4')  # <-"], "p has per_machine of type str", "it takes a whole number"),
+        (
+            ["place('cpu')  # <-", "pod_yml['spec']['nodeName'] = 'n1'"],
+            "p is placed twice: by place() and by nodeName of pod_yml",
+            "leave one of them out",
+        ),
+        (
+            ["place('cpu')  # <-", "node_selector('cloud.google.com/gke-nodepool', 'gpu')"],
+            "p does not fit cpu: it has cloud.google.com/gke-nodepool=cpu",
+            "ask for less",
+        ),
+        (
+            ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
+            "p does not fit cpu: it holds 2 of these a machine, not 4: say less by hand",
+            "ask for less",
+        ),
+    ],
+)
+def test_what_does_not_go_is_told_with_its_line(
+    problems_of: Callable[..., Any], cluster: Target, calls: list[str], what: str, remedy: str
+):
+    (found,) = problems_of(program(*calls), cluster)
+    assert found.what.startswith(what)
+    assert found.remedy.startswith(remedy)
+    (marked,) = [line for line, call in enumerate(calls, 4) if "# <-" in call]
+    assert [place.line for place in found.where] == [marked]
+
+
+def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any], cluster: Target):
+    (found,) = problems_of(
+        """
+        exp = Experiment("rl", image="i")
+        g = exp.new_process_group("g")
+        g.new_process("a", command="x").place("cpu")
+        g.new_process("b", command="x").place("gpu")
+        """,
+        cluster,
+    )
+    assert found.what == 'g is one pod, on one machine: of pool g/a says "cpu", g/b says "gpu"'
+
+
+def test_a_share_needs_pools(problems_of: Callable[..., Any], kubernetes: Target):
+    (found,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
+    assert found.what == "p is placed, but the pools of the cluster are not known"
+
+
+def test_a_pool_that_is_only_just_full_is_remarked_upon(planned: Callable[..., Any], kubernetes: Target):
+    two = replace(GPU, name="two", max=2, taints=(Taint("a"),), gpus=0, gpu_type="")
+    plan = planned(
+        """
+        exp = Experiment("rl", image="i")
+        for i, cpu in enumerate((2, 2, 7)):
+            exp.new_process(f"p{i}", command="x").place("two", cpu=cpu)
+        """,
+        replace(kubernetes, pools=(two,)),
+    )
+    (remark,) = plan.remarks
+    assert remark.what == "pool two holds its processes at its max only if the scheduler packs them well"
+
+
+def test_on_tmux_it_is_not_used(planned: Callable[..., Any], tmux: Target):
+    plan = planned(program("place('cpu', per_machine=2)"), tmux)
+    assert [str(each) for each in plan.unused if each.setting == "place"] == ["place (p)"]
