@@ -16,6 +16,7 @@ from symphony.components.builder import Builder, declare
 from symphony.components.errors import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
+from symphony.plan.code import packed
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -42,8 +43,8 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     inherit:    variables of the caller's environment that the processes get beside the usual ones (tmux).
     opts:       the pulumi.ResourceOptions of its component.
 
-    Of preamble_cmds, start_dir, env and image, see Process: what is said here holds for every process. What
-    changes in a secret or config file restarts nothing.
+    Of preamble_cmds, start_dir, code, env and image, see Process: what is said here holds for every process.
+    What changes in a secret or config file restarts nothing.
     """
 
     def __init__(
@@ -252,6 +253,8 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
                 "exposed": exposed,
                 # So that a person who is elsewhere can be told where its program is.
                 "folder": str(Path.cwd()),
+                # So that the next plan can say which files changed.
+                **({"code": packed(plan.code)} if plan.code else {}),
             }
         )
 

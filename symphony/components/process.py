@@ -31,6 +31,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     cmds:          lines for a shell, in place of both.
     preamble_cmds: lines for a shell before it, such as "source venv/bin/activate".
     start_dir:     the folder that it starts in: by default that of the program, on Kubernetes the image's.
+    code:          files, folders and globs of the project: at a change of them, `up` starts it again.
     env:           {variable: value}; a number or path becomes text.
     image:         the container image (Kubernetes); container_image is the same.
     container_yml: a dict that is merged last into the container's manifest (Kubernetes).

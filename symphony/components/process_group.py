@@ -27,8 +27,8 @@ class ProcessGroup(pulumi.ComponentResource, MemberBuilder[ProcessGroupSpec]):
     group = experiment.new_process_group("agents", env={"SEED": 1})
     group.new_process("agent-0", command=["python", "agent.py"])
 
-    name: letters, digits, "-" and "_". Of preamble_cmds, start_dir, env and image, see Process: what is said
-    here holds for each of its processes, which may say another.
+    name: letters, digits, "-" and "_". Of preamble_cmds, start_dir, code, env and image, see Process: what
+    is said here holds for each of its processes, which may say another.
     """
 
     def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:

@@ -106,6 +106,7 @@ def _planned(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
 ) -> Launched:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
+    from symphony.components import code_files
     from symphony.plan.build import build_plan
     from symphony.plan.checked_spec import checked
 
@@ -113,7 +114,7 @@ def _planned(
         if given:
             run.context = _context(given)
         _refuse_to_move(run.context)
-        clean = checked(secret_env.read(spec))
+        clean = code_files.read(checked(secret_env.read(spec)), run.context.folder, run.context.stack)
         plan = build_plan(clean, run.expander.target(clean, run.context))
         remarks = (*_overruled(run, given), *plan.remarks)
         return Launched(experiment, spec, clean, replace(plan, remarks=remarks))

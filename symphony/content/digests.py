@@ -1,15 +1,15 @@
-"""The digest of a file, of its content and x bit, and of many files with their names."""
+"""The digest of a file, of its content and x bit."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
 
+from symphony.content.sets import LENGTH
+from symphony.content.sets import differing as differing
+from symphony.content.sets import of_all as of_all
 from symphony.content.stat_cache import StatCache, stamp_of
-
-_LENGTH = 32
 
 
 def of_file(path: str, cache: StatCache, *, follow: bool = True) -> str:
@@ -22,7 +22,7 @@ def of_file(path: str, cache: StatCache, *, follow: bool = True) -> str:
         target = _followed(path) if follow else None
         if target is None:
             place = os.fsencode(os.readlink(path))  # noqa: PTH115 : hot path
-            return hashlib.sha256(b"link\0" + place).hexdigest()[:_LENGTH]
+            return hashlib.sha256(b"link\0" + place).hexdigest()[:LENGTH]
         facts = target
     stamp = stamp_of(facts)
     known = cache.get(path, stamp)
@@ -30,22 +30,9 @@ def of_file(path: str, cache: StatCache, *, follow: bool = True) -> str:
         return known
     kind = b"program\0" if facts.st_mode & stat.S_IXUSR else b"file\0"
     with open(path, "rb") as file:  # noqa: PTH123 : hot path
-        digest = hashlib.file_digest(file, lambda: hashlib.sha256(kind)).hexdigest()[:_LENGTH]
+        digest = hashlib.file_digest(file, lambda: hashlib.sha256(kind)).hexdigest()[:LENGTH]
     cache.put(path, stamp, digest, facts)
     return digest
-
-
-def of_all(digests: Mapping[str, str]) -> str:
-    """Thirty-two hex digits for files, name -> digest, in whichever order."""
-    whole = hashlib.sha256()
-    for name in sorted(digests):
-        whole.update(os.fsencode(name) + b"\0" + digests[name].encode() + b"\0")
-    return whole.hexdigest()[:_LENGTH]
-
-
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """The names of the files that are not the same, those that are in one of them only among them."""
-    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
 
 
 def _followed(path: str) -> os.stat_result | None:

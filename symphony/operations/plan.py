@@ -121,7 +121,8 @@ class Before:
         recorded = self.stack.recorded if self.stack.backend == handed.backend else None
         processes: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
         differing = registry.get(handed.backend).observer.changed_fields
-        rows = changes(processes, handed.inputs, differing, self._broken if recorded else {})
+        sets = {**stacks.code(self.stack), **handed.code}
+        rows = changes(processes, handed.inputs, differing, self._broken if recorded else {}, sets)
         return Planned(self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
 
 

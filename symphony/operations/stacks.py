@@ -16,6 +16,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.operations.orphans import orphans
 from symphony.operations.switch import current
+from symphony.plan.code import CodeSets, unpacked
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -151,6 +152,11 @@ def addresses(stack: Stack) -> dict[str, str]:
 def exposed(stack: Stack) -> list[str]:
     """The services that are to be reached from outside, as the state records them."""
     return list(_outputs(stack).get("exposed") or ())
+
+
+def code(stack: Stack) -> CodeSets:
+    """The files that each digest of its processes' code stands for, as the state records them."""
+    return unpacked(str(_outputs(stack).get("code") or ""))
 
 
 def folder(stack: Stack) -> str:

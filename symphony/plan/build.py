@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from symphony.placement.summary import summed
+from symphony.plan import code
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.placed import Placed, placed
@@ -42,11 +44,12 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
     services = resolve(spec, target)
     members = tuple(_planned(spec, group, process, target, where) for group, process in spec.members())
     names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
+    files = {each.code: code.files_of(spec, each.code) for each in members if each.code}
     return Plan(
         name=spec.name,
         backend=target.backend,
         launched_as=target.launched_as,
-        processes=members,
+        processes=tuple(_with_code(members, files)),
         groups=tuple(_planned_group(group, target, where) for group in spec.groups),
         services=services,
         service_env=variables(services),
@@ -56,6 +59,7 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
         unused=not_used(spec, target),
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
+        code={code.digest_of(each): each for each in files.values()},
         remarks=(*_told_names(spec, target), *remarks(spec), *where.remarks),
         placement=summed(where.placement, target.pools, target.prices, names),
     )
@@ -86,6 +90,18 @@ def _planned(
         exposes=exposes,
         where=str(process.where),
     )
+
+
+def _with_code(
+    members: tuple[PlannedProcess, ...], files: Mapping[tuple[str, ...], Mapping[str, str]]
+) -> Iterator[PlannedProcess]:
+    """Each with the digest of its code, which is made once of what many have alike."""
+    digests = {declared: code.digest_of(each) for declared, each in files.items()}
+    for each in members:
+        if each.code:
+            yield replace(each, service_env={**each.service_env, code.VARIABLE: digests[each.code]})
+        else:
+            yield each
 
 
 def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:

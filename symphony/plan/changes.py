@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from symphony.plan import code
+from symphony.plan.code import CodeSets
 from symphony.plan.names import printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
@@ -51,13 +53,18 @@ def changes(
     planned: Mapping[str, Inputs],
     differing: Callable[[Inputs, Inputs], Sequence[str]],
     broken: Mapping[str, str],
+    code_sets: CodeSets | None = None,
 ) -> tuple[Change, ...]:
     """One row a process: planned ones in the order of the plan, then those no longer declared.
 
     differing: the settings that make a running process restart (the backend's rule).
     broken:    path -> why a recorded process does not run as it should.
+    code_sets: the files that digests of code stand for, recorded ones and planned ones.
     """
-    rows = [_change(path, recorded.get(path), inputs, differing, broken) for path, inputs in planned.items()]
+    rows = [
+        _change(path, recorded.get(path), inputs, differing, broken, code_sets or {})
+        for path, inputs in planned.items()
+    ]
     rows += [Change(path, "stop", ("no longer declared",)) for path in recorded if path not in planned]
     return tuple(rows)
 
@@ -68,32 +75,41 @@ def _change(
     new: Inputs,
     differing: Callable[[Inputs, Inputs], Sequence[str]],
     broken: Mapping[str, str],
+    code_sets: CodeSets,
 ) -> Change:
     if old is None:
         return Change(path, "start", ("new",))
-    reasons = [_why(setting, old, new) for setting in differing(old, new)]
+    reasons = [why for setting in differing(old, new) for why in _why(setting, old, new, code_sets)]
     if path in broken:
         reasons.insert(0, broken[path])
     return Change(path, "restart", tuple(reasons)) if reasons else Change(path, "keep")
 
 
-def _why(setting: str, old: Inputs, new: Inputs) -> str:
+def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterator[str]:
     before, after = old.get(setting), new.get(setting)
     setting = _SETTINGS.get(setting, setting)
     if isinstance(before or after, Mapping):
-        return _variables(setting, cast("Inputs", before or {}), cast("Inputs", after or {}))
-    if isinstance(before or [], list) and isinstance(after or [], list):
-        return f"{setting}: {_lists(cast('list[Any]', before or []), cast('list[Any]', after or []))}"
-    return f"{setting}: {_text(before)} -> {_text(after)}"
+        yield from _variables(setting, cast("Inputs", before or {}), cast("Inputs", after or {}), code_sets)
+    elif isinstance(before or [], list) and isinstance(after or [], list):
+        yield f"{setting}: {_lists(cast('list[Any]', before or []), cast('list[Any]', after or []))}"
+    else:
+        yield f"{setting}: {_text(before)} -> {_text(after)}"
 
 
-def _variables(setting: str, before: Inputs, after: Inputs) -> str:
+def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
     """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
     names = _differing_names(before, after)
     if setting == "group":
-        return ", ".join(f"{name} {_MEMBERS[name in before, name in after]}" for name in names)
+        yield ", ".join(f"{name} {_MEMBERS[name in before, name in after]}" for name in names)
+        return
+    if code.VARIABLE in names:
+        names.remove(code.VARIABLE)
+        yield code.why(before.get(code.VARIABLE), after.get(code.VARIABLE), code_sets)
     ports = [name for name in names if _PORT.fullmatch(name)]
-    return ", ".join(_variable(setting, name, before.get(name), after.get(name)) for name in ports or names)
+    if names:
+        yield ", ".join(
+            _variable(setting, name, before.get(name), after.get(name)) for name in ports or names
+        )
 
 
 def _variable(setting: str, name: str, before: Any, after: Any) -> str:

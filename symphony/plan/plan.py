@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from symphony.placement.summary import Summary
+from symphony.plan.code import CodeSets
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.pod import PodSettings
@@ -87,8 +88,9 @@ class Plan:
     name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
     variables that every process gets. renamed are the paths of the program's own names for processes and
     groups that are called otherwise here -> theirs; changed_files are the secret and
-    config files that the experiment which runs has otherwise, remarks what to show with the plan. placement
-    is where the processes run and what that costs, where the pools of the cluster are known.
+    config files that the experiment which runs has otherwise, code the files that each digest of code stands
+    for, remarks what to show with the plan. placement is where the processes run and what that costs, where
+    the pools of the cluster are known.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Plan:
     unused: tuple[Unused, ...] = field(default=())
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     changed_files: tuple[str, ...] = ()
+    code: CodeSets = field(default_factory=dict[str, Mapping[str, str]])
     remarks: tuple[Problem, ...] = ()
     placement: Summary | None = None
 
@@ -116,8 +119,9 @@ class Plan:
         return {name: each.address for each in served for name in (each.name, each.declared) if name}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a mount says its kind. What all processes share stands there once."""
-        plain = asdict(replace(self, processes=()))
+        """Plain values; a mount says its kind. What all processes share stands there once, code nowhere."""
+        plain = asdict(replace(self, processes=(), code={}))
+        del plain["code"]
         return plain | {"processes": [_plain(process) for process in self.processes]}
 
     def to_json(self) -> str:

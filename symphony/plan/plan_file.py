@@ -18,6 +18,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import SymphonyError, UserError
+from symphony.plan.code import CodeSets
 from symphony.plan.plan import Plan, whole
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
@@ -70,7 +71,8 @@ def _told() -> dict[str, Any] | None:
 
 def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
     """The plan, and the inputs of each process as its backend renders them."""
-    _write({"plan": plan.to_dict(), "inputs": inputs, "unused": [str(each) for each in plan.unused]})
+    unused = [str(each) for each in plan.unused]
+    _write({"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code})
 
 
 def write_problems(error: PlanError) -> None:
@@ -102,11 +104,12 @@ def _file() -> Path | None:
 
 @dataclass(frozen=True)
 class Handed:
-    """The plan as plain values, and the inputs of each process as its backend renders them."""
+    """The plan as plain values, the inputs of each process as its backend renders them, the files of code."""
 
     plan: Mapping[str, Any]
     inputs: Mapping[str, Mapping[str, Any]]
     unused: tuple[str, ...]
+    code: CodeSets
 
     @property
     def backend(self) -> str:
@@ -138,7 +141,7 @@ class PlanFile:
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
-        return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]))
+        return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"])
 
 
 @contextmanager

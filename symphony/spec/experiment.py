@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symphony.spec import setting, types
+from symphony.spec.code import CodeFiles
 from symphony.spec.process import ProcessSpec
 from symphony.spec.shared import Declared, MemberSettings, SharedOptions, SharedSettings, Texts
 
@@ -37,6 +38,7 @@ class ExperimentSpec(SharedSettings, Declared):
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
     maps_names: names that are not legal are mapped to those that are, as in the original Symphony.
+    code_files: what each text of `code=` stood for when it was launched.
     """
 
     processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
@@ -46,6 +48,7 @@ class ExperimentSpec(SharedSettings, Declared):
     configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     port_range: tuple[int, int] | None = setting.setting(types.PORT_RANGE, keyword=True, varies=True)
     maps_names: bool = field(default=False, compare=False)
+    code_files: Mapping[str, CodeFiles] = field(default_factory=dict[str, CodeFiles], compare=False)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
         """Every process with its group, in the order of declaration: groups after the free processes."""

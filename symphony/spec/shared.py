@@ -37,6 +37,7 @@ class SharedOptions(TypedDict, total=False):
 
     preamble_cmds: Texts | None
     start_dir: Text | None
+    code: Texts | None
     env: Env | None
     secret_env: SecretEnv | None
     image: str | None
@@ -68,6 +69,7 @@ class SharedSettings:
 
     preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
     start_dir: str | None = setting.setting(types.PATH, keyword=True, varies=True)
+    code: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
     secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, varies=True)
     image: str | None = setting.setting(

@@ -56,6 +56,7 @@ processes = st.builds(
     cmds=texts,
     preamble_cmds=texts,
     start_dir=maybe,
+    code=texts,
     env=pairs,
     secret_env=pairs,
     image=maybe,
@@ -78,6 +79,7 @@ groups = st.builds(
     processes=several,
     preamble_cmds=texts,
     start_dir=maybe,
+    code=texts,
     env=pairs,
     secret_env=pairs,
     image=maybe,
@@ -94,6 +96,7 @@ experiments = st.builds(
     groups=st.lists(groups, max_size=2).map(tuple),
     preamble_cmds=texts,
     start_dir=maybe,
+    code=texts,
     env=pairs,
     secret_env=pairs,
     image=maybe,
@@ -107,7 +110,7 @@ experiments = st.builds(
 
 def test_the_generated_experiments_make_every_setting():
     # A setting that is added to a spec and not here would be saved without a test.
-    unmade = {"where", "places", "maps_names"}
+    unmade = {"where", "places", "maps_names", "code_files"}
     for strategy, kind in (
         (processes, ProcessSpec),
         (groups, ProcessGroupSpec),
@@ -187,14 +190,14 @@ MINIMAL = {"symphony": 1, "name": "rl"}
         ({"symphony": 1}, "experiment lacks the field 'name'. Add it."),
         (
             MINIMAL | {"procesess": []},
-            "experiment has no field 'procesess'. It may have: configs, env, groups, image, inherit, name,"
-            " port_range, preamble_cmds, processes, secret_env, secrets, start_dir, unknown.",
+            "experiment has no field 'procesess'. It may have: code, configs, env, groups, image, inherit,"
+            " name, port_range, preamble_cmds, processes, secret_env, secrets, start_dir, unknown.",
         ),
         (
             MINIMAL | {"said": {}},
-            "experiment has no field 'said'. It may have: configs, env, groups, image, inherit, name,",
+            "experiment has no field 'said'. It may have: code, configs, env, groups, image, inherit, name,",
         ),
-        (MINIMAL | {1: 2}, "experiment has no field 1. It may have: configs, env,"),
+        (MINIMAL | {1: 2}, "experiment has no field 1. It may have: code, configs, env,"),
         (MINIMAL | {"processes": 5}, "experiment.processes is not a list. Save the experiment again."),
         (
             MINIMAL | {"processes": {"name": "a"}},

@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     commands.no_text_of_pulumis_own,
     commands.texts_are_unicode,
     commands.no_text_too_long,
+    commands.code_is_there,
     commands.files_are_readable,
     commands.start_dirs_exist,
     commands.commands_can_start,

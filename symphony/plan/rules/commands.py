@@ -7,6 +7,7 @@ from typing import Any
 
 from symphony.plan.names import shown
 from symphony.plan.problems import Problem
+from symphony.plan.rules.environment import owners
 from symphony.plan.target import Target
 from symphony.spec import types
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -129,6 +130,17 @@ def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
                 "put it into a file and pass the file's name",
                 (where,),
             )
+
+
+def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for who, owner in owners(spec):
+        for text in owner.code:
+            if (code := spec.code_files.get(text)) is not None and code.trouble:
+                yield Problem(
+                    f"{who} has the code {shown(text)}: {code.trouble}",
+                    "name a file, a folder or a glob, from the folder of the project",
+                    (owner.at("code"),),
+                )
 
 
 def files_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

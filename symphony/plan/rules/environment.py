@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from caraml import service_env
+from symphony.plan import code
 from symphony.plan.names import is_variable, shown
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
@@ -20,6 +21,7 @@ OWN_VARIABLES = {
     "SYMPHONY_ID": "it is the mark of the process",
     SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
     CONFIGS_VARIABLE: "it is the folder of the experiment's config files",
+    code.VARIABLE: "it says which code the process runs",
 }
 
 

@@ -296,13 +296,13 @@ def test_an_empty_group_beside_processes(refused):
             'exp.new_process("a", ["x"], zzz=1)',
             "a",
             "zzz",
-            "the settings are: args, cmds, command, env, image, preamble_cmds, secret_env, start_dir",
+            "the settings are: args, cmds, code, command, env, image, preamble_cmds, secret_env, start_dir",
         ),
         (
             'exp.new_process_group("g", command="x").new_process("a", ["x"])',
             "process group g",
             "command",
-            "the settings are: env, image, preamble_cmds, secret_env, start_dir",
+            "the settings are: code, env, image, preamble_cmds, secret_env, start_dir",
         ),
         (
             'exp.new_process_group("g", envs={}).new_process("a", ["x"])',

@@ -1,0 +1,81 @@
+"""Finds the files that each text of `code=` stands for, once, at launch, with their digests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symphony.plan.checked_spec import CheckedSpec
+from symphony.plan.rules.environment import owners
+from symphony.spec.code import CodeFiles
+
+if TYPE_CHECKING:
+    from symphony.content.stat_cache import StatCache
+
+_GLOB = frozenset("*?[")
+
+
+def read(spec: CheckedSpec, folder: Path, stack: str) -> CheckedSpec:
+    """The spec with the files of its code; folder: that of the project, from which they are named."""
+    declared = dict.fromkeys(text for _, owner in owners(spec) for text in owner.code)
+    return replace(spec, code_files=found(declared, folder, stack)) if declared else spec
+
+
+def found(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
+    """text of `code=` -> its files; what stack runs them decides only where their digests are kept."""
+    # Most experiments declare no code.
+    from symphony.content.stat_cache import StatCache
+
+    with StatCache("code", folder / stack) as cache:
+        return {text: _found(text, str(folder), cache) for text in declared}
+
+
+def _found(text: str, folder: str, cache: StatCache) -> CodeFiles:
+    from symphony.content import digests
+
+    try:
+        # A home that nobody has is a trouble with a line.
+        place = os.path.normpath(Path(folder, Path(text).expanduser()))
+        paths = list(_paths(place, folder, cache))
+        files = {_named(path, text, folder): digests.of_file(path, cache) for path in paths}
+    except (OSError, RuntimeError, ValueError) as error:
+        return CodeFiles(trouble=f"which cannot be read: {getattr(error, 'strerror', None) or error}".lower())
+    if files:
+        return CodeFiles(files)
+    exists = bool(_GLOB & {*text}) or os.path.lexists(place)
+    why = "no file of it is left in by .gitignore and .symphonyignore" if exists else "which is not there"
+    return CodeFiles(trouble=why)
+
+
+def _paths(place: str, folder: str, cache: StatCache) -> Iterator[str]:
+    """The absolute paths of the files that a path, or a glob, stands for."""
+    from pathspec import GitIgnoreSpec
+
+    from symphony.content import ignore_files, walk
+
+    base, pattern = place, ""
+    if _GLOB & {*place} and not os.path.lexists(place):
+        parts = Path(place).parts
+        first = next(i for i, part in enumerate(parts) if _GLOB & {*part})
+        base, pattern = str(Path(*parts[:first])), "/" + "/".join(parts[first:])
+    rules = ignore_files.above(base, folder)
+    if rules is None or not os.path.lexists(base):
+        return
+    if not Path(base).is_dir():
+        if not rules.leaves_out(base):
+            yield base
+    elif not rules.leaves_out(f"{base}/"):
+        wanted = GitIgnoreSpec.from_lines([pattern] if pattern else [])
+        for path in walk.files(base, rules, cache):
+            if not pattern or wanted.match_file(path[len(base) :].lstrip("/")):
+                yield path
+
+
+def _named(path: str, text: str, folder: str) -> str:
+    """From the folder of the project, where that is how it was declared, so that it is the same elsewhere."""
+    if path.startswith(f"{folder}/"):
+        return path[len(folder) + 1 :]
+    return path if text.startswith(("/", "~")) else os.path.relpath(path, folder)

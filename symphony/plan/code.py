@@ -1,0 +1,60 @@
+"""The code of a process: one digest of all its files, and which files a digest stands for. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+from symphony.content import sets
+from symphony.spec.experiment import ExperimentSpec
+
+# Every process that declares code gets its digest in this variable: on each backend it is a part of it.
+VARIABLE = "SYMPHONY_CODE"
+# digest -> file -> digest
+CodeSets = Mapping[str, Mapping[str, str]]
+_SHOWN = 5
+_LENGTH = 16
+_FILE_LENGTH = 8
+
+
+def files_of(spec: ExperimentSpec, code: Iterable[str]) -> dict[str, str]:
+    """file -> digest of all that some texts of `code=` stand for."""
+    every = (spec.code_files[text].files for text in code if text in spec.code_files)
+    return {name: digest for files in every for name, digest in files.items()}
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    return sets.of_all(files)[:_LENGTH]
+
+
+def packed(code: CodeSets) -> str:
+    """The files of some digests as one text for the state, short enough for ten thousand files."""
+    brief = {
+        digest: {name: each[:_FILE_LENGTH] for name, each in files.items()} for digest, files in code.items()
+    }
+    return base64.b64encode(zlib.compress(json.dumps(brief, sort_keys=True).encode())).decode()
+
+
+def unpacked(text: str) -> dict[str, dict[str, str]]:
+    """The same again; nothing where the text is not of ours."""
+    with suppress(ValueError, zlib.error):
+        value: Any = json.loads(zlib.decompress(base64.b64decode(text)))
+        if isinstance(value, dict):
+            return cast("dict[str, dict[str, str]]", value)
+    return {}
+
+
+def why(before: str | None, after: str | None, known: CodeSets) -> str:
+    """`code: agents/net.py, train.py`: the files in which two digests differ."""
+    if not before or not after:
+        return "code: now declared" if after else "code: no longer declared"
+    if before not in known or after not in known:
+        return f"code: {before[:_FILE_LENGTH]} -> {after[:_FILE_LENGTH]}"
+    brief = [{name: each[:_FILE_LENGTH] for name, each in known[key].items()} for key in (before, after)]
+    names = sets.differing(*brief)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"code: {', '.join(names[:_SHOWN])}{more}"

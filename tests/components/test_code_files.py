@@ -1,0 +1,79 @@
+"""The files that a text of `code=` stands for: a file, a folder, a glob, and why there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symphony.components.code_files import found
+from symphony.spec.code import CodeFiles
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("train.py", "agents/net.py", "agents/deep/er.py", "agents/out/x.py", "empty/.keep", "a.log"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / ".gitignore").write_text("*.log\n.keep\n")
+    (folder / ".symphonyignore").write_text("out/\n")
+    (tmp_path / "beside.py").write_text("")
+    return folder
+
+
+def code(text: str, folder: Path) -> CodeFiles:
+    return found([text], folder, "rl")[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("train.py", ["train.py"]),
+        ("./train.py", ["train.py"]),
+        ("agents/", ["agents/deep/er.py", "agents/net.py"]),
+        ("agents", ["agents/deep/er.py", "agents/net.py"]),
+        (".", ["agents/deep/er.py", "agents/net.py", "train.py"]),
+        ("*.py", ["train.py"]),
+        ("agents/*.py", ["agents/net.py"]),
+        ("agents/**/*.py", ["agents/deep/er.py", "agents/net.py"]),
+        ("**/[en]*.py", ["agents/deep/er.py", "agents/net.py"]),
+        ("../beside.py", ["../beside.py"]),
+    ],
+)
+def test_files_folders_and_globs(project: Path, text: str, files: list[str]) -> None:
+    assert sorted(code(text, project).files) == files
+
+
+def test_a_path_from_the_root_is_named_by_the_project_where_it_is_in_it(project: Path) -> None:
+    assert [*code(str(project / "train.py"), project).files] == ["train.py"]
+    outside = str(project.parent / "beside.py")
+    assert [*code(outside, project).files] == [outside]
+
+
+def test_a_name_with_the_letters_of_a_glob_is_a_name_where_it_is_there(project: Path) -> None:
+    (project / "a[1].py").write_text("")
+    assert [*code("a[1].py", project).files] == ["a[1].py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "trouble"),
+    [
+        ("gone.py", "which is not there"),
+        ("empty", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("a.log", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("agents/out", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("agents/out/x.py", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("gone/*.py", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("~nobody-of-this-name/a.py", "which cannot be read: could not determine home directory."),
+    ],
+)
+def test_why_there_are_none(project: Path, text: str, trouble: str) -> None:
+    assert code(text, project) == CodeFiles(trouble=trouble)
+
+
+def test_the_folder_of_the_project_decides_not_where_it_lies(project: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    before = code(".", project)
+    project.rename(moved)
+    assert code(".", moved) == before

@@ -1,0 +1,115 @@
+"""The code that processes declare: a part of each that declares it, and which files changed, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from symphony.plan import code
+from symphony.plan.build import build_plan, problems
+from symphony.plan.changes import changes
+from symphony.plan.checked_spec import checked
+from symphony.plan.target import Target
+from symphony.spec.code import CodeFiles
+
+PROGRAM = """
+exp = Experiment("rl", code="shared.py")
+exp.new_process("a", cmds="a")
+exp.new_process_group("g", code=["agents/"]).new_process("b", cmds="b", code=["b.py"])
+"""
+FILES = {name: CodeFiles({name: name * 8}) for name in ("shared.py", "agents/", "b.py")}
+
+
+def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: Target) -> None:
+    def digests(files: dict[str, CodeFiles]) -> list[str]:
+        spec = replace(checked(declare(PROGRAM)[0]), code_files=files)
+        plan = build_plan(spec, tmux)
+        assert {*plan.code} == {each.service_env[code.VARIABLE] for each in plan.processes}
+        return [each.service_env[code.VARIABLE] for each in plan.processes]
+
+    before = digests(FILES)
+    assert digests(FILES) == before
+    both = digests({**FILES, "shared.py": CodeFiles({"shared.py": "other"})})
+    assert [each == old for each, old in zip(both, before, strict=True)] == [False, False]
+    one = digests({**FILES, "agents/": CodeFiles({"agents/": "other"})})
+    assert [each == old for each, old in zip(one, before, strict=True)] == [True, False]
+
+
+def test_what_declares_no_code_has_nothing_of_it(declare: Any, tmux: Target) -> None:
+    plan = build_plan(checked(declare('exp = Experiment("rl")\nexp.new_process("a", cmds="a")')[0]), tmux)
+    assert code.VARIABLE not in plan.processes[0].service_env
+    assert not plan.code
+
+
+def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: Target) -> None:
+    spec, lines = declare(
+        """
+        exp = Experiment("rl")
+        exp.new_process("a", cmds="a", code=["a.py"])
+        exp.new_process("b", cmds="b", code=["gone.py"])  # <-
+        """
+    )
+    files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="which is not there")}
+    (problem,) = problems(replace(checked(spec), code_files=files), tmux)
+    assert problem.what == 'b has the code "gone.py": which is not there'
+    assert [place.line for place in problem.where] == lines
+
+
+def test_the_variable_is_ours(refused: Callable[..., None]) -> None:
+    refused(
+        f"""
+        exp = Experiment("rl")
+        exp.new_process("a", cmds="a", env={{"{code.VARIABLE}": "1"}})  # <-
+        """,
+        "a sets SYMPHONY_CODE, but it says which code the process runs",
+        "use another variable",
+    )
+
+
+SETS = {
+    "old": {"agents/net.py": "1" * 32, "gone.py": "2" * 32, "same.py": "3" * 32},
+    "new": {"agents/net.py": "9" * 32, "new.py": "2" * 32, "same.py": "3" * 32},
+    "large": {f"{number}.py": "1" * 32 for number in range(7)},
+    "none": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("old", "new", "code: agents/net.py, gone.py, new.py"),
+        ("none", "large", "code: 0.py, 1.py, 2.py, 3.py, 4.py and 2 more"),
+        ("0123456789", "new", "code: 01234567 -> new"),
+        (None, "new", "code: now declared"),
+        ("old", None, "code: no longer declared"),
+    ],
+)
+def test_the_plan_says_which_files(before: str | None, after: str | None, why: str) -> None:
+    def inputs(digest: str | None) -> dict[str, Any]:
+        return {"services": {code.VARIABLE: digest} if digest else {}}
+
+    rows = changes({"a": inputs(before)}, {"a": inputs(after)}, lambda *_: ["services"], {}, SETS)
+    assert [row.why for row in rows] == [why]
+
+
+def test_code_and_a_port_are_two_reasons() -> None:
+    before = {"env": {code.VARIABLE: "old", "SYMPH_A_PORT": "1"}}
+    after = {"env": {code.VARIABLE: "new", "SYMPH_A_PORT": "2"}}
+    (row,) = changes({"a": before}, {"a": after}, lambda *_: ["env"], {}, SETS)
+    assert row.reasons == ("code: agents/net.py, gone.py, new.py", "port of a: 1 -> 2")
+
+
+def test_files_that_the_state_holds_are_told_from_those_of_now() -> None:
+    kept = code.unpacked(code.packed(SETS))
+    assert code.why("old", "new", {**kept, "new": SETS["new"]}) == "code: agents/net.py, gone.py, new.py"
+    assert code.unpacked("") == code.unpacked("damaged!") == {}
+
+
+def test_ten_thousand_files_are_few_bytes_of_the_state() -> None:
+    files = {
+        f"some/folder/of/the/project/{number}.py": f"{number * 7919:032x}"[::-1] for number in range(10_000)
+    }
+    assert len(code.packed({"digest": files})) < 200_000
