@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
-from symphony.cli import screen
+from symphony.cli import ranges, screen
 from symphony.cli.progress import names_of
 from symphony.operations.plan import Planned
 from symphony.plan.changes import Change
@@ -19,7 +17,6 @@ _STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
 _ORDER = ("restart", "start", "stop", "keep")
 # A reason longer than this that several rows have stands below them, once.
 _LONG = 40
-_NUMBERED = re.compile(r"(.*?)(\d+)")
 _Row = tuple[str, ...]
 
 
@@ -34,6 +31,11 @@ def show(planned: Planned) -> None:
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
     print(" ".join([_total(planned), *_not_used(planned)]))
+    if planned.plan.get("placement"):
+        # Most plans have none.
+        from symphony.cli import placement_table
+
+        placement_table.show(planned.plan["placement"])
     for remark in planned.remarks:
         print(screen.clean(remark))
 
@@ -74,8 +76,8 @@ def _rows(planned: Planned) -> Iterator[_Row]:
     by_path = {process["path"]: process for process in planned.plan["processes"]}
     ports = {service["name"]: service["port"] for service in planned.plan["services"]}
     rows = [_row(change, by_path.get(change.path), ports) for change in planned.changes]
-    for _, same in groupby(rows, key=lambda row: (_stem(row[1]), row[2:])):
-        yield from _folded(list(same))
+    for run in ranges.runs(rows, name=lambda row: row[1], alike=lambda row: row[2:]):
+        yield (run[0][0], ranges.shown([row[1] for row in run]), *run[0][2:])
 
 
 def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
@@ -83,31 +85,3 @@ def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) 
     binds = " ".join(dict.fromkeys(f"{name}:{ports[name]}" for name in served))
     connects = " ".join(process["connects"]) if process else ""
     return _MARKS[change.kind], change.path, change.kind, change.why, binds, connects
-
-
-def _stem(path: str) -> str:
-    """What a numbered path has in common with its neighbours; a path without a number is alone."""
-    match = _NUMBERED.fullmatch(path)
-    return match[1] if match else f"{path}\\0"
-
-
-def _folded(rows: Sequence[_Row]) -> Iterator[_Row]:
-    """Rows that say the same of agent-0, agent-1, ... as one row agent-0..7."""
-    run: list[_Row] = []
-    for row in rows:
-        if run and _number(row) != _number(run[-1]) + 1:
-            yield _one(run)
-            run = []
-        run.append(row)
-    if run:
-        yield _one(run)
-
-
-def _number(row: _Row) -> int:
-    match = _NUMBERED.fullmatch(row[1])
-    return int(match[2]) if match else -1
-
-
-def _one(run: Sequence[_Row]) -> _Row:
-    first = run[0]
-    return first if len(run) == 1 else (first[0], f"{first[1]}..{_number(run[-1])}", *first[2:])

@@ -1,0 +1,41 @@
+"""The placement on the screen: the machines of each pool, what they take, and what they cost an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from symphony.cli import ranges, screen
+
+HEAD = ("pool", "machine", "machines", "of max", "takes", "$/h")
+
+
+def show(placement: Mapping[str, Any]) -> None:
+    """Print it, and what it costs in all."""
+    rows = [_row(pool) for pool in placement["pools"]]
+    screen.show_table(HEAD, rows, styles=("bold",), right=(2, 3, 5))
+    print(screen.clean(f"prices of {placement['priced']}: {_dollars(placement['hourly'])} $/h"))
+
+
+def _row(pool: Mapping[str, Any]) -> tuple[str, ...]:
+    gpus = f" + {pool['gpus']} {pool['gpu_type'].rpartition('nvidia-')[2]}" if pool["gpus"] else ""
+    spot = ", spot" if pool["spot"] else ""
+    most = "-" if pool["max"] is None else str(pool["max"])
+    takes = ", ".join(_takes(pool["takes"]))
+    machine = f"{pool['machine_type']}{gpus.replace('tesla-', '')}{spot}"
+    return pool["name"], machine, str(pool["machines"]), most, takes, _dollars(pool["hourly"])
+
+
+def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """`learner`, `agent-0..11 (1/3 each)`."""
+    for parts, alike in groupby(pods, key=lambda pod: pod["per_machine"]):
+        names = [str(pod["pod"]) for pod in alike]
+        each = " each" if len(names) > 1 else ""
+        share = f" (1/{parts}{each})" if parts > 1 else ""
+        runs = ranges.runs(names, name=str, alike=lambda _: None)
+        yield ", ".join(map(ranges.shown, runs)) + share
+
+
+def _dollars(hourly: float | None) -> str:
+    return "-" if hourly is None else f"{hourly:.2f}"

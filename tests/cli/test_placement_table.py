@@ -1,0 +1,36 @@
+"""The placement on the screen: pools, machines, who takes them, dollars an hour."""
+
+from dataclasses import asdict
+
+import pytest
+
+from symphony.cli import placement_table
+from symphony.placement.planner import place
+from symphony.placement.pool import Pool
+from symphony.placement.prices import LIST_PRICES
+from symphony.placement.summary import summed
+from tests.placement.fleet import FLEET, pod, pool, share
+
+
+def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> str:
+    summary = summed(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
+    assert summary is not None
+    placement_table.show(asdict(summary))
+    return capsys.readouterr().out
+
+
+def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
+    agents = [share(f"agent-{i}", 3, "cpu") for i in range(12)]
+    out = shown(capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu")])
+    head, gpu, cpu, total = out.splitlines()
+    assert head.split("  ")[0] == "pool"
+    assert " ".join(gpu.split()) == "gpu n1-standard-8 + 1 v100 1 4 learner 2.86"
+    assert " ".join(cpu.split()) == "cpu n1-highmem-8 5 20 agent-0..11 (1/3 each), eval (1/2) 2.37"
+    assert total == f"prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
+
+
+def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]):
+    arm = pool("arm", "t2a-standard-8", spot=True)
+    out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
+    assert " ".join(out.splitlines()[1].split()) == "arm t2a-standard-8, spot 1 - a (1/7) -"
+    assert out.splitlines()[2].endswith(": - $/h")
