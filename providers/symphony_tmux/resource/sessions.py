@@ -112,7 +112,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     child.sweep(children)
     session = listing.session(name)
     if session is not None and session.owner == owner:
-        server.kill_session(on, session.session_id)
+        server.kill_session(on, session.session_id, len(roots))
     _remove_files(on, name, owner)
     leases.release(owner)
     experiment_lock.give_back(on, name)

@@ -108,8 +108,12 @@ class Listing:
         return next((session for session in self.sessions if session.name == name), None)
 
 
-def run(server: str, arguments: Sequence[str], *, starts: bool = False) -> str:
-    """One client call, its commands separated by ";" items; starts: a server with nothing of its caller."""
+def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: float = 0) -> str:
+    """One client call, its commands separated by ";" items.
+
+    starts: a server with nothing of its caller; busy: the seconds for which it may have work to do.
+    """
+    deadline = DEADLINE + busy
     words = command(server, arguments)
     if starts:
         words = [sys.executable, "-I", "-S", str(CLEAN_START), *words]
@@ -121,13 +125,13 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False) -> str:
             env=clean_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=DEADLINE,
+            timeout=deadline,
             start_new_session=True,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise Silent(
-            f"the tmux server {server!r} does not answer within {DEADLINE:.0f} s",
+            f"the tmux server {server!r} does not answer within {deadline:.0f} s",
             where=str(paths.tmux_socket(server)),
             remedy="It may be stopped or out of file descriptors; look at it, or end it",
         ) from None
@@ -180,6 +184,11 @@ def list_panes(server: str) -> Listing:
             os.kill(result.server_pid, signal.SIGCHLD)
         time.sleep(0.02)
     return result
+
+
+def expect_answer(server: str) -> None:
+    """It was silent, and may not be any more: the next listing waits for it again."""
+    _silent.pop(paths.tmux_socket(server), None)
 
 
 def _is_ending(pane: Pane) -> bool:

@@ -187,6 +187,8 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
 
     ended = 0
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+        # A look at the deletion of thousands may have found it busy with their ends.
+        client.expect_answer(server)
         snapshot = Snapshot()
         for path in sorted(snapshot.paths(server, owner) - {*declared}):
             windows.take_down_stray(server, owner, path, _GRACE, snapshot)
@@ -211,6 +213,8 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
 
     reaped: set[str] = set()
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+        # A look at the deletion of thousands may have found it busy with their ends.
+        client.expect_answer(server)
         snapshot = Snapshot()
         strays = snapshot.paths(server, owner)
         session = snapshot.listing(server).session(launched_as)
