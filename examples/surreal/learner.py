@@ -13,11 +13,9 @@ import jax
 import numpy as np
 from algorithms import Arrays, State, learning
 from algorithms.environments import spaces
-from shared.channels import Reports, ask, client, publisher, puller, pusher
+from shared.channels import Reports, ZmqTimeoutError, ask, client, publisher, puller, pusher
 from shared.children import in_background
 from shared.settings import Settings, chosen, parser
-
-from caraml import ZmqTimeoutError
 
 PUBLISH_AGAIN = 0.5
 SAY_EVERY = 2.0
