@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import sys
@@ -37,9 +38,7 @@ def main() -> None:
             goal = f"{target:g} within {LONGEST:.0f} s"
             print(f"| {environment} | {goal} | {len(learned)} of {len(took)} | {figures} |", flush=True)
         sys.path.insert(0, str(FOLDER))
-        import plot
-
-        plot.draw(PICTURE, runs, ENVIRONMENTS)
+        importlib.import_module("plot").draw(PICTURE, runs, ENVIRONMENTS)
 
 
 def learn(environment: str, seed: int, kept: Path) -> float | None:

@@ -35,8 +35,8 @@ def place(service: str) -> dict[str, Any]:
 class Puller(ZmqPuller):
     """With a deadline, which the original has for requests only."""
 
-    def pull(self, timeout: float = -1) -> Any:
-        self.socket.setsockopt(zmq.RCVTIMEO, int(timeout * 1000) if timeout >= 0 else -1)
+    def pull(self, timeout: float | None = None) -> Any:
+        self.socket.setsockopt(zmq.RCVTIMEO, -1 if timeout is None else int(timeout * 1000))
         try:
             return super().pull()
         except zmq.Again:
@@ -46,8 +46,8 @@ class Puller(ZmqPuller):
 class Pusher(ZmqPusher):
     """The same."""
 
-    def push(self, data: Any, timeout: float = -1) -> None:
-        self.socket.setsockopt(zmq.SNDTIMEO, int(timeout * 1000) if timeout >= 0 else -1)
+    def push(self, data: Any, timeout: float | None = None) -> None:
+        self.socket.setsockopt(zmq.SNDTIMEO, -1 if timeout is None else int(timeout * 1000))
         try:
             super().push(data)
         except zmq.Again:
@@ -79,8 +79,8 @@ def subscriber(service: str, topic: str, latest: bool = False) -> ZmqSub:
 
 
 def forward(pattern: str, frontend: str, backend: str) -> ZmqProxyThread:
-    sides = [f"tcp://{each['host']}:{each['port']}" for each in (place(frontend), place(backend))]
-    proxy = ZmqProxyThread(*sides, pattern=pattern)
+    front, back = (f"tcp://{each['host']}:{each['port']}" for each in (place(frontend), place(backend)))
+    proxy = ZmqProxyThread(front, back, pattern=pattern)
     proxy.daemon = True
     proxy.start()
     return proxy

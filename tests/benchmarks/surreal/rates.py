@@ -9,8 +9,8 @@ import sys
 import time
 from collections import defaultdict
 
-from shared.channels import puller
-from shared.children import in_background
+from shared.channels import puller  # pyright: ignore[reportMissingImports]
+from shared.children import in_background  # pyright: ignore[reportMissingImports]
 
 
 def drain() -> None:

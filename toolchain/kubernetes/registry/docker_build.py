@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
+import tempfile
 from pathlib import Path
 
 from toolchain.kubernetes.calls import run
 from toolchain.kubernetes.registry import python_image
 
 ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
 BUILD_DEADLINE = 300
-PUSH_DEADLINE = 120
+# Of the locked packages of examples/surreal, what only draws pictures, and what the base image has.
+_NOT_IN_PODS = re.compile("matplotlib|contourpy|cycler|fonttools|kiwisolver|pyparsing|setuptools|numpy")
+PUSH_DEADLINE = 400
 
 
 def examples(registry: str, docker_host: str, folder: str = "examples/numint") -> str:
@@ -19,16 +25,44 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
     folder: where its processes begin, from the root of the repository.
     """
     arguments = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
-    return pushed(registry, docker_host, ROOT, "examples", *arguments, "-f", ROOT / "examples" / "Dockerfile")
+    return pushed(registry, docker_host, ROOT, "examples", *arguments, "-f", EXAMPLES / "Dockerfile")
+
+
+def surreal(registry: str, docker_host: str) -> str:
+    """The image of examples/surreal, with the packages that this Python has, 500 MB of them."""
+    locked = (ROOT / "requirements-examples.txt").read_text()
+    names = [name for name in re.findall(r"^([\w.-]+)==", locked, re.M) if not _NOT_IN_PODS.match(name)]
+    with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
+        for name in dict.fromkeys(names):
+            for file in importlib.metadata.distribution(name).files or ():
+                source, target = Path(str(file.locate())), Path(folder, "packages", file)
+                if source.is_file() and not {"..", "__pycache__", "tests"} & set(file.parts):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.link(source, target)
+        recipe = f"FROM {python_image.pushed()}\nCOPY packages /opt/packages\nENV PYTHONPATH=/opt/packages\n"
+        Path(folder, "Dockerfile").write_text(recipe)
+        base = _built(_docker(docker_host), Path(folder))
+    options = (f"--build-arg=BASE={base}", "-f", EXAMPLES / "surreal" / "Dockerfile")
+    return pushed(registry, docker_host, ROOT, "surreal", *options)
 
 
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
     """The image that Docker makes of a folder."""
-    host = docker_host or os.environ.get("DOCKER_HOST", "")
-    docker = ["env", "DOCKER_BUILDKIT=0", *([f"DOCKER_HOST={host}"] if host else []), "docker"]
-    made = run([*docker, "build", "-q", *options, folder], timeout=BUILD_DEADLINE).strip()
+    docker = _docker(docker_host)
+    made = _built(docker, folder, *options)
     # Named by its content: a node that has an image of some name does not look for a newer one.
     image = f"{registry}/symphony/{name}:{made.removeprefix('sha256:')[:16]}"
     run([*docker, "tag", made, image])
     run([*docker, "push", "-q", image], timeout=PUSH_DEADLINE)
     return image
+
+
+def _docker(docker_host: str) -> list[str]:
+    """Docker's command line for this engine."""
+    host = docker_host or os.environ.get("DOCKER_HOST", "")
+    return ["env", "DOCKER_BUILDKIT=0", *([f"DOCKER_HOST={host}"] if host else []), "docker"]
+
+
+def _built(docker: list[str], folder: Path, *options: str | Path) -> str:
+    """The id of the image that this engine makes of a folder."""
+    return run([*docker, "build", "-q", *options, folder], timeout=BUILD_DEADLINE).strip()

@@ -1,0 +1,87 @@
+"""examples/surreal as pods: it learns although an agent's pod is deleted and its learner is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from tests.examples.test_on_kubernetes import kubectl
+from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
+from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.kubernetes.registry import docker_build
+from toolchain.plugin_kubernetes.install import install
+
+__all__ = ["cluster"]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(500)]
+STACK = "surreal.pods"
+TARGET = 195
+
+
+def test_it_learns_on_pods_though_some_are_lost(
+    cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stack of the repository, with an image of this machine."""
+    if not cluster.registry:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
+    image = docker_build.surreal(cluster.registry, cluster.docker_host)
+    namespace = f"surreal-{uuid.uuid4().hex[:6]}"
+    clone = clone_in(tmp_path)
+    file = Path("stacks") / f"Pulumi.{STACK}.yaml"
+    config: dict[str, Any] = yaml.safe_load((ROOT / file).read_text())["config"]
+    for pod_type in config["surreal:podTypes"].values():
+        pod_type["image"] = image
+    config["surreal:settings"] |= {"target": TARGET, "checkpoint_every": 1}
+    config |= {
+        "symphony:namespace": namespace,
+        "symphony:podSecurity": "restricted",
+        "kubernetes:kubeconfig": cluster.kubeconfig,
+    }
+    (clone / file).write_text(yaml.safe_dump({"config": config}))
+    with sandbox_in(tmp_path, folder=clone) as sandbox:
+        monkeypatch.setenv("PULUMI_HOME", sandbox.environment["PULUMI_HOME"])
+        install()
+        try:
+            learns(sandbox, cluster, namespace)
+            sandbox.symphony("delete", STACK, "-y", timeout=120)
+        finally:
+            kubectl(cluster, "delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+
+
+def pid_of(program: str, namespace: str) -> int:
+    """The process of this machine that runs a program in a pod: from inside it could not be killed."""
+    for process in psutil.process_iter(["cmdline"]):
+        with suppress(psutil.Error):
+            if program in (process.info["cmdline"] or ()) and namespace in str(process.environ()):
+                return process.pid
+    raise AssertionError(f"no {program} of {namespace} runs")
+
+
+def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
+    sandbox.symphony("up", STACK, "-y", timeout=240)
+
+    def logged(process: str) -> str:
+        return sandbox.symphony("logs", STACK, process, timeout=90).out
+
+    def updates() -> list[int]:
+        found = re.findall(r"update +(\S+)  .* return ", logged("eval-0"))
+        return [int(update.replace(",", "")) for update in found]
+
+    wait_for(lambda: any(updates()), 90, "it learns", pause=1)
+    kubectl(cluster, "-n", namespace, "delete", "pod", "agent-3", "--grace-period=0", "--force")
+    os.kill(pid_of("learner.py", namespace), signal.SIGKILL)
+    wait_for(lambda: "learner: goes on from update" in logged("loggerplex"), 120, "it goes on", pause=1)
+    before = max(updates())
+    wait_for(lambda: max(updates()) > before + 20, 90, "it learns without agent-3", pause=1)
+    wait_for(lambda: f"reached {TARGET}" in logged("eval-0"), 120, "it has learned", pause=1)
+    states = {path: each["state"] for path, each in sandbox.processes(STACK).items()}
+    assert states["agent-3"] == "lost"
+    assert states["nonagent/learner"] == "running"
