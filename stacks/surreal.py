@@ -6,7 +6,7 @@ surreal:agents         how many agents, 4 unless given; surreal:evals how many e
 surreal:colocateAgent  how many agents share a process group, a pod on Kubernetes
 surreal:batchAgent     how many agents share a process
 surreal:folder         where checkpoint, log and TensorBoard files go: under examples/surreal, in pods a mount
-surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations
+surreal:podTypes       by name: image, place, resource_request, resource_limit, selector, tolerations
 surreal:agentPodType   which of them agents have, "agent" unless given; so nonagentPodType, evalPodType
 surreal:nfs            server and path of an NFS share that all processes mount at surreal:folder
 surreal:tensorboardPort   6006 unless given; 0: any
@@ -56,7 +56,9 @@ def command(program: str, *words: str | int) -> dict[str, Any]:
 
 
 def place(pod: Process | ProcessGroup, kind: dict[str, Any]) -> None:
-    """On which machines a pod may run."""
+    """On which machines a pod may run: those of a pool or a size, or what node selectors say."""
+    if "place" in kind:
+        pod.place(**kind["place"])
     for key, value in kind.get("selector", {}).items():
         pod.node_selector(key, value)
     for toleration in kind.get("tolerations", []):
