@@ -58,6 +58,7 @@ class ProcessStatus:
     since: when the state began, in seconds since the epoch.
     last:  how the attempt before this one ended.
     words: the last lines of what failed, where its backend keeps them beside its end.
+    node:  the machine that it was given, where there are several.
     """
 
     path: str
@@ -69,6 +70,7 @@ class ProcessStatus:
     last: str = ""
     pid: int | None = None
     words: tuple[str, ...] = ()
+    node: str = ""
 
     @property
     def group(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from symphony.placement.planner import Placement, total_of
 from symphony.placement.pool import Pool
@@ -47,6 +48,11 @@ class Summary:
     pools: tuple[PoolUse, ...]
     hourly: float | None
     priced: str
+
+    @cached_property
+    def pool_of(self) -> Mapping[str, PoolUse]:
+        """pod -> its pool."""
+        return {taken.pod: pool for pool in self.pools for taken in pool.takes}
 
 
 def summed(

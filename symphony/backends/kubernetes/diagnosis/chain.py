@@ -10,6 +10,7 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.status import pod_status, service_address
 from symphony.backends.kubernetes.status.job_pods import Stand
 from symphony.backends.observe import Link
+from symphony.placement.pool import POOL_LABEL
 from symphony.plan.names import printable
 
 _LONGEST = 400
@@ -28,6 +29,12 @@ _PULLS = (
         ("no such host", "connection refused", "timeout", "i/o", "no route"),
         "The node does not reach the registry: correct the image's host, or mend the way there",
     ),
+)
+# What the autoscaler of a cluster says of its pools.
+_SCALING = (
+    ("quota", "Have the quota of the region raised"),
+    ("max node group size reached", "Raise max of the pool"),
+    ("max cluster limit reached", "Raise the limits of the cluster"),
 )
 
 
@@ -81,11 +88,13 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def planned(recorded: Mapping[str, Any]) -> str:
-    """`busybox:1, 500m cpu, 1Gi memory, on nodes with pool=big`."""
+    """`busybox:1, 500m cpu, 1Gi memory, pool gpu, on nodes with disk=ssd`."""
     claims = {**mapping(recorded, "resources", "limits"), **mapping(recorded, "resources", "requests")}
-    selector = mapping(recorded, "pod", "nodeSelector")
+    selector = dict(mapping(recorded, "pod", "nodeSelector"))
+    pool = selector.pop(POOL_LABEL, "")
     parts = [str(recorded.get("image"))]
     parts += [f"{amount} {kind.rpartition('/')[2]}" for kind, amount in claims.items()]
+    parts += [f"pool {pool}"] if pool else []
     parts += [f"on nodes with {key}={value}" for key, value in selector.items()]
     return ", ".join(parts)
 
@@ -117,7 +126,10 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
         return
     reason = pod_status.in_short(str(condition.get("message") or "the scheduler has not answered yet"))
     message = printable(reason, _LONGEST)
-    yield Link("scheduled", f"no: {message}", None, True, remedy=facts.room())
+    scaling = _words(facts.event("NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"))
+    remedies = [remedy for word, remedy in _SCALING if word in scaling.lower()]
+    more = (scaling,) if scaling else ()
+    yield Link("scheduled", f"no: {message}", None, True, more, "; ".join([*remedies, facts.room()]))
 
 
 def _prepared(facts: Facts, _: str) -> Iterator[Link]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX, annotation
 from symphony.placement.quantities import amount
 
 GENERAL = "Ask for less, add a node, or change node_selector and tolerations"
@@ -16,8 +17,9 @@ _KINDS = ("cpu", "memory", "nvidia.com/gpu")
 def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
     """`fits after: 1 more node of its kind, or cpu <= 1.8`, or which label or taint is in the way."""
     selected = [node for node in nodes if _is_selected(pod, node)]
+    pool = annotation(pod, POOL)
     if not selected:
-        return _labels(pod, nodes)
+        return f"pool {pool} has no machine now" if pool else _labels(pod, nodes)
     open_to = [node for node in selected if not _taints(pod, node)]
     if not open_to:
         taint = _taints(pod, selected[0])[0]
@@ -25,12 +27,21 @@ def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
         return f"fits after: add_toleration({words})"
     used = _used(pods)
     claims = _claims(pod)
-    parts = ["1 more node of its kind"] if any(_holds(node, claims) for node in open_to) else []
+    parts = [_more(pod, len(selected))] if any(_holds(node, claims) for node in open_to) else []
     for kind, needed in claims.items():
         free = max(_amount(node, kind) - used.get((_name(node), kind), Decimal(0)) for node in open_to)
         if free < needed:
             parts.append(f"{kind} <= {_shown(kind, max(free, Decimal(0)))}")
     return f"fits after: {', or '.join(parts)}" if parts else GENERAL
+
+
+def _more(pod: Values, there: int) -> str:
+    """One more machine, and what has to be done for it where the pool has all that it may have."""
+    pool, most = annotation(pod, POOL), annotation(pod, POOL_MAX)
+    if not pool:
+        return "1 more node of its kind"
+    full = f", whose max of {most} is reached" if most and there >= int(most) else ""
+    return f"1 more machine of pool {pool}{full}"
 
 
 def _labels(pod: Values, nodes: Sequence[Values]) -> str:

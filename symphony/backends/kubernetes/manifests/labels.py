@@ -22,6 +22,9 @@ OWNER = "symphony/owner"
 GROUP = "symphony/group"
 # Which of a pod's containers are processes; a pod without it has no others.
 PROCESSES = "symphony/processes"
+# The pool that was planned for a pod, and how many machines that may have.
+POOL = "symphony/pool"
+POOL_MAX = "symphony/pool-max"
 # Which start of a pod this is: another value makes the engine replace the pod.
 ATTEMPT = "symphony/attempt"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.

@@ -70,6 +70,7 @@ def pod(
                 **labels.EXISTS,
                 labels.OWNER: owner,
                 **({labels.GROUP: of.group} if of.group else {}),
+                **_pool(plan, of),
             },
         },
         "spec": {
@@ -83,6 +84,15 @@ def pod(
     }
     whole = merged(manifest, of.settings.pod_yml)
     return marked({**_noted(whole, of), "spec": _secured(whole["spec"], settings)}, attempt)
+
+
+def _pool(plan: Plan, of: PodOfPlan) -> dict[str, str]:
+    """Where the pod was planned to run, for `why`."""
+    pool = plan.placement.pool_of.get(of.name) if plan.placement else None
+    if pool is None:
+        return {}
+    most = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
+    return {labels.POOL: pool.name, **most}
 
 
 def _noted(manifest: dict[str, Any], of: PodOfPlan) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def status(
         since=since,
         last=last if state in ("running", "waiting") and restarts else "",
         words=_words(result) if state in ("failed", "waiting") else (),
+        node=text(pod, "spec", "nodeName"),
     )
 
 

@@ -1,0 +1,79 @@
+"""`symphony why` of a pod that waits: the pool it was planned for, and what is missing there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony.backends.kubernetes.diagnosis import chain, scheduling
+from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
+from symphony.placement.pool import POOL_LABEL
+
+Body = dict[str, Any]
+
+
+def node(name: str, pool: str = "gpu", taint: str = "") -> Body:
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    return {
+        "metadata": {"name": name, "labels": {POOL_LABEL: pool}},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": "8", "memory": "30Gi"}},
+    }
+
+
+def pod(cpu: str = "5", most: str = "2", node_name: str = "") -> Body:
+    return {
+        "metadata": {"name": "a", "annotations": {POOL: "gpu", POOL_MAX: most}},
+        "spec": {
+            "nodeSelector": {POOL_LABEL: "gpu"},
+            "nodeName": node_name,
+            "containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken", "words"),
+    [
+        ([], [], "pool gpu has no machine now"),
+        ([node("a")], ["a"], "fits after: 1 more machine of pool gpu, or cpu <= 3"),
+        (
+            [node("a"), node("b")],
+            ["a", "b"],
+            "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3",
+        ),
+        (
+            [node("a", taint="x")],
+            [],
+            'fits after: add_toleration(key="x", effect="NoSchedule")',
+        ),
+    ],
+    ids=["empty", "full", "max", "taint"],
+)
+def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words: str):
+    nodes = [*nodes, node("other", pool="cpu")]
+    assert scheduling.wanted(pod(), nodes, [pod(node_name=each) for each in taken]) == words
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "remedy"),
+    [
+        (
+            "FailedScaleUp",
+            "GCE quota exceeded",
+            "Have the quota of the region raised; r",
+        ),
+        ("NotTriggerScaleUp", "1 max node group size reached", "Raise max of the pool; r"),
+        ("TriggeredScaleUp", "1->2 (max: 4)", "r"),
+    ],
+)
+def test_the_words_of_the_autoscaler_are_told(reason: str, message: str, remedy: str):
+    event = {"reason": reason, "message": message}
+    recorded = {"container_name": "a", "image": "i", "pod": {"nodeSelector": {POOL_LABEL: "gpu"}}}
+    facts = chain.Facts("a", recorded, pod(), [event], [], lambda *_: (), lambda: "r")
+    planned, _, scheduled = chain.chain(facts, "rl")
+    assert planned.what == "i, pool gpu"
+    assert scheduled.more == (f"{reason}: {message}",)
+    assert scheduled.remedy == remedy
