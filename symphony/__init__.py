@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from symphony.classic import TmuxCluster as TmuxCluster
     from symphony.components.dispatch import run_program as run_program
     from symphony.components.experiment import Experiment as Experiment
+    from symphony.components.gke.cluster import GkeCluster as GkeCluster
+    from symphony.components.gke.node_pool import NodePool as NodePool
     from symphony.components.process import Process as Process
     from symphony.components.process_group import ProcessGroup as ProcessGroup
     from symphony.errors import SymphonyError as SymphonyError
@@ -26,6 +28,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Experiment": "symphony.components.experiment",
+    "GkeCluster": "symphony.components.gke.cluster",
+    "NodePool": "symphony.components.gke.node_pool",
     "Process": "symphony.components.process",
     "ProcessGroup": "symphony.components.process_group",
     "run_program": "symphony.components.dispatch",
@@ -44,7 +48,9 @@ __all__ = [
     "AddressBook",
     "Cluster",
     "Experiment",
+    "GkeCluster",
     "KubeCluster",
+    "NodePool",
     "Process",
     "ProcessGroup",
     "SymphonyConfig",

@@ -37,6 +37,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     folder = _refuse_second(target, force)
     if dry_run:
         planned = planned_from(target, lambda t, box: _run("preview", t, box, exp))
+        assert isinstance(planned, Planned), "a script launches experiments"
         if screen.is_terminal():
             plan_table.show(planned)
         return planned

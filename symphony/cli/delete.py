@@ -9,6 +9,7 @@ import typer
 from symphony.cli import choose, options, screen
 from symphony.cli.progress import Board
 from symphony.errors import UserError
+from symphony.operations.cluster import refuse_used
 from symphony.operations.delete import Deleted, delete
 from symphony.operations.orphans import delete_lost, lost
 from symphony.operations.stacks import Stack, orphan
@@ -42,19 +43,28 @@ def command(
             f"no experiment is called {name}",
             remedy=f"If {stack.shown} is meant: `symphony delete {stack.shown} -y`",
         )
+    if stack.cluster is not None:
+        refuse_used(stack)
     total = len(stack.recorded.processes) if stack.recorded else 0
     if dry_run:
-        print(screen.clean(f"{stack.shown}: {count(total, 'process', 'processes')} would be stopped."))
+        what = "the cluster would be deleted" if stack.cluster else f"{_processes(total)} would be stopped"
+        print(screen.clean(f"{stack.shown}: {what}."))
         return 0
     if not yes:
         choose.require_terminal()
         if not choose.confirmed(
-            f"Stop {stack.shown}, {count(total, 'process', 'processes')}, and delete its logs?"
+            f"Delete the cluster {stack.shown} with its node pools and images?"
+            if stack.cluster
+            else f"Stop {stack.shown}, {_processes(total)}, and delete its logs?"
         ):
             print("Nothing was changed.")
             return 1
     take_down(stack)
     return 0
+
+
+def _processes(number: int) -> str:
+    return count(number, "process", "processes")
 
 
 def _delete_lost(name: str | None, yes: bool) -> int:
@@ -92,6 +102,10 @@ def take_down(stack: Stack) -> None:
 
 def show_end(deleted: Deleted) -> None:
     """One line for an experiment that is gone."""
+    if deleted.cluster:
+        gone = f"the cluster {deleted.cluster} and its node pools"
+        print(screen.clean(f"{deleted.stack} is deleted: {gone}, in {deleted.seconds:.1f} s."))
+        return
     strays = f", and {deleted.strays} that no state knew of" if deleted.strays else ""
     gone = count(deleted.processes, "process", "processes")
     print(screen.clean(f"{deleted.stack} is deleted: {gone} stopped{strays}, in {deleted.seconds:.1f} s."))

@@ -44,8 +44,8 @@ def command(
 
 
 def _row(each: Listed) -> tuple[str, ...]:
-    ready = "?" if each.trouble else str(each.ready)
-    return each.name, each.backend, f"{ready}/{each.total}", each.state, ago(each.since), each.hint
+    ready = f"{'?' if each.trouble else each.ready}/{each.total}" if each.kind == "experiment" else ""
+    return each.name, each.backend, ready, each.state, ago(each.since), each.hint
 
 
 def _tell(trouble: str, unknown: Sequence[Listed]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from symphony.cli import options, plan_table, screen
+from symphony.cli import cluster_table, options, plan_table, screen
+from symphony.operations.cluster import ClusterPlanned
 from symphony.operations.plan import plan
 from symphony.operations.program_output import ProgramOutput
 
@@ -22,5 +23,7 @@ def command(stack: options.Program = None, as_json: options.AsJson = False) -> N
     planned = plan(stack, output)
     if as_json:
         screen.show_json(planned.to_json())
+    elif isinstance(planned, ClusterPlanned):
+        cluster_table.show(planned)
     else:
         plan_table.show(planned)

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
+from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Planned
 from symphony.operations.process import in_order
 from symphony.operations.up import Ended, Progress, Remark, UpEvent, Watched
@@ -22,6 +23,10 @@ _COLOURS = {
     "started": "green",
     "restarted": "yellow",
     "stopped": "red",
+    "created": "green",
+    "updated": "yellow",
+    "replaced": "yellow",
+    "deleted": "red",
     "failed": "bold red",
     "working": "dim",
     "stopping": "dim",
@@ -100,7 +105,7 @@ class Board:
                 self.say(text)
             case Watched(statuses=statuses):
                 self.watch(statuses)
-            case Ended():
+            case Ended() | ClusterEnded():
                 self.end()
 
     def tell(self, progress: Progress) -> None:

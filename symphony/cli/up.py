@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from symphony.backends.observe import ProcessStatus
-from symphony.cli import choose, options, plan_table, screen
+from symphony.cli import choose, cluster_table, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
 from symphony.operations import stack_target
+from symphony.operations.cluster import ClusterEnded, ClusterPlanned
 from symphony.operations.plan import plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
@@ -54,6 +55,9 @@ def _run(target: stack_target.StackTarget, yes: bool, output: ProgramOutput) -> 
                     watched = event
                 elif isinstance(event, Ended):
                     return _ended(event)
+                elif isinstance(event, ClusterEnded):
+                    print(screen.clean(cluster_table.ended(event)))
+                    return 0
         except KeyboardInterrupt:
             if watched is None:
                 raise
@@ -85,7 +89,10 @@ def _left_alone(stack: str, statuses: Sequence[ProcessStatus]) -> Interrupted:
 def _agreed(stack: str | None, output: ProgramOutput) -> bool:
     """Whether a person said yes to the plan, or it changes nothing."""
     planned = plan(stack, output)
-    plan_table.show(planned)
+    if isinstance(planned, ClusterPlanned):
+        cluster_table.show(planned)
+    else:
+        plan_table.show(planned)
     if planned.changes_nothing:
         return True
     choose.require_terminal()

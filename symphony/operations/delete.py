@@ -17,21 +17,22 @@ from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, prune
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stack_target, stacks, switch
+from symphony.operations import cluster, stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
-from symphony.operations.up import Progress, path_of
+from symphony.operations.up import Progress, path_of, told_of_cluster
 from symphony.plan.names import is_name, launched_name, shown
 from symphony.plan.problems import count
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """How a deletion ended: what was recorded, and what no state knew of."""
+    """How a deletion ended: what was recorded, and what no state knew of; of a cluster its name."""
 
     stack: str
     processes: int
     strays: int
     seconds: float
+    cluster: str = ""
 
 
 def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Iterator[Progress | Deleted]:
@@ -51,6 +52,9 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
         if stack.backend is None
         else bool(registry.get(stack.backend).plugins)
     )
+    if stack.cluster is not None:
+        yield from _cluster_deleted(stack, place, stopped)
+        return
     paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
     _make_room(stack)
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches, stopped=stopped) as run:
@@ -80,6 +84,21 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
         strays=strays,
         seconds=run.outcome.seconds,
     )
+
+
+def _cluster_deleted(
+    stack: stacks.Stack, place: workspace.Workspace, stopped: threading.Event | None
+) -> Iterator[Progress | Deleted]:
+    cluster.refuse_used(stack)
+    name = stack.cluster.name if stack.cluster else ""
+    cluster.resume(stack_target.StackTarget(stack.name, place))
+    with Run("destroy", place, stack.name.stack, fetch_plugins=True, stopped=stopped) as run:
+        for event in run:
+            if (progress := told_of_cluster(event)) is not None:
+                yield progress
+    errors.check(run.outcome)
+    prune.purge(stack.name)
+    yield Deleted(stack.shown, 0, 0, run.outcome.seconds, cluster=name)
 
 
 def matching(given: Sequence[str]) -> list[stacks.Stack]:
@@ -190,7 +209,7 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
     # The state may have nothing yet of what the settings say and the killed run began.
-    config = workspace.stack_config(place, stack.name.stack)
+    config = cluster.with_kubeconfig(workspace.stack_config(place, stack.name.stack), place)
     settings = settings_reader.read(config)
     row = registry.get(settings.backend)
     name = settings.namespace or launched_name(stack.name.stack, label=row.labels)

@@ -14,13 +14,14 @@ from symphony.errors import SymphonyError
 from symphony.operations import orphans, stacks
 from symphony.operations.orphans import Orphan
 from symphony.operations.process import is_well
+from symphony.plan.problems import count
 
 
 @dataclass(frozen=True)
 class Listed:
     """One experiment; `since` is when it was first started, in seconds since the epoch.
 
-    trouble: why its state is unknown: its backend does not answer.
+    trouble: why its state is unknown: its backend does not answer. kind: `experiment` or `cluster`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Listed:
     since: float | None
     hint: str = ""
     trouble: str = ""
+    kind: str = "experiment"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,7 +45,7 @@ def ls() -> list[Listed]:
     busy = locks.at_work()
     every = stacks.every()
     # A damaged state may record anything.
-    known = [stack.name for stack in every if stack.recorded is not None or stack.trouble]
+    known = [stack.name for stack in every if stack.recorded is not None or stack.trouble or stack.cluster]
     lost = {
         name: orphan for name, orphan in orphans.orphans(known).items() if stacks.is_in_scope(orphan.backend)
     }
@@ -68,9 +70,19 @@ def ls() -> list[Listed]:
         if stack.trouble:
             label = labels[stack.name]
             result[label] = Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
+        elif stack.cluster is not None:
+            result[labels[stack.name]] = _cluster(labels[stack.name], stack, stack.cluster)
     for name, orphan in lost.items():
         result[labels[name]] = _unrecorded(labels[name], name, orphan, name in busy)
     return [*(result[label] for label in sorted(result)), *map(_lost, orphans.lost())]
+
+
+def _cluster(label: str, stack: stacks.Stack, cluster: file_store.Resource) -> Listed:
+    pools, hint = cluster.outputs.get("pools"), ""
+    state = f"cluster in {cluster.outputs.get('location')}, {count(len(pools or ()), 'pool')}"
+    if pools is None or (stack.state is not None and stack.state.pending):
+        state, hint = "cluster, half made", f"symphony up {label} finishes it"
+    return Listed(label, stack.name.project, "gke", 0, 0, state, _began(stack), hint, kind="cluster")
 
 
 def _lost(orphan: Orphan) -> Listed:

@@ -11,6 +11,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.run import Run
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
+from symphony.operations.cluster import Changes, ClusterPlanned
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
 from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
@@ -64,12 +65,14 @@ def _sentence(what: str, remark: Problem) -> str:
     return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
-def plan(given: str | None, output: ProgramOutput | None = None) -> Planned:
+def plan(given: str | None, output: ProgramOutput | None = None) -> Planned | ClusterPlanned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
     return plan_of(stack_target.of(given), output)
 
 
-def plan_of(target: stack_target.StackTarget, output: ProgramOutput | None = None) -> Planned:
+def plan_of(
+    target: stack_target.StackTarget, output: ProgramOutput | None = None
+) -> Planned | ClusterPlanned:
     """The same for a stack that is already found."""
     return planned_from(target, _project_run, output)
 
@@ -78,16 +81,20 @@ def planned_from(
     target: stack_target.StackTarget,
     make_run: Callable[[stack_target.StackTarget, PlanFile], Run],
     output: ProgramOutput | None = None,
-) -> Planned:
+) -> Planned | ClusterPlanned:
     """What one preview of a stack comes to; make_run starts it."""
     before = Before(stack_target.before(target))
+    changes = Changes()
     with stack_target.existing(target), plan_file(before.uids, before.stack.backend) as box:
         with make_run(target, box) as run:
             for event in run:
+                changes.take(event)
                 if output is not None:
                     output.take(event)
         handed = box.take()
         errors.check(run.outcome)
+        if (cluster := box.take_cluster()) is not None:
+            return changes.planned(target, cluster)
         if handed is None:
             raise no_experiment(target.name.stack)
     return before.compared(target.workspace, handed)

@@ -14,7 +14,7 @@ from symphony import paths
 from symphony.backends import registry, settings_reader
 from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace
-from symphony.engine.state import file_store
+from symphony.engine.state import file_store, store
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan import plan_file
@@ -22,6 +22,8 @@ from symphony.plan.names import launched_name, near
 from symphony.plan.problems import PlanError
 
 _BACKEND = "symphony:backend"
+# Settings of the plugin that makes clusters.
+_CLOUD = "gcp:"
 # What run_program() takes where it is given no folder.
 _PROGRAMS = "stacks"
 
@@ -110,6 +112,8 @@ def _refuse_namesake(target: StackTarget) -> None:
 def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
     """Whether the engine is to get plugins for this stack: what its settings say, or on what it is up."""
     rows = (_backend(target), registry.get(runs_on) if runs_on else None)
+    if any(key.startswith(_CLOUD) for key in target.settings.config):
+        return True
     return any(row is not None and row.plugins for row in rows)
 
 
@@ -133,7 +137,29 @@ def before(target: StackTarget) -> stacks.Stack:
             raise plan_file.would_move(stack.shown, stack.backend, wanted.name, back)
         file = workspace.config_file(target.workspace, target.name.stack)
         raise plan_file.would_move(stack.shown, stack.backend, wanted.name, where=str(file))
+    if cluster := target.config.get("symphony:cluster"):
+        # Its kubeconfig only the program reads.
+        _check_cluster(target, stack, str(cluster))
+        return stacks.ensure_same_location(stack)
     return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
+
+
+def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> None:
+    """UserError: no stack is that cluster, or the experiment would end in one and start in another."""
+    name = workspace.stack_name(cluster, target.workspace)
+    if not store.exists(name):
+        raise UserError(
+            f"the cluster's stack {cluster} does not exist",
+            where=str(workspace.config_file(target.workspace, target.name.stack)),
+            remedy=f"Bring it up first: `symphony up {name.stack}`",
+        )
+    runs_in = {str(workspace.stack_name(name, target.workspace)) for name in stacks.clusters_of(stack)}
+    if runs_in and str(name) not in runs_in:
+        raise UserError(
+            f"{stack.shown} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
+            where=str(workspace.config_file(target.workspace, target.name.stack)),
+            remedy=f"End it there first: `symphony delete {stack.shown}`",
+        )
 
 
 def _backend(target: StackTarget) -> registry.Backend:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
 
 _EXPERIMENT = "symphony:index:Experiment"
+_REFERENCE = "pulumi:pulumi:StackReference"
+CLUSTER = "symphony:index:GkeCluster"
 _scope: ContextVar[str | None] = ContextVar("scope", default=None)
 
 
@@ -42,6 +44,12 @@ class Stack:
     @property
     def owner(self) -> str:
         return paths.owner_of(self.name.project, self.name.stack)
+
+    @property
+    def cluster(self) -> file_store.Resource | None:
+        """The cluster that it is, where it is one."""
+        resources = self.state.resources if self.state else ()
+        return next((each for each in resources if each.type == CLUSTER), None)
 
     def observer(self) -> Observer:
         assert self.backend is not None
@@ -142,6 +150,12 @@ def ensure_same_location(
     observer = stack.observer()
     reach = observer.connection_settings(config or {}, place.folder) if place is not None else None
     return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, reach))
+
+
+def clusters_of(stack: Stack) -> list[str]:
+    """The stacks whose cluster this one uses, as organization/project/stack."""
+    resources = stack.state.resources if stack.state else ()
+    return [str(each.inputs.get("name")) for each in resources if each.type == _REFERENCE]
 
 
 def addresses(stack: Stack) -> dict[str, str]:

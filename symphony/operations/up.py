@@ -15,7 +15,8 @@ from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Start
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError
-from symphony.operations import stack_target, stacks
+from symphony.operations import cluster, stack_target, stacks
+from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Before, Planned, no_experiment
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
@@ -28,6 +29,12 @@ _DONE = {
     "delete": "stopped",
     "create-replacement": "restarted",
 }
+_DONE_TO_CLUSTER = {
+    "create": "created",
+    "update": "updated",
+    "create-replacement": "replaced",
+    "delete": "deleted",
+}
 _IMAGE = re.compile(r"\w*Image\w*: ")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
@@ -36,12 +43,16 @@ _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 class Progress:
     """One process, or a group that shares a pod, changes.
 
-    state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`.
+    state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`; of a resource of a
+           cluster `created`, `updated`, `replaced` or `deleted`.
     note:  what keeps it, or did.
     """
 
     path: str
-    state: Literal["working", "stopping", "started", "restarted", "stopped", "failed"]
+    state: Literal[
+        "working", "stopping", "started", "restarted", "stopped", "failed",
+        "created", "updated", "replaced", "deleted",
+    ]  # fmt: skip
     seconds: float = 0.0
     note: str = ""
 
@@ -103,7 +114,7 @@ def _cause(status: ProcessStatus) -> str:
     return f"wait for {status.why[image.end() :]}" if image else f"wait: {status.why}"
 
 
-UpEvent = Planned | Progress | Remark | Watched | Ended
+UpEvent = Planned | Progress | Remark | Watched | Ended | ClusterEnded
 MakeRun = Callable[[StackTarget, PlanFile], Run]
 
 
@@ -127,6 +138,7 @@ def up(
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
     before = Before(stack_target.before(target))
+    cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
     with stack_target.existing(target, changes=True), plan_file(before.uids, before.stack.backend) as box:
@@ -145,6 +157,9 @@ def up(
             planned = before.compared(target.workspace, handed)
             yield planned
         _check(run.outcome, planned, done)
+        if planned is None and (made := box.take_cluster()) is not None:
+            yield ClusterEnded(target.name.stack, made, run.outcome.seconds)
+            return
         if planned is None:
             raise no_experiment(target.name.stack)
     if before.stack.state is not None and before.stack.state.pending:
@@ -191,7 +206,25 @@ def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 
+def told_of_cluster(event: object) -> Progress | None:
+    """What happens to a resource of a cluster; None for any other event."""
+    match event:
+        case Started(step=step, preview=False) if (
+            name := cluster.name_of(step)
+        ) and step.op in _DONE_TO_CLUSTER:
+            return Progress(name, "working")
+        case Finished(step=step, seconds=seconds, preview=False) if name := cluster.name_of(step):
+            state = _DONE_TO_CLUSTER.get(step.op)
+            return Progress(name, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
+        case Failed(step=step, seconds=seconds) if name := cluster.name_of(step):
+            return Progress(name, "failed", seconds)
+        case _:
+            return None
+
+
 def _told(event: object) -> Progress | Remark | None:
+    if (of_cluster := told_of_cluster(event)) is not None:
+        return of_cluster
     match event:
         case Started(step=step, preview=False) if path := path_of(step):
             return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None

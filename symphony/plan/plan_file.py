@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -75,6 +75,11 @@ def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
     _write({"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code})
 
 
+def write_cluster(cluster: Mapping[str, Any]) -> None:
+    """The cluster that the program declares in the place of an experiment, and its pools."""
+    _write({"cluster": cluster})
+
+
 def write_problems(error: PlanError) -> None:
     """Why the experiment cannot run."""
     problems = [problem.to_json() for problem in error.problems]
@@ -116,6 +121,16 @@ class Handed:
         return str(self.plan["backend"])
 
 
+@dataclass(frozen=True)
+class HandedCluster:
+    """A cluster as plain values: its name, location and project, and the pools."""
+
+    name: str
+    location: str
+    project: str
+    pools: Sequence[Mapping[str, Any]]
+
+
 class PlanFile:
     """Where one run of the program puts its plan."""
 
@@ -133,15 +148,25 @@ class PlanFile:
 
         PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
         """
-        try:
-            data = json.loads(self.file.read_text())
-        except FileNotFoundError:
+        data = self._read()
+        if data is None or "cluster" in data:
             return None
         if failure := data.get("failure"):
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
         return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"])
+
+    def take_cluster(self) -> HandedCluster | None:
+        """The cluster that the program declares; None where it declares none."""
+        data = self._read() or {}
+        return HandedCluster(**data["cluster"]) if "cluster" in data else None
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            return json.loads(self.file.read_text())
+        except FileNotFoundError:
+            return None
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
 
 
 def test_a_plugin_of_another_version_is_not_the_one() -> None:
-    other = plugin.place("1.0.0")
+    other = plugin.place(plugin.KUBERNETES, "1.0.0")
     other.parent.mkdir(parents=True)
     other.write_bytes(b"\x7fELF")
     assert not found("kube plugin").there

@@ -14,16 +14,17 @@ from toolchain.plugin_kubernetes import real
 from toolchain.plugin_kubernetes.provider import version
 
 
-def install() -> Path:
+def install(name: str = plugin.KUBERNETES) -> Path:
     """Link it into PULUMI_HOME's plugins unless a real one is there; return what the engine will run."""
-    result = real.find()
+    result = real.find(name)
     if result is not None:
         return result
-    link = plugin.place(version())
+    link = plugin.place(name, version(name))
+    own = real.own(name).resolve()
     link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink() or link.resolve() != real.OWN.resolve():
+    if not link.is_symlink() or link.resolve() != own:
         link.unlink(missing_ok=True)
-        link.symlink_to(real.OWN.resolve())
+        link.symlink_to(own)
     return link
 
 

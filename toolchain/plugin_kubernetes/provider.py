@@ -198,10 +198,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text), timeout=5)
 
 
-def version() -> str:
+def version(name: str = "kubernetes") -> str:
     """That of the package programs import, because the engine asks for the plugin of that version."""
     try:
-        return metadata.version("pulumi_kubernetes")
+        return metadata.version(f"pulumi_{name}")
     except metadata.PackageNotFoundError:
         return "0.0.0"
 

@@ -1,4 +1,4 @@
-"""Finds Pulumi's own Kubernetes plugin; where there is one the stand-in steps aside."""
+"""Finds Pulumi's own plugin of a name; where there is one its stand-in steps aside."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from pathlib import Path
 
 from symphony.backends.kubernetes import plugin
 
-OWN = Path(__file__).parent / "bin" / plugin.PROGRAM
 # What the program of every copy of this repository says, and no real plugin does.
-_MARK = b"-m toolchain.plugin_kubernetes"
+_MARK = b"-m toolchain.plugin_"
 
 
-def find() -> Path | None:
+def own(name: str = plugin.KUBERNETES) -> Path:
+    """The program of our stand-in."""
+    return Path(__file__).parent.parent / f"plugin_{name}" / "bin" / plugin.program(name)
+
+
+OWN = own()
+
+
+def find(name: str = plugin.KUBERNETES) -> Path | None:
     """The newest real plugin in PULUMI_HOME, else one on PATH."""
-    installed = sorted(plugin.kept(), key=_version)
+    installed = sorted(plugin.kept(name), key=_version)
     on_path = [
-        shutil.which(plugin.PROGRAM, path=folder) for folder in os.environ.get("PATH", "").split(os.pathsep)
+        shutil.which(plugin.program(name), path=folder)
+        for folder in os.environ.get("PATH", "").split(os.pathsep)
     ]
     candidates = [*reversed(installed), *(Path(each) for each in on_path if each)]
     return next((each for each in candidates if not is_stand_in(each)), None)

@@ -16,7 +16,7 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.manifests import controllers, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.prepare import Prepared, Reach, reach_of
+from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import UserError
@@ -41,8 +41,15 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     refusal = inventory.why_not_ours(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
+    cluster = cluster_of(context)
     result = target_of(
-        spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable, refusal=refusal
+        spec,
+        chosen,
+        context.launched_as,
+        secrets=sizes,
+        unreadable=unreadable,
+        refusal=refusal,
+        pools=cluster.pools if cluster else (),
     )
     changed = changed_files.changed(client, context.launched_as, chosen, spec)
     return replace(result, changed_files=changed)
@@ -135,7 +142,7 @@ def _grace(manifests: Manifests, usual: int) -> int:
 
 def _provider(experiment: pulumi.Resource, reach: Reach) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
-    is_secret = kubeconfig.is_text(reach.kubeconfig)
+    is_secret = kubeconfig.is_text(reach.kubeconfig) and kubeconfig.holds_credentials(reach.kubeconfig)
     values: dict[str, Any] = {
         "context": reach.client.access.context or None,
         "clusterIdentifier": inventory.identifier(reach.client),

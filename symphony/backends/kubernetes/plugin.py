@@ -1,4 +1,4 @@
-"""Where the plugin is with which the engine makes resources on Kubernetes."""
+"""Where the plugins are with which the engine makes resources on Kubernetes, and clusters."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from pathlib import Path
 
 from symphony import paths
 
-PROGRAM = "pulumi-resource-kubernetes"
+KUBERNETES, GCP = "kubernetes", "gcp"
 
 
-def find(version: str) -> Path | None:
+def program(name: str) -> str:
+    """What the program of a plugin is called."""
+    return f"pulumi-resource-{name}"
+
+
+def find(name: str, version: str) -> Path | None:
     """What the engine would run: one on PATH, else of this version in its own folder; None: it gets one."""
-    if program := shutil.which(PROGRAM):
-        return Path(program)
-    return place(version) if place(version).exists() else None
+    if found := shutil.which(program(name)):
+        return Path(found)
+    return place(name, version) if place(name, version).exists() else None
 
 
-def place(version: str) -> Path:
+def place(name: str, version: str) -> Path:
     """Where the engine keeps the one of a version."""
-    return _folder() / f"resource-kubernetes-v{version}" / PROGRAM
+    return _folder() / f"resource-{name}-v{version}" / program(name)
 
 
-def kept() -> Iterable[Path]:
+def kept(name: str) -> Iterable[Path]:
     """Those of all versions that the engine keeps."""
-    return _folder().glob(f"resource-kubernetes-v*/{PROGRAM}")
+    return _folder().glob(f"resource-{name}-v*/{program(name)}")
 
 
-def is_script(program: Path) -> bool:
+def is_script(place: Path) -> bool:
     """Whether it is the text of a program, as stand-ins are, and nothing compiled."""
-    with program.open("rb") as file:
+    with place.open("rb") as file:
         return file.read(2) == b"#!"
 
 

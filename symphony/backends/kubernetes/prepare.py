@@ -13,6 +13,8 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory, replacement
+from symphony.backends.kubernetes.cluster import stack as cluster_stack
+from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.validation.manifests import refusals
@@ -92,8 +94,16 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     return base64.b64decode(kept) if kept else secrets.token_bytes(32)
 
 
+def cluster_of(context: Context) -> ClusterStack | None:
+    """The cluster of another stack that the configuration names."""
+    name = settings.of(context).cluster
+    return cluster_stack.read(name, context.project) if name else None
+
+
 def reach_of(context: Context) -> Reach:
-    """How the running program's configuration says to reach the cluster."""
+    """How the running program's configuration says to reach the cluster: by a kubeconfig, else by a stack."""
+    if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
+        return Reach(cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or ""))
     config = kubeconfig.located(
         str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
     )

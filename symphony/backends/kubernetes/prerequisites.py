@@ -31,7 +31,7 @@ def _plugin() -> Finding:
         version = metadata.version("pulumi-kubernetes")
     except metadata.PackageNotFoundError:
         return Finding(name, False, get="goes with kubernetes, above", needed=False)
-    place = plugin.find(version)
+    place = plugin.find(plugin.KUBERNETES, version)
     if place is None:
         return Finding(name, False, get="`symphony up` gets it by itself", needed=False)
     try:

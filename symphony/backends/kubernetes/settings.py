@@ -23,6 +23,12 @@ def _ranges(text: str) -> tuple[str, ...]:
 class Settings(StackSettings):
     """What the configuration of a stack says to this backend."""
 
+    cluster: str | None = setting(
+        TEXT,
+        None,
+        "The stack whose GkeCluster it runs on: STACK of this project, or PROJECT/STACK.",
+        otherwise="where the kubeconfig leads",
+    )
     image: str | None = setting(TEXT, None, "The image of processes that set none.")
     expose: str = setting(
         one_of("ClusterIP", "NodePort", "LoadBalancer"),

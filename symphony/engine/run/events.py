@@ -10,12 +10,16 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the engine does to one resource; parent is the urn of what it hangs under."""
+    """What the engine does to one resource; parent is the urn of what it hangs under.
+
+    changed: the properties for which it is changed; of a replacement those that ask for it.
+    """
 
     urn: str
     type: str
     op: str
     parent: str = ""
+    changed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -130,6 +134,7 @@ def _step(raw: dict[str, Any]) -> Step:
         type=str(raw.get("type", "")),
         op=str(raw.get("op", "")),
         parent=str(state.get("parent", "")),
+        changed=tuple(map(str, raw.get("keys") or raw.get("diffs") or ())),
     )
 
 

@@ -64,11 +64,15 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """What the engine knows of a stack; pending are the urns of what an interrupted run began."""
+    """What the engine knows of a stack; pending are the urns of what an interrupted run began.
+
+    begun: those of them that it was about to make, as resources without an id.
+    """
 
     name: StackName
     resources: tuple[Resource, ...]
     pending: tuple[str, ...]
+    begun: tuple[Resource, ...] = ()
 
     def outputs(self) -> Mapping[str, Any]:
         """The outputs of the stack itself."""
@@ -209,6 +213,7 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
         # A resource marked `delete` is on its way out: its successor has the same name.
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
         pending=tuple(str(each["resource"]["urn"]) for each in pending),
+        begun=tuple(_resource(each["resource"]) for each in pending if each.get("type") == "creating"),
     )
 
 

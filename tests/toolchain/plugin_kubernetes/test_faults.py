@@ -193,7 +193,7 @@ def test_an_api_server_that_is_killed_costs_nothing(elsewhere: Elsewhere, folder
 @pytest.fixture
 def pretender(tmp_path: Path) -> Path:
     """Stands for the plugin that Pulumi's installer puts there."""
-    program = tmp_path / "real" / plugin.PROGRAM
+    program = tmp_path / "real" / plugin.program(plugin.KUBERNETES)
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho the real one\n")
     program.chmod(0o755)
@@ -201,7 +201,7 @@ def pretender(tmp_path: Path) -> Path:
 
 
 def installed(program: Path, version: str) -> Path:
-    place = plugin.place(version)
+    place = plugin.place(plugin.KUBERNETES, version)
     place.parent.mkdir(parents=True)
     return Path(shutil.copy(program, place))
 
@@ -241,7 +241,7 @@ def test_a_real_plugin_on_path_is_used(start: Callable[..., Plugin], pretender: 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The program of another copy of this repository."""
-    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / plugin.PROGRAM
+    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / plugin.program(plugin.KUBERNETES)
     program.parent.mkdir(parents=True)
     return Path(shutil.copy(real.OWN, program))
 
@@ -249,7 +249,7 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("version", ["4.9.0", ""], ids=["of another version", "of our version"])
 def test_the_stand_in_of_another_clone_is_no_real_plugin(clone: Path, version: str):
     """Else the engine would find no plugin of the version that it asks for."""
-    place = plugin.place(version or provider.version())
+    place = plugin.place(plugin.KUBERNETES, version or provider.version())
     place.parent.mkdir(parents=True)
     place.symlink_to(clone)
     assert real.find() is None

@@ -114,6 +114,12 @@ def is_text(given: str) -> bool:
     return "\n" in given or given.lstrip().startswith("{")
 
 
+def holds_credentials(text: str) -> bool:
+    """Whether the text of a kubeconfig lets in whoever has it; not where a program logs in, as on GKE."""
+    users = [mapping(each, "user") for each in listing(_parsed(text, Path("kubernetes:kubeconfig")), "users")]
+    return any(set(user) != {"exec"} or mapping(user, "exec").get("env") for user in users)
+
+
 def _content(given: str) -> dict[str, Any] | None:
     """The kubeconfig, of several files the first that says something; None in a cluster without one."""
     if is_text(given):

@@ -24,7 +24,7 @@ _PROGRAM = "pulumi-language-python-exec"
 # The components, and what each provider in providers/ makes; what a stranger's makes bears our mark.
 _OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:")
 # Nothing outside of the state hangs on these.
-_BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:providers:")
+_BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
@@ -101,7 +101,8 @@ def _refuse_nothing(stack: Any) -> None:
     register_outputs = stack.register_outputs
 
     def end(self: Any, outputs: Any) -> None:
-        if sys.exc_info()[0] is None and not hasattr(self, "_symphony_run"):
+        is_ours = hasattr(self, "_symphony_run") or hasattr(self, "_symphony_cluster")
+        if sys.exc_info()[0] is None and not is_ours:
             raise RunError(
                 f"the program of {get_stack()} launches no experiment."
                 ' Declare one in it: "with Experiment(...) as experiment:"'

@@ -1,0 +1,74 @@
+"""The cluster that another stack made, as that stack puts it out: how it is reached, and its pools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pulumi
+
+# As pulumi.runtime.invoke waits.
+from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
+
+from symphony.errors import UserError
+from symphony.placement.pool import Pool
+
+_KEY = "symphony:cluster"
+_READ = "_symphony_clusters"
+
+
+@dataclass(frozen=True)
+class ClusterStack:
+    """What a stack with a GkeCluster puts out; name: organization/project/stack."""
+
+    name: str
+    kubeconfig: str
+    registry: str
+    pools: tuple[Pool, ...]
+
+
+def read(given: str, project: str) -> ClusterStack:
+    """The cluster of a stack, `gke` of the same project or `project/gke`.
+
+    UserError: it has no cluster, or none yet.
+    """
+    # Asked once in a run of a program.
+    root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    known: dict[str, ClusterStack] = root.__dict__.setdefault(_READ, {})
+    name = _full_name(given, project)
+    if name not in known:
+        known[name] = _of(name, _outputs(name), given)
+    return known[name]
+
+
+def _full_name(given: str, project: str) -> str:
+    *above, stack = given.split("/")
+    organization = above[0] if len(above) > 1 else pulumi.get_organization()
+    return f"{organization}/{above[-1] if above else project}/{stack}"
+
+
+def _outputs(name: str) -> Mapping[str, Any]:
+    """What a StackReference reads, here as plain values: a plan holds no Outputs.
+
+    In the state it tells, whoever wants to delete that stack, who uses it. Where there is none of that name
+    the engine ends the program.
+    """
+    reference = pulumi.StackReference(name)
+    return cast("dict[str, Any]", _sync_await(reference.outputs.future()) or {})
+
+
+def _of(name: str, outputs: Mapping[str, Any], given: str) -> ClusterStack:
+    if not outputs:
+        stack = name.rpartition("/")[2]
+        remedy = f"Bring it up first: `symphony up {stack}`"
+        raise UserError(f"the cluster's stack {stack} has no outputs yet", where=_KEY, remedy=remedy)
+    try:
+        pools = tuple(Pool.from_json(each) for each in outputs["pools"])
+        return ClusterStack(name, str(outputs["kubeconfig"]), str(outputs.get("registry") or ""), pools)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"the stack {given} puts out no cluster",
+            where=_KEY,
+            remedy="Name the stack whose program declares a GkeCluster",
+        ) from error

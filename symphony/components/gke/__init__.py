@@ -1,0 +1,1 @@
+"""Clusters on GKE as components of a stack of their own."""

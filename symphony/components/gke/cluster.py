@@ -1,0 +1,311 @@
+"""GkeCluster: a cluster on GKE with its node pools, service account and image registry."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from symphony.components.gke.node_pool import NodePool
+from symphony.components.run import require_root
+from symphony.placement.check import faults
+from symphony.placement.pool import GPU_TAINT
+from symphony.plan import plan_file
+from symphony.plan.problems import PlanError, Problem
+from symphony.spec.location import Location, caller
+
+if TYPE_CHECKING:
+    import pulumi_gcp
+
+_KEY_VARIABLES = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON",
+                  "GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")  # fmt: skip
+_LOGGED_IN = Path(".config/gcloud/application_default_credentials.json")
+# What tells a machine of Google's, which has credentials of its own.
+_VENDOR = Path("/sys/class/dmi/id/product_name")
+# What GKE needs of the machines' account: to write logs and metrics, nothing else.
+_NODE_ROLE = "roles/container.defaultNodeServiceAccount"
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_LOCATION = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")
+_EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
+_NODE_ACCOUNT = 30
+
+
+class GkeCluster(pulumi.ComponentResource):
+    """A cluster on GKE that experiments use by `symphony:cluster: STACK`.
+
+    GkeCluster("rl", location="us-central1-a", pools=[NodePool("cpu", "e2-standard-8", min=1)])
+
+    name:                of the cluster.
+    location:            a zone such as us-central1-a, or a region, whose control plane survives one zone.
+    pools:               its NodePools; sizes change in place, another machine type, GPU or disk replaces one.
+    own_network:         a network for it alone; by default the project's own one, `default`.
+    release_channel:     RAPID, REGULAR or STABLE.
+    deletion_protection: Google refuses to delete it. symphony refuses by itself while experiments run on it.
+    opts:                the pulumi.ResourceOptions of its component.
+
+    Its project is gcp:project of the stack, which puts out `kubeconfig` (secret), `registry`, where images
+    are pushed, and `pools`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        location: str,
+        pools: Sequence[NodePool],
+        own_network: bool = False,
+        release_channel: str = "REGULAR",
+        deletion_protection: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declare a cluster; GkeCluster says what it takes. pulumi.RunError: it cannot be, every reason."""
+        # engine/tuning/guard knows the name: it runs in programs that never load this.
+        require_root()._symphony_cluster = self
+        self.name = name
+        self.location = location
+        self.declared = tuple(pools)
+        self.pools = tuple(each.pool for each in pools)
+        self.project = pulumi.Config("gcp").get("project") or ""
+        self._channel = release_channel
+        self._protected = deletion_protection
+        if problems := list(self._problems(caller())):
+            error = PlanError(pulumi.get_stack(), problems)
+            plan_file.write_problems(error)
+            raise pulumi.RunError(str(error))
+        super().__init__("symphony:index:GkeCluster", name, None, opts)
+        facts = {"name": name, "location": location, "project": self.project}
+        plan_file.write_cluster({**facts, "pools": [each.to_json() for each in self.pools]})
+        self._register(own_network)
+
+    @property
+    def region(self) -> str:
+        """The region in which it is."""
+        return "-".join(self.location.split("-")[:2])
+
+    def _problems(self, where: Location) -> Iterator[Problem]:
+        name = f"cluster {self.name}"
+        if not _NAME.fullmatch(self.name):
+            remedy = "use at most 40 lower-case letters, digits and -, a letter first"
+            yield Problem(f"{name} has a name that GKE refuses", remedy, (where,))
+        if not _LOCATION.fullmatch(self.location):
+            remedy = "name a zone such as us-central1-a or a region such as us-central1"
+            yield Problem(f"{name} is in {self.location}, which is no zone or region", remedy, (where,))
+        if not self.pools:
+            yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
+        if not self.project:
+            yield Problem(f"{name} has no project", "`pulumi config set gcp:project PROJECT`", (where,))
+        if not _has_credentials():
+            yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
+        places = {each.name: each.where for each in self.declared}
+        for pool, what, remedy in faults(self.pools, self.location):
+            yield Problem(f"pool {pool} {what}", remedy, (places[pool],))
+        for each in self.declared:
+            if not _NAME.fullmatch(each.name):
+                remedy = "use at most 40 lower-case letters, digits and -, a letter first"
+                yield Problem(f"pool {each.name} has a name that GKE refuses", remedy, (each.where,))
+            for taint in each.pool.taints:
+                if taint.effect not in _EFFECTS:
+                    remedy = f"it is one of {', '.join(_EFFECTS)}"
+                    yield Problem(f"pool {each.name} has a taint {taint.effect}", remedy, (each.where,))
+
+    def _register(self, own_network: bool) -> None:
+        # Only a stack with a cluster loads it: it takes 0.2 s.
+        import pulumi_gcp as gcp
+
+        registry = self._registry(gcp)
+        account, roles = self._account(gcp, registry)
+        cluster = self._cluster(gcp, account, own_network, roles)
+        made = [self._pool(gcp, each, cluster, account) for each in self.declared]
+        config = pulumi.Output.all(cluster.endpoint, cluster.master_auth.cluster_ca_certificate)
+        self.kubeconfig = pulumi.Output.secret(config.apply(lambda parts: self._kubeconfig(*parts)))
+        self.registry = registry.id.apply(
+            lambda _: f"{self.region}-docker.pkg.dev/{self.project}/{self.name}"
+        )
+        # Known only once they are there: what uses the stack before that is told so.
+        values = [each.to_json() for each in self.pools]
+        there = pulumi.Output.all(*(each.id for each in made)).apply(lambda _: values)
+        outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": there}
+        for key, value in outputs.items():
+            pulumi.export(key, value)
+        self.register_outputs({**outputs, "location": self.location, "project": self.project})
+
+    def _options(self, **more: Any) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self, **more)
+
+    def _registry(self, gcp: Any) -> pulumi_gcp.artifactregistry.Repository:
+        return gcp.artifactregistry.Repository(
+            f"{self.name}-images",
+            repository_id=self.name,
+            location=self.region,
+            project=self.project,
+            format="DOCKER",
+            description=f"Images of the experiments on {self.name}",
+            opts=self._options(),
+        )
+
+    def _account(self, gcp: Any, registry: Any) -> tuple[pulumi_gcp.serviceaccount.Account, list[Any]]:
+        """The account as which the machines run, and the roles that it has."""
+        account = gcp.serviceaccount.Account(
+            f"{self.name}-nodes",
+            # 6 to 30 characters.
+            account_id=f"{self.name[: _NODE_ACCOUNT - len('-nodes')].rstrip('-')}-nodes",
+            display_name=f"Machines of {self.name}",
+            project=self.project,
+            opts=self._options(),
+        )
+        member = pulumi.Output.concat("serviceAccount:", account.email)
+        runs = gcp.projects.IAMMember(
+            f"{self.name}-nodes-run",
+            project=self.project,
+            role=_NODE_ROLE,
+            member=member,
+            opts=self._options(),
+        )
+        pulls = gcp.artifactregistry.RepositoryIamMember(
+            f"{self.name}-nodes-pull",
+            project=self.project,
+            location=self.region,
+            repository=registry.name,
+            role="roles/artifactregistry.reader",
+            member=member,
+            opts=self._options(),
+        )
+        return account, [runs, pulls]
+
+    def _network(self, gcp: Any) -> dict[str, Any]:
+        network = gcp.compute.Network(
+            f"{self.name}-network",
+            name=self.name,
+            project=self.project,
+            auto_create_subnetworks=False,
+            opts=self._options(),
+        )
+        subnetwork = gcp.compute.Subnetwork(
+            f"{self.name}-subnetwork",
+            name=self.name,
+            project=self.project,
+            region=self.region,
+            network=network.id,
+            ip_cidr_range="10.128.0.0/20",
+            private_ip_google_access=True,
+            opts=self._options(),
+        )
+        return {"network": network.name, "subnetwork": subnetwork.name}
+
+    def _cluster(
+        self, gcp: Any, account: Any, own_network: bool, roles: Sequence[Any]
+    ) -> pulumi_gcp.container.Cluster:
+        return gcp.container.Cluster(
+            self.name,
+            name=self.name,
+            location=self.location,
+            project=self.project,
+            **(self._network(gcp) if own_network else {"network": "default"}),
+            networking_mode="VPC_NATIVE",
+            ip_allocation_policy={},
+            release_channel={"channel": self._channel},
+            workload_identity_config={"workload_pool": f"{self.project}.svc.id.goog"},
+            enable_shielded_nodes=True,
+            deletion_protection=self._protected,
+            # GKE makes no cluster without a pool: this one goes at once, and its machine is not to run as the
+            # project's own account either.
+            remove_default_node_pool=True,
+            initial_node_count=1,
+            node_config={"service_account": account.email, "oauth_scopes": [_SCOPE]},
+            resource_labels={"managed-by": "symphony"},
+            opts=self._options(depends_on=roles, ignore_changes=["nodeConfig", "initialNodeCount"]),
+        )
+
+    def _pool(
+        self, gcp: Any, declared: NodePool, cluster: Any, account: Any
+    ) -> pulumi_gcp.container.NodePool:
+        pool = declared.pool
+        limits = {"total_min_node_count": pool.min, "total_max_node_count": pool.max}
+        scarce = bool(pool.gpus) or pool.spot
+        return gcp.container.NodePool(
+            f"{self.name}-{pool.name}",
+            name=pool.name,
+            cluster=cluster.name,
+            location=self.location,
+            project=self.project,
+            node_locations=list(pool.zones) or None,
+            # Of each zone.
+            initial_node_count=pool.min if len(pool.zones) == 1 else min(pool.min, 1),
+            autoscaling={**limits, "location_policy": "ANY" if scarce else "BALANCED"},
+            management={"auto_repair": True, "auto_upgrade": True},
+            node_config=_node_config(declared, account.email),
+            # Two pools cannot have one name.
+            opts=self._options(delete_before_replace=True, ignore_changes=["initialNodeCount"]),
+        )
+
+    def _kubeconfig(self, endpoint: str, authority: str) -> str:
+        """Who has it gets in with `gcloud` credentials only: it holds none."""
+        context = f"gke_{self.project}_{self.location}_{self.name}"
+        server = {"server": f"https://{endpoint}", "certificate-authority-data": authority}
+        login = {
+            "apiVersion": "client.authentication.k8s.io/v1beta1",
+            "command": "gke-gcloud-auth-plugin",
+            "installHint": "Install it with `gcloud components install gke-gcloud-auth-plugin`",
+            "provideClusterInfo": True,
+        }
+        named = {"cluster": context, "user": context}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": context,
+            "clusters": [{"name": context, "cluster": server}],
+            "users": [{"name": context, "user": {"exec": login}}],
+            "contexts": [{"name": context, "context": named}],
+        }
+        return json.dumps(content)
+
+
+def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
+    pool = declared.pool
+    config: dict[str, Any] = {
+        "machine_type": pool.machine_type,
+        "disk_size_gb": declared.disk_gb,
+        "spot": pool.spot,
+        "service_account": email,
+        "oauth_scopes": [_SCOPE],
+        "labels": dict(pool.labels),
+        # GKE taints machines that have GPUs by itself.
+        "taints": [
+            {"key": each.key, "value": each.value, "effect": _EFFECTS[each.effect]}
+            for each in pool.taints
+            if each.key != GPU_TAINT
+        ],
+        # The modules of GPU drivers are not signed.
+        "shielded_instance_config": {
+            "enable_secure_boot": not pool.gpus,
+            "enable_integrity_monitoring": True,
+        },
+        "workload_metadata_config": {"mode": "GKE_METADATA"},
+    }
+    if pool.gpus:
+        drivers = {"gpu_driver_version": "DEFAULT"}
+        config["guest_accelerators"] = [
+            {"type": pool.gpu_type, "count": pool.gpus, "gpu_driver_installation_config": drivers}
+        ]
+    return config
+
+
+def _has_credentials() -> bool:
+    """Whether there is anything with which Google is asked; it says itself what is wrong with that."""
+    config = pulumi.Config("gcp")
+    if any(config.get(key) for key in ("credentials", "accessToken")):
+        return True
+    if any(os.environ.get(name) for name in _KEY_VARIABLES):
+        return True
+    folder = os.environ.get("CLOUDSDK_CONFIG")
+    logged_in = Path(folder) / _LOGGED_IN.name if folder else Path.home() / _LOGGED_IN
+    try:
+        return logged_in.exists() or "Google" in _VENDOR.read_text()
+    except OSError:
+        return False

@@ -1,0 +1,67 @@
+"""NodePool: the declaration of a pool of like machines, and the value that placement works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symphony.placement import machines
+from symphony.placement.pool import GPU_TAINT, SPOT_LABEL, Pool, Taint
+from symphony.spec.location import Location, caller
+
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
+
+
+@dataclass(frozen=True)
+class NodePool:
+    """A pool of like machines in a GkeCluster.
+
+    machine_type: as Compute Engine names it.
+    accelerator:  the type and number of GPUs of each machine; what the machine type has needs no word.
+    min, max:     between how many machines, in all zones, the pool is scaled.
+    spot:         machines that Google may take away, for less.
+    disk_gb:      the boot disk, GB.
+    labels:       further labels of each machine.
+    taints:       (key, value, effect), the effect as Kubernetes or Google writes it. GPU and spot pools are
+                  tainted by themselves.
+    zones:        in which its machines are; those of the cluster by default.
+
+    NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
+    """
+
+    name: str
+    machine_type: str
+    accelerator: tuple[str, int] | None = None
+    min: int = 0
+    max: int = 8
+    spot: bool = False
+    disk_gb: int = 100
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: Sequence[tuple[str, str, str]] = ()
+    zones: Sequence[str] = ()
+    where: Location = field(default_factory=caller, repr=False, compare=False)
+
+    @property
+    def pool(self) -> Pool:
+        """The value of it; of an unknown machine type without sizes."""
+        machine = machines.find(self.machine_type)
+        gpu_type, gpus = self.accelerator or ((machine.gpu_type, machine.gpus) if machine else ("", 0))
+        taints = [Taint(key, value, _EFFECTS.get(effect, effect)) for key, value, effect in self.taints]
+        if gpus:
+            taints.append(Taint(GPU_TAINT, "present"))
+        if self.spot:
+            taints.append(Taint(SPOT_LABEL, "true"))
+        return Pool(
+            name=self.name,
+            machine_type=self.machine_type,
+            cpu=machine.cpu if machine else 0,
+            memory=machine.memory if machine else 0,
+            labels=dict(self.labels),
+            taints=tuple(dict.fromkeys(taints)),
+            gpu_type=machines.gpu_type_of(gpu_type) if gpus else "",
+            gpus=gpus,
+            min=self.min,
+            max=self.max,
+            spot=self.spot,
+            zones=tuple(self.zones),
+        )

@@ -1,0 +1,173 @@
+"""Clusters: what a stack that is one would change, how it is resumed, and who still uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from symphony.engine import errors, workspace
+from symphony.engine.run.events import Event, Finished, Started, Step
+from symphony.engine.run.run import Run
+from symphony.engine.state import file_store
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.stack_target import StackTarget
+from symphony.placement.pool import Pool
+from symphony.plan.plan_file import HandedCluster
+
+_POOL = "gcp:container/nodePool:NodePool"
+_KINDS = {
+    "create": "create",
+    "update": "update",
+    "replace": "replace",
+    "delete": "delete",
+    "same": "keep",
+    "read": "keep",
+}
+# How Google calls what it has, by which the engine finds what an interrupted run began.
+_IDS = {
+    "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
+    _POOL: "projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
+    "gcp:artifactregistry/repository:Repository": (
+        "projects/{project}/locations/{location}/repositories/{repositoryId}"
+    ),
+    "gcp:serviceaccount/account:Account": (
+        "projects/{project}/serviceAccounts/{accountId}@{project}.iam.gserviceaccount.com"
+    ),
+    "gcp:compute/network:Network": "projects/{project}/global/networks/{name}",
+    "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
+}
+
+
+@dataclass(frozen=True)
+class ResourceChange:
+    """What an `up` does to one resource of a cluster: create, update, replace, delete or keep, and why."""
+
+    name: str
+    type: str
+    kind: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterPlanned:
+    """A cluster as its stack declares it, and what that changes."""
+
+    stack: str
+    project: str
+    cluster: HandedCluster
+    changes: tuple[ResourceChange, ...]
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return tuple(map(Pool.from_json, self.cluster.pools))
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(change.kind == "keep" for change in self.changes)
+
+    def of_pool(self, name: str) -> ResourceChange | None:
+        """What happens to a pool."""
+        full = f"{self.cluster.name}-{name}"
+        return next((each for each in self.changes if each.type == _POOL and each.name == full), None)
+
+    def to_json(self) -> dict[str, Any]:
+        cluster = asdict(self.cluster)
+        changes = [asdict(change) for change in self.changes]
+        return {"stack": self.stack, "project": self.project, "cluster": cluster, "changes": changes}
+
+
+@dataclass(frozen=True)
+class ClusterEnded:
+    """A cluster is there, after so many seconds."""
+
+    stack: str
+    cluster: HandedCluster
+    seconds: float
+
+
+@dataclass
+class Changes:
+    """Gathers what the engine would do, or does, to each resource of a cluster."""
+
+    steps: dict[str, Step] = field(default_factory=dict[str, Step])
+
+    def take(self, event: Event) -> None:
+        """Note what an event tells of a resource."""
+        if isinstance(event, (Started, Finished)) and event.step.op in _KINDS and name_of(event.step):
+            self.steps[event.step.urn] = event.step
+
+    def planned(self, target: StackTarget, cluster: HandedCluster) -> ClusterPlanned:
+        changes = tuple(
+            ResourceChange(each.name, each.type, _KINDS[each.op], _why(each)) for each in self.steps.values()
+        )
+        return ClusterPlanned(target.name.stack, target.workspace.project, cluster, changes)
+
+
+def _why(step: Step) -> str:
+    return ", ".join(step.changed) if step.op in ("update", "replace") else ""
+
+
+def name_of(step: Step) -> str:
+    """What a resource of a cluster is called; empty for any other."""
+    return step.name if f"{stacks.CLUSTER}::" in step.parent and step.type.startswith("gcp:") else ""
+
+
+def resume(target: StackTarget) -> None:
+    """Take what an interrupted run began to make into the state, where it came to be.
+
+    Google would refuse to make it again. SymphonyError: Google does not answer.
+    """
+    state = stacks.read(target.name).state
+    begun = [each for each in (state.begun if state else ()) if each.type in _IDS]
+    if not begun:
+        return
+    options = [f"--import-pending-creates={each.urn},{_id(each)}" for each in begun]
+    with Run("refresh", target.workspace, target.name.stack, options=[*options], fetch_plugins=True) as run:
+        for _ in run:
+            pass
+    errors.check(run.outcome)
+
+
+def _id(resource: file_store.Resource) -> str:
+    return _IDS[resource.type].format_map({**resource.inputs})
+
+
+def refuse_used(stack: stacks.Stack) -> None:
+    """UserError: experiments run on the cluster, in whichever project; the message names them."""
+    users = [each.name for each in _users(stack.name)]
+    if users:
+        named = ", ".join(stacks.labels(users).values())
+        one = len(users) == 1
+        raise UserError(
+            f"{named} {'runs' if one else 'run'} on the cluster {stack.shown}",
+            remedy=f"First `symphony delete {users[0].stack}`" if one else "Delete them first: `symphony ls`",
+        )
+
+
+def _users(name: file_store.StackName) -> Iterator[stacks.Stack]:
+    """The stacks that refer to this one."""
+    for each in stacks.every():
+        if str(name) in stacks.clusters_of(each):
+            yield each
+
+
+def with_kubeconfig(config: Mapping[str, Any], place: workspace.Workspace) -> Mapping[str, Any]:
+    """Settings of an experiment, with the kubeconfig of the cluster that they name.
+
+    UserError: there is no such stack, or it has no cluster yet.
+    """
+    given = config.get("symphony:cluster")
+    if not isinstance(given, str) or config.get("kubernetes:kubeconfig"):
+        return config
+    name = workspace.stack_name(given, place)
+    words = ["stack", "output", "kubeconfig", "--show-secrets", f"--stack={name}"]
+    done = workspace.pulumi(place, words)
+    if done.returncode:
+        raise UserError(
+            f"the cluster {given} is not there",
+            where="symphony:cluster",
+            remedy=f"Bring it up first: `symphony up {name.stack}`",
+        )
+    return {**config, "kubernetes:kubeconfig": done.stdout.strip()}

@@ -1,0 +1,24 @@
+"""What gke-gcloud-auth-plugin does, for the local cluster: prints a credential that kubectl understands."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from toolchain.plugin_gcp import local_cluster
+
+
+def main() -> None:
+    requests = local_cluster.connection()
+    if requests is None:
+        sys.exit("no local cluster is up: `python -m toolchain.kubernetes up`")
+    status = {"token": local_cluster.token(requests)}
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "kind": "ExecCredential",
+        "status": status,
+    }
+    sys.stdout.write(json.dumps(answer))
+
+
+main()

@@ -1,0 +1,128 @@
+"""The machines of a pool as nodes of the local cluster that kwok calls ready; as many as it may have.
+
+Nothing scales them: a pool is as if all its machines were asked for. Each holds one pod that claims what the
+system pods of GKE claim there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from symphony.placement.allocatable import allocatable, available
+from symphony.placement.pool import Amounts, Pool
+from toolchain.kubernetes.addons.kwok import ANNOTATION, TAINT
+from toolchain.plugin_kubernetes.api.connection import Connection
+from toolchain.plugin_kubernetes.failures import Refused
+
+_NODES = "/api/v1/nodes"
+_PODS = "/api/v1/namespaces/kube-system/pods"
+_OF_CLUSTER = "symphony.test/gke-cluster"
+_OF_POOL = "symphony.test/gke-pool"
+_AT_ONCE = 8
+
+
+def ensure(requests: Connection, cluster: str, location: str, pool: Pool) -> None:
+    """Have the nodes of a pool, and no others of it; what one is does not change while it lives."""
+    wanted = {f"gke-{cluster}-{pool.name}-{number}": number for number in range(pool.max or 0)}
+    living = {each["metadata"]["name"]: each for each in _of(requests, cluster, pool.name)}
+    model = _node("", cluster, location, pool, 0)
+    stale = [name for name, each in living.items() if name not in wanted or not _is_like(each, model)]
+    _remove(requests, stale)
+    missing = [name for name in wanted if name not in living or name in stale]
+    _each(missing, lambda name: _make(requests, _node(name, cluster, location, pool, wanted[name]), pool))
+
+
+def remove(requests: Connection, cluster: str, pool: str | None = None) -> None:
+    """Take away the nodes of a pool, or of a whole cluster, and what was on them."""
+    _remove(requests, [each["metadata"]["name"] for each in _of(requests, cluster, pool)])
+
+
+def _of(requests: Connection, cluster: str, pool: str | None) -> list[dict[str, Any]]:
+    selector = f"{_OF_CLUSTER}={cluster}" + (f",{_OF_POOL}={pool}" if pool else "")
+    return requests.request("GET", _NODES, {"labelSelector": selector})["items"]
+
+
+def _remove(requests: Connection, names: Iterable[str]) -> None:
+    def take(name: str) -> None:
+        with contextlib.suppress(Refused):
+            requests.request("DELETE", f"{_PODS}/system-{name}", {"gracePeriodSeconds": "0"})
+        with contextlib.suppress(Refused):
+            requests.request("DELETE", f"{_NODES}/{name}")
+
+    _each(names, take)
+
+
+def _each(names: Iterable[str], do: Callable[[str], None]) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(do, names))
+
+
+def _make(requests: Connection, node: dict[str, Any], pool: Pool) -> None:
+    name = node["metadata"]["name"]
+    with contextlib.suppress(Refused):
+        requests.request("POST", _NODES, body=node)
+    claimed = allocatable(pool) - available(pool)
+    if claimed.pods:
+        with contextlib.suppress(Refused):
+            requests.request("POST", _PODS, body=_system_pod(name, claimed))
+
+
+def _is_like(living: dict[str, Any], model: dict[str, Any]) -> bool:
+    labels = {key: living["metadata"]["labels"].get(key) for key in model["metadata"]["labels"]}
+    ignored = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+    same = all(
+        labels[key] == value for key, value in model["metadata"]["labels"].items() if key not in ignored
+    )
+    # The node controller adds taints of its own.
+    taints = living["spec"].get("taints") or []
+    return same and all(each in taints for each in model["spec"]["taints"])
+
+
+def _node(name: str, cluster: str, location: str, pool: Pool, number: int) -> dict[str, Any]:
+    zones = pool.zones or (
+        (location,) if location.count("-") == 2 else tuple(f"{location}-{z}" for z in "abc")
+    )
+    labels = {
+        **pool.node_labels,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/region": "-".join(location.split("-")[:2]),
+        "topology.kubernetes.io/zone": zones[number % len(zones)],
+        "cloud.google.com/gke-provisioning": "spot" if pool.spot else "standard",
+        _OF_CLUSTER: cluster,
+        _OF_POOL: pool.name,
+    }
+    taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in pool.taints]
+    claimed = allocatable(pool) - available(pool)
+    # One pod stands for all of the system.
+    room = allocatable(pool) - Amounts(pods=max(0, claimed.pods - 1))
+    offered = {
+        "cpu": f"{room.cpu}m",
+        "memory": str(room.memory),
+        "pods": str(room.pods),
+        "ephemeral-storage": "50Gi",
+        **({"nvidia.com/gpu": str(room.gpus)} if room.gpus else {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {ANNOTATION: "fake"}},
+        # No pod that does not mean these nodes may land on one: it would seem to run.
+        "spec": {"taints": [*taints, *([] if TAINT in taints else [TAINT])]},
+        "status": {"allocatable": offered, "capacity": {**offered, "cpu": str(int(pool.cpu))}},
+    }
+
+
+def _system_pod(node: str, claimed: Amounts) -> dict[str, Any]:
+    requests = {"cpu": f"{claimed.cpu}m", "memory": str(claimed.memory)}
+    container = {"name": "system", "image": "system", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"system-{node}", "labels": {_OF_CLUSTER: "system"}},
+        "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [container]},
+    }
