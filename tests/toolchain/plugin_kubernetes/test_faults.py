@@ -241,7 +241,9 @@ def test_a_real_plugin_on_path_is_used(start: Callable[..., Plugin], pretender: 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The program of another copy of this repository."""
-    program = tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / plugin.program(plugin.KUBERNETES)
+    program = (
+        tmp_path / "clone" / "toolchain" / "plugin_kubernetes" / "bin" / plugin.program(plugin.KUBERNETES)
+    )
     program.parent.mkdir(parents=True)
     return Path(shutil.copy(real.OWN, program))
 

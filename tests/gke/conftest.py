@@ -1,0 +1,83 @@
+"""A project with a stack that is a cluster on GKE and one that is an experiment on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from symphony.backends.kubernetes import plugin
+from tests.sandbox import ROOT, Sandbox, sandbox_in
+from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.plugin_kubernetes.install import install
+
+__all__ = ["cluster"]
+
+GCLOUD = ROOT / "toolchain" / "plugin_gcp" / "gcloud"
+
+
+class Google:
+    """The nodes that the stand-in made, and what it was asked."""
+
+    def __init__(self, sandbox: Sandbox, kubectl: Callable[..., str]) -> None:
+        self.name = f"t{uuid.uuid4().hex[:6]}"
+        self._folder = sandbox.home / "gcp-stand-in"
+        self._kubectl = kubectl
+
+    def nodes(self) -> list[str]:
+        words = ("get", "nodes", "-l", f"symphony.test/gke-cluster={self.name}", "-o", "name")
+        return self._kubectl(*words).split()
+
+    def asked(self) -> list[str]:
+        """The types of all that there is."""
+        kept = [json.loads(file.read_text())["type"] for file in self._folder.glob("*.json")]
+        return sorted(each.rpartition(":")[2] for each in kept)
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Access) -> Callable[..., str]:
+    """kubectl as administrator."""
+
+    def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
+        argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+        assert not ok or done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """A project of two programs; `gcloud` of its PATH logs in to the local cluster."""
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "pulumi-home"))
+    install()
+    install(plugin.GCP)
+    with sandbox_in(tmp_path, "gke") as made:
+        (made.folder / "stacks").mkdir()
+        made.write("from symphony import run_program\nrun_program('stacks')")
+        made.environment["PATH"] = f"{GCLOUD}{os.pathsep}{made.environment['PATH']}"
+        made.environment["GOOGLE_OAUTH_ACCESS_TOKEN"] = "of-a-test"
+        yield made
+
+
+@pytest.fixture
+def google(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[Google]:
+    """A cluster's name of the test's own; its nodes go with the test."""
+    made = Google(sandbox, kubectl)
+    yield made
+    left = made.nodes()
+    if left:
+        kubectl("delete", *left)
+
+
+@pytest.fixture
+def kubeconfig(cluster: Access) -> Any:
+    return yaml.safe_load(Path(cluster.kubeconfig).read_text())

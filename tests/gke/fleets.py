@@ -1,0 +1,179 @@
+"""Generated fleets and experiments, and what the real scheduler makes of a plan."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from symphony import Experiment, NodePool
+from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes.manifests import render
+from symphony.backends.kubernetes.settings import Settings
+from symphony.placement.pool import POOL_LABEL, Pool
+from symphony.plan.build import build_plan
+from symphony.plan.checked_spec import CheckedSpec, checked
+from symphony.plan.placed import Placed, placed
+from symphony.plan.target import Target
+from toolchain.plugin_kubernetes.api.connection import Connection
+
+FAKE = ("kwok.x-k8s.io/node", "fake", "NoSchedule")
+_MACHINES = (
+    "e2-standard-2",
+    "e2-standard-4",
+    "e2-standard-8",
+    "n1-standard-4",
+    "n1-highmem-8",
+    "n2-standard-16",
+)
+_GPUS = (("n1-standard-8", "nvidia-tesla-v100", 1), ("n1-standard-8", "nvidia-tesla-t4", 2),
+         ("n1-standard-16", "nvidia-tesla-t4", 4), ("g2-standard-24", "nvidia-l4", 2))  # fmt: skip
+_WITHIN = 60.0
+
+
+@dataclass
+class Fleet:
+    """Pools of a cluster, and an experiment of which every process fits."""
+
+    name: str
+    pools: tuple[Pool, ...]
+    experiment: Experiment
+    target: Target
+    placed: Placed
+
+    @property
+    def spec(self) -> CheckedSpec:
+        return checked(self.experiment.spec)
+
+
+def fleet(seed: int) -> Fleet:
+    """One to six pools, one to sixty processes; what fits nowhere is left out."""
+    chance = random.Random(seed)
+    name = f"f{seed}"
+    pools = tuple(_pool(chance, f"{name}-{number}").pool for number in range(chance.randint(1, 6)))
+    calls = [_call(chance, pools) for _ in range(chance.randint(1, 60))]
+    kept = range(len(calls))
+    while True:
+        experiment = _experiment(name, calls, kept)
+        spec = checked(experiment.spec)
+        where = target.target(spec, Settings(image="none:1"), name, pools=pools)
+        result = placed(spec, where)
+        names = {problem.what.partition(" ")[0] for problem in result.problems}
+        left = {each for each in names if each.startswith("p-")}
+        if not left:
+            return Fleet(name, pools, experiment, where, result)
+        kept = [number for number in kept if f"p-{number}" not in left]
+
+
+def _pool(chance: random.Random, name: str) -> NodePool:
+    machine, accelerator = chance.choice(_MACHINES), None
+    if chance.random() < 0.3:
+        machine, *gpus = chance.choice(_GPUS)
+        accelerator = (str(gpus[0]), int(str(gpus[1])))
+    taints = [FAKE, *([("team", "rl", "NoExecute")] if chance.random() < 0.2 else [])]
+    spot = chance.random() < 0.25
+    return NodePool(name, machine, accelerator, max=chance.randint(1, 3), spot=spot, taints=taints)
+
+
+def _call(chance: random.Random, pools: Sequence[Pool]) -> dict[str, Any]:
+    """What a process says to place()."""
+    kind, pool = chance.random(), chance.choice(pools)
+    if kind < 0.35:
+        parts = chance.choice([each for each in (1, 2, 3, 4) if not pool.gpus % each])
+        return {"pool": pool.name, "per_machine": parts}
+    if kind < 0.5 and pool.gpus:
+        return {"gpu": chance.randint(1, pool.gpus), "gpu_type": pool.gpu_type, "spot": pool.spot}
+    cpu, gib = chance.choice((0.25, 0.5, 1, 1.5, 3)), chance.choice((0.5, 1, 2, 3.5))
+    return {"cpu": cpu, "memory": f"{int(gib * 1024)}Mi", "spot": chance.random() < 0.5}
+
+
+def _experiment(name: str, calls: Sequence[dict[str, Any]], kept: Sequence[int]) -> Experiment:
+    experiment = Experiment(name)
+    for number in kept:
+        add(experiment, f"p-{number}", calls[number])
+    return experiment
+
+
+def add(experiment: Experiment, name: str, call: dict[str, Any]) -> None:
+    process = experiment.new_process(name, command="sleep")
+    process.add_toleration(FAKE[0], "Equal", FAKE[1], FAKE[2])
+    process.place(**call)
+
+
+def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
+    """The pods of the experiment as symphony makes them, by what the plan calls them."""
+    plan = build_plan(fleet.spec, fleet.target)
+    every = render.render(plan, Settings(image="none:1"), f"test/{fleet.name}#0")
+    return {name: pod for name, (_, pod) in every.pods.items()}
+
+
+def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
+    """For each pool that is shared: its name, whether one more of the share fits, and that one's pod."""
+    for pool in fleet.pools:
+        shares = [
+            process.place.per_machine
+            for process in fleet.experiment.spec.processes
+            if process.place.pool == pool.name and process.place.per_machine
+        ]
+        if not shares:
+            continue
+        more = Experiment.from_spec(fleet.experiment.spec)
+        add(more, "more", {"pool": pool.name, "per_machine": shares[-1]})
+        spec = checked(more.spec)
+        fits = not placed(spec, fleet.target).problems
+        roomy = tuple(replace(each, max=99) if each.name == pool.name else each for each in fleet.pools)
+        larger = Fleet(fleet.name, roomy, more, replace(fleet.target, pools=roomy), fleet.placed)
+        yield pool.name, fits, pods(larger)["more"]
+
+
+class Scheduler:
+    """The real one: pods of one namespace, and where they go."""
+
+    def __init__(self, requests: Connection, namespace: str) -> None:
+        self._requests = requests
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._namespace = namespace
+
+    def make(self, pod: dict[str, Any], name: str) -> None:
+        """A pod of a name of its own, without what the cluster would have to look up."""
+        metadata = {**pod["metadata"], "name": name, "namespace": self._namespace}
+        self._requests.request("POST", self._path, body={**pod, "metadata": metadata})
+
+    def verdicts(self, names: Sequence[str]) -> dict[str, str]:
+        """name -> the pool of its node, or nothing where the scheduler finds none."""
+        until = time.monotonic() + _WITHIN
+        while True:
+            living = {each["metadata"]["name"]: each for each in self._items()}
+            result = {name: _verdict(living[name]) for name in names}
+            if None not in result.values():
+                break
+            assert time.monotonic() < until, f"the scheduler says nothing of {result}"
+            time.sleep(0.1)
+        nodes = self._requests.request("GET", "/api/v1/nodes")["items"]
+        pools = {each["metadata"]["name"]: each["metadata"]["labels"].get(POOL_LABEL, "?") for each in nodes}
+        return {name: pools.get(node, "?") if node else "" for name, node in result.items()}
+
+    def nodes_of(self, names: Sequence[str]) -> list[str]:
+        """The node of each."""
+        living = {each["metadata"]["name"]: each for each in self._items()}
+        return [living[name]["spec"]["nodeName"] for name in names]
+
+    def clear(self) -> None:
+        self._requests.request("DELETE", self._path, {"gracePeriodSeconds": "0"})
+        until = time.monotonic() + _WITHIN
+        while self._items() and time.monotonic() < until:
+            time.sleep(0.1)
+
+    def _items(self) -> list[dict[str, Any]]:
+        return self._requests.request("GET", self._path)["items"]
+
+
+def _verdict(pod: dict[str, Any]) -> str | None:
+    """The node, nothing where there is none for it, None while the scheduler has not looked."""
+    if node := pod["spec"].get("nodeName"):
+        return node
+    conditions = pod["status"].get("conditions") or ()
+    refused = [each for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"]
+    return "" if refused else None

@@ -1,0 +1,125 @@
+"""A cluster comes up as a stack, an experiment runs on it, and both go; also where runs are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+from tests.gke.conftest import Google
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(420)]
+CLUSTER = """
+from symphony import GkeCluster, NodePool
+FAKE = [("kwok.x-k8s.io/node", "fake", "NoSchedule")]
+GkeCluster("NAME", location="us-central1-a", pools=[
+    NodePool("NAME-cpu", "e2-standard-8", min=1, max=CPUS, taints=FAKE),
+    NodePool("NAME-gpu", "GPUS", accelerator=("nvidia-tesla-v100", 1), max=1, taints=FAKE),
+])
+"""
+EXPERIMENT = """
+with Experiment() as e:
+    learner = e.new_process("learner", image="none:1", command=["sleep", "9"])
+    learner.place(pool="NAME-gpu", gpu=1)
+    for i in range(4):
+        agent = e.new_process(f"agent-{i}", image="none:1", command=["sleep", "9"])
+        agent.place(pool="NAME-cpu", per_machine=2)
+"""
+
+
+def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-standard-8") -> None:
+    program = CLUSTER.replace("NAME", google.name).replace("CPUS", str(cpus)).replace("GPUS", gpus)
+    (sandbox.folder / "stacks" / "gke.py").write_text(program)
+    program = "from symphony import Experiment\n" + EXPERIMENT.replace("NAME", google.name)
+    (sandbox.folder / "stacks" / "rl.py").write_text(program)
+    sandbox.config("gke", **{"gcp:project": "my-project"})
+    sandbox.config(
+        "rl.gke", backend="kubernetes", cluster="gke", namespace=f"gke-{google.name}", patience="30"
+    )
+
+
+def test_a_cluster_and_an_experiment_on_it_come_and_go(sandbox: Sandbox, google: Google) -> None:
+    write(sandbox, google)
+    early = sandbox.symphony("up", "rl.gke", "-y", code=2).err
+    assert "the cluster's stack gke does not exist" in early
+
+    planned = sandbox.symphony("plan", "gke").out
+    assert "7 to create" in planned
+    assert "nvidia-tesla-v100" in planned
+    assert google.nodes() == []
+    up = sandbox.symphony("up", "gke", "-y", timeout=120)
+    assert "2 node pools" in up.out
+    assert len(google.nodes()) == 3
+    kinds = ["Account", "Cluster", "IAMMember", "NodePool", "NodePool", "Repository", "RepositoryIamMember"]
+    assert google.asked() == kinds
+    assert "Nothing changes" in sandbox.symphony("plan", "gke").out
+
+    sandbox.symphony("up", "rl.gke", "-y", timeout=120)
+    processes = sandbox.processes("rl.gke")
+    assert {each["state"] for each in processes.values()} == {"running"}
+    (listed,) = [each for each in sandbox.symphony("ls", "--json").json if each["name"] == "gke"]
+    assert listed["kind"] == "cluster"
+    assert "2 pools" in listed["state"]
+    assert "gke" in sandbox.symphony("why", "rl.gke", "learner").out
+    state = (sandbox.home / "state" / ".pulumi" / "stacks" / "gke" / "gke.json").read_text()
+    assert "gke-gcloud-auth-plugin" not in state, "the kubeconfig is a secret of its stack"
+
+    refused = sandbox.symphony("delete", "gke", "-y", code=2).err
+    assert "rl.gke runs on the cluster gke" in refused
+    assert len(google.nodes()) == 3
+    sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
+    sandbox.symphony("delete", "gke", "-y", timeout=120)
+    assert google.nodes() == []
+    assert google.asked() == []
+    assert sandbox.symphony("ls", "--json").json == []
+
+
+@pytest.mark.thorough
+def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
+    sandbox: Sandbox, google: Google
+) -> None:
+    write(sandbox, google)
+    sandbox.symphony("up", "gke", "-y", timeout=120)
+    before = google.nodes()
+    write(sandbox, google, cpus=3)
+    changes = {each["name"]: each for each in sandbox.symphony("plan", "gke", "--json").json["changes"]}
+    assert changes[f"{google.name}-{google.name}-cpu"]["kind"] == "update"
+    sandbox.symphony("up", "gke", "-y", timeout=120)
+    assert {*google.nodes()} > {*before}
+    program = (sandbox.folder / "stacks" / "gke.py").read_text()
+    (sandbox.folder / "stacks" / "gke.py").write_text(program.replace("tesla-v100", "tesla-t4"))
+    plan = sandbox.symphony("plan", "gke").out
+    (row,) = [line for line in plan.splitlines() if f"{google.name}-gpu" in line]
+    assert "replace" in row
+    assert "guestAccelerators" in row
+    sandbox.symphony("delete", "gke", "-y", timeout=120)
+    assert google.nodes() == []
+
+
+@pytest.mark.thorough
+def test_runs_that_are_killed_are_finished_by_the_next(sandbox: Sandbox, google: Google) -> None:
+    """What Google had begun to make is taken over: it would refuse to make it twice."""
+    write(sandbox, google)
+    sandbox.environment["SYMPHONY_GCP_SECONDS"] = "1"
+    for verb, begun in (
+        ("up", lambda: "Cluster" in google.asked()),
+        ("up", lambda: "NodePool" in google.asked()),
+        ("delete", lambda: google.asked().count("NodePool") < 2),
+    ):
+        process = sandbox.start([str(SYMPHONY), verb, "gke", "-y"], start_new_session=True)
+        wait_for(begun, 90, "it is in the middle", 0.02)
+        for pid in sandbox.engines():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        wait_for(lambda: not sandbox.engines(), 20, "the engine is gone")
+        if verb == "up" and "NodePool" in google.asked():
+            sandbox.symphony("up", "gke", "-y", timeout=150)
+            assert len(google.nodes()) == 3
+            assert google.asked().count("NodePool") == 2
+    sandbox.symphony("delete", "gke", "-y", timeout=150)
+    assert google.asked() == google.nodes() == []
+    assert sandbox.symphony("ls", "--json").json == []

@@ -1,0 +1,97 @@
+"""What the stand-in refuses is what GKE's own messages refuse; what it makes of a pool is what GKE makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony.placement.allocatable import allocatable
+from symphony.placement.pool import Taint
+from toolchain.plugin_gcp import messages, nodes
+from toolchain.plugin_gcp.messages import CLUSTER, POOL
+
+CONFIG = {
+    "machineType": "n1-standard-8",
+    "diskSizeGb": 100,
+    "spot": True,
+    "labels": {"teamName": "rl"},
+    "taints": [{"key": "team", "value": "rl", "effect": "NO_EXECUTE"}],
+    "guestAccelerators": [
+        {
+            "type": "nvidia-tesla-v100",
+            "count": 2,
+            "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+        }
+    ],
+    "workloadMetadataConfig": {"mode": "GKE_METADATA"},
+}
+GPU_POOL = {
+    "name": "gpu",
+    "cluster": "rl",
+    "location": "us-central1-a",
+    "project": "p",
+    "nodeConfig": CONFIG,
+    "autoscaling": {"totalMinNodeCount": 0, "totalMaxNodeCount": 3, "locationPolicy": "ANY"},
+}
+OF_CLUSTER = {
+    "name": "rl",
+    "location": "us-central1",
+    "networkingMode": "VPC_NATIVE",
+    "ipAllocationPolicy": {},
+    "releaseChannel": {"channel": "REGULAR"},
+    "enableShieldedNodes": True,
+    "deletionProtection": False,
+    "removeDefaultNodePool": True,
+}
+
+
+def changed(inputs: dict[str, Any], **config: Any) -> dict[str, Any]:
+    return {**inputs, "nodeConfig": {**inputs["nodeConfig"], **config}}
+
+
+def test_what_is_right_is_taken_with_googles_own_names():
+    assert [*messages.objections(POOL, GPU_POOL)] == []
+    assert [*messages.objections(CLUSTER, OF_CLUSTER)] == []
+    pool = messages.message(POOL, GPU_POOL)
+    assert pool.config.accelerators[0].accelerator_count == 2
+    assert pool.config.labels == {"teamName": "rl"}, "the user's own keys are left as they are"
+    assert pool.autoscaling.enabled
+    cluster = messages.message(CLUSTER, OF_CLUSTER)
+    assert cluster.shielded_nodes.enabled
+    assert cluster.ip_allocation_policy.use_ip_aliases
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "words"),
+    [
+        (POOL, changed(GPU_POOL, machinetyp="n1"), 'no field named "machinetyp"'),
+        (
+            POOL,
+            changed(GPU_POOL, taints=[{"key": "a", "effect": "NoSchedule"}]),
+            "Invalid enum value NoSchedule",
+        ),
+        (POOL, changed(GPU_POOL, diskSizeGb="large"), "disk_size_gb"),
+        (POOL, {**GPU_POOL, "autoscaling": {"totalMaxNodes": 3}}, 'no field named "total_max_nodes"'),
+        (POOL, changed(GPU_POOL, machineType="n1-standart-8"), "unknown machine type n1-standart-8"),
+        (POOL, {**GPU_POOL, "nodeLocations": ["europe-west4-a"]}, "outside of us-central1"),
+        (POOL, {**GPU_POOL, "name": "GPU"}, 'Invalid value for field "name"'),
+        (CLUSTER, {**OF_CLUSTER, "releaseChannel": {"channel": "WEEKLY"}}, "Invalid enum value WEEKLY"),
+        (CLUSTER, {**OF_CLUSTER, "resourceLabels": "rl"}, "resource_labels"),
+    ],
+)
+def test_what_the_api_would_refuse_is_refused(type_: str, inputs: dict[str, Any], words: str):
+    assert words in "; ".join(messages.objections(type_, inputs))
+
+
+def test_a_pool_becomes_nodes_as_gke_makes_them():
+    pool = messages.pool_of(GPU_POOL)
+    assert Taint("nvidia.com/gpu", "present") in pool.taints
+    node = nodes._node("gke-rl-gpu-0", "rl", "us-central1-a", pool, 0)
+    labels = node["metadata"]["labels"]
+    assert labels["cloud.google.com/gke-nodepool"] == "gpu"
+    assert labels["cloud.google.com/gke-accelerator"] == "nvidia-tesla-v100"
+    assert labels["cloud.google.com/gke-spot"] == "true"
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+    assert node["status"]["allocatable"]["cpu"] == f"{allocatable(pool).cpu}m"
+    assert {"key": "team", "value": "rl", "effect": "NoExecute"} in node["spec"]["taints"]
