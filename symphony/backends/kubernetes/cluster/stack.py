@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pulumi
 
@@ -55,7 +55,7 @@ def _outputs(name: str) -> Mapping[str, Any]:
     the engine ends the program.
     """
     reference = pulumi.StackReference(name)
-    return cast("dict[str, Any]", _sync_await(reference.outputs.future()) or {})
+    return _sync_await(reference.outputs.future()) or {}
 
 
 def _of(name: str, outputs: Mapping[str, Any], given: str) -> ClusterStack:
