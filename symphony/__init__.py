@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from symphony.components.experiment import Experiment as Experiment
     from symphony.components.gke.cluster import GkeCluster as GkeCluster
     from symphony.components.gke.node_pool import NodePool as NodePool
+    from symphony.components.image import Image as Image
     from symphony.components.process import Process as Process
     from symphony.components.process_group import ProcessGroup as ProcessGroup
     from symphony.errors import SymphonyError as SymphonyError
@@ -30,6 +31,7 @@ _HOMES = {
     "Experiment": "symphony.components.experiment",
     "GkeCluster": "symphony.components.gke.cluster",
     "NodePool": "symphony.components.gke.node_pool",
+    "Image": "symphony.components.image",
     "Process": "symphony.components.process",
     "ProcessGroup": "symphony.components.process_group",
     "run_program": "symphony.components.dispatch",
@@ -49,6 +51,7 @@ __all__ = [
     "Cluster",
     "Experiment",
     "GkeCluster",
+    "Image",
     "KubeCluster",
     "NodePool",
     "Process",

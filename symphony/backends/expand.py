@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from symphony.backends.stack_settings import StackSettings
     from symphony.plan.checked_spec import CheckedSpec
-    from symphony.plan.plan import Plan
+    from symphony.plan.plan import Plan, PlannedImage
     from symphony.plan.target import Target
 
 Rendered = Mapping[str, Mapping[str, Any]]
@@ -24,6 +24,7 @@ class Context:
 
     owner tells this stack from every other of the user, in whichever state store.
     recorded are the uids of what its state records; None where that is not known, under plain `pulumi`.
+    images are those that are built for the experiment.
     """
 
     project: str
@@ -35,15 +36,20 @@ class Context:
     folder: Path
     settings: StackSettings
     recorded: frozenset[str] | None = None
+    images: tuple[PlannedImage, ...] = ()
 
 
 @dataclass(frozen=True)
 class Components:
-    """The components under which a backend makes its resources; processes by path, groups by name."""
+    """The components under which a backend makes its resources; processes by path, groups by name.
+
+    images: of those that are built, by the name in the plan, the one that pods run.
+    """
 
     experiment: pulumi.Resource
     groups: Mapping[str, pulumi.Resource]
     processes: Mapping[str, pulumi.Resource]
+    images: Mapping[str, pulumi.Output[str]] = field(default_factory=dict[str, "pulumi.Output[str]"])
 
 
 class Expander(Protocol):

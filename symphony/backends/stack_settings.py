@@ -117,6 +117,9 @@ class StackSettings:
         " Then it ends with 1, and what it started stays and may still come up.",
     )
     grace: float = setting(seconds(600), 5.0, "How long a process has to end once it is asked to.")
+    registry: str | None = setting(
+        TEXT, None, "Where an `Image` without a repository of its own is pushed, as REGISTRY/NAME."
+    )
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
 

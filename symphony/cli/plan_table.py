@@ -31,6 +31,8 @@ def show(planned: Planned) -> None:
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
     print(" ".join([_total(planned), *_not_used(planned)]))
+    for image in planned.images:
+        print(screen.clean(str(image)))
     if planned.plan.get("placement"):
         # Most plans have none.
         from symphony.cli import placement_table
@@ -62,6 +64,8 @@ def _total(planned: Planned) -> str:
     ]
     parts += planned.plan["changed_files"]
     kept = planned.count("keep")
+    if not parts and planned.images:
+        return f"{count(kept, 'process', 'processes')} stay as they are."
     if not parts:
         return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are."
     stay = f", {kept} stay as they are" if kept else ""

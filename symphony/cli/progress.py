@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {
     "started": "green",
+    "pushed": "green",
     "restarted": "yellow",
     "stopped": "red",
     "created": "green",
@@ -117,7 +118,8 @@ class Board:
             name = screen.clean(progress.path)
             room = " " * max(0, self._width - screen.width(name))
             note = f"   {progress.note}" if progress.note else ""
-            screen.tell(f"  {name}{room}  {progress.state:9}  {progress.seconds:6.1f} s{note}")
+            seconds = f"{progress.seconds:6.1f} s" if progress.seconds or not note else ""
+            screen.tell(f"  {name}{room}  {progress.state:9}  {seconds}{note}")
 
     def watch(self, statuses: Sequence[ProcessStatus]) -> None:
         """The work is done; how the processes come up takes the place of the rows."""

@@ -14,12 +14,14 @@ from symphony import paths
 from symphony.backends import registry, settings_reader, stack_file
 from symphony.backends.expand import Components, Context, Expander
 from symphony.backends.stack_settings import StackSettings
-from symphony.components import debug_log, output_wait, secret_env
+from symphony.components import debug_log, images, output_wait, secret_env
+from symphony.components.images import Images
 from symphony.errors import SymphonyError, UserError
 from symphony.plan import plan_file
 from symphony.plan.names import launched_name
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.image import ImageSpec
 
 if TYPE_CHECKING:
     from symphony.plan.checked_spec import CheckedSpec
@@ -57,10 +59,16 @@ class ProgramRun:
     context: Context
     experiments: list[Declared] = field(default_factory=list["Declared"])
     launched: dict[int, Launched] = field(default_factory=dict[int, "Launched"])
+    built: Images | None = None
 
     @property
     def expander(self) -> Expander:
         return registry.get(self.context.backend).expander
+
+    @property
+    def images(self) -> Images:
+        self.built = self.built or Images(self.context)
+        return self.built
 
 
 def program_name() -> str:
@@ -115,9 +123,16 @@ def _planned(
             run.context = _context(given)
         _refuse_to_move(run.context)
         clean = code_files.read(checked(secret_env.read(spec)), run.context.folder, run.context.stack)
+        if "image" in registry.get(run.context.backend).settings:
+            clean, built = run.images.named(clean)
+            run.context = replace(run.context, images=built)
+        else:
+            clean = images.unused(clean)
         plan = build_plan(clean, run.expander.target(clean, run.context))
         remarks = (*_overruled(run, given), *plan.remarks)
-        return Launched(experiment, spec, clean, replace(plan, remarks=remarks))
+        code = {**plan.code, **run.images.files} if run.context.images else plan.code
+        plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
+        return Launched(experiment, spec, clean, plan)
     except PlanError as error:
         raise _refused(run, error.problems) from None
     except SymphonyError as error:
@@ -202,12 +217,24 @@ def _expand(run: ProgramRun) -> None:
             )
         try:
             prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
-            rendered = run.expander.expand(prepared, run.context, experiment.components())
+            built = {each.reference: run.images.resource(each).image for each in run.context.images}
+            components = replace(experiment.components(), images=built)
+            rendered = run.expander.expand(prepared, run.context, components)
         except PlanError as error:
             raise _refused(run, error.problems) from None
         except SymphonyError as error:
             raise _failed(error) from None
         plan_file.write_plan(launched.plan, rendered)
+
+
+def image(spec: ImageSpec) -> pulumi.Output[str]:
+    """The image by its digest; built whatever the backend. pulumi.RunError: it cannot be."""
+    root = require_root()
+    run: ProgramRun = getattr(root, _ATTRIBUTE, None) or _begin(root)
+    planned, problems, _ = run.images.read(spec)
+    if problems:
+        raise _refused(run, problems)
+    return run.images.resource(planned).image
 
 
 def settings(given: Mapping[str, str] | None = None) -> StackSettings:

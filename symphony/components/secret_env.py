@@ -23,7 +23,7 @@ AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 
 def read(spec: ExperimentSpec) -> ExperimentSpec:
     """The spec with a Secret for each of them, all under secret_env, also what env was given of that kind."""
-    known = _secret_settings()
+    known = secret_settings()
     return dataclasses.replace(
         _read(spec, known),
         processes=tuple(_read(each, known) for each in spec.processes),
@@ -108,7 +108,7 @@ def _checked(value: str, source: str = "") -> Secret:
     return Secret("" if trouble else value, source=source, trouble=trouble)
 
 
-def _secret_settings() -> frozenset[str]:
+def secret_settings() -> frozenset[str]:
     """The values of the stack's secret settings, which a program may have read as plain text."""
     settings = config.CONFIG.get()
     return frozenset(str(value) for key, value in settings.items() if value and config.is_config_secret(key))

@@ -12,6 +12,7 @@ from symphony.engine.run.run import Run
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.cluster import Changes, ClusterPlanned
+from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
 from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
@@ -28,6 +29,7 @@ class Planned:
     changes: tuple[Change, ...]
     unused: tuple[str, ...]
     now: int
+    images: tuple[ImageChange, ...] = ()
 
     @property
     def backend(self) -> str:
@@ -35,14 +37,15 @@ class Planned:
 
     def __str__(self) -> str:
         rows = [f"  {change.path}: {change.kind}, {change.why}".rstrip(", ") for change in self.changes]
-        return "\n".join([f"{self.stack} on {self.backend}", *rows, *self.remarks])
+        return "\n".join([f"{self.stack} on {self.backend}", *rows, *map(str, self.images), *self.remarks])
 
     def count(self, kind: str) -> int:
         return sum(1 for change in self.changes if change.kind == kind)
 
     @property
     def changes_nothing(self) -> bool:
-        return not self.plan["changed_files"] and all(change.kind == "keep" for change in self.changes)
+        settled = not self.images and not self.plan["changed_files"]
+        return settled and all(change.kind == "keep" for change in self.changes)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -57,6 +60,7 @@ class Planned:
             "plan": self.plan,
             "changes": [change.to_json() for change in self.changes],
             "unused": list(self.unused),
+            "images": [each.to_json() for each in self.images],
         }
 
 
@@ -130,7 +134,11 @@ class Before:
         differing = registry.get(handed.backend).observer.changed_fields
         sets = {**stacks.code(self.stack), **handed.code}
         rows = changes(processes, handed.inputs, differing, self._broken if recorded else {}, sets)
-        return Planned(self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
+        state = self.stack.state
+        images = image_changes(state.resources if state else (), handed.plan["images"], sets)
+        return Planned(
+            self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes), images
+        )
 
 
 def no_experiment(stack: str) -> UserError:

@@ -21,6 +21,7 @@ from symphony.operations.plan import Before, Planned, no_experiment
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
 from symphony.plan.plan_file import PlanFile, plan_file
+from symphony_docker import progress
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
 _DONE = {
@@ -36,22 +37,23 @@ _DONE_TO_CLUSTER = {
     "delete": "deleted",
 }
 _IMAGE = re.compile(r"\w*Image\w*: ")
+_BUILT = "pulumi-python:dynamic/symphony_docker:Image"
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One process, or a group that shares a pod, changes.
+    """One process, or a group that shares a pod, changes; or an image does, as `image NAME`.
 
     state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`; of a resource of a
-           cluster `created`, `updated`, `replaced` or `deleted`.
+           cluster `created`, `updated`, `replaced` or `deleted`; of an image `pushed`.
     note:  what keeps it, or did.
     """
 
     path: str
     state: Literal[
         "working", "stopping", "started", "restarted", "stopped", "failed",
-        "created", "updated", "replaced", "deleted",
+        "created", "updated", "replaced", "deleted", "pushed",
     ]  # fmt: skip
     seconds: float = 0.0
     note: str = ""
@@ -142,8 +144,12 @@ def up(
     planned: Planned | None = None
     done: set[str] = set()
     with stack_target.existing(target, changes=True), plan_file(before.uids, before.stack.backend) as box:
+        reports = progress.Reader(box.file.with_name("images"))
+        box.environment[progress.VARIABLE] = str(box.file.with_name("images"))
         with make_run(target, box) as run:
             for event in run:
+                for report in reports.new():
+                    yield Progress(f"image {report.image}", "working", note=report.note)
                 if output is not None:
                     output.take(event)
                 if planned is None and (handed := box.take_new()) is not None:
@@ -226,6 +232,11 @@ def _told(event: object) -> Progress | Remark | None:
     if (of_cluster := told_of_cluster(event)) is not None:
         return of_cluster
     match event:
+        case Finished(step=step, seconds=seconds, preview=False) if step.type == _BUILT:
+            pushed = step.op in ("create", "update")
+            return Progress(f"image {step.name}", "pushed", seconds) if pushed else None
+        case Failed(step=step, seconds=seconds) if step.type == _BUILT:
+            return Progress(f"image {step.name}", "failed", seconds)
         case Started(step=step, preview=False) if path := path_of(step):
             return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None
         case Finished(step=step, seconds=seconds, preview=False) if path := path_of(step):

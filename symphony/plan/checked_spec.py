@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.image import ImageSpec
 from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import Place, PodSettings, Toleration
@@ -31,6 +32,7 @@ AnyPart = TypeVar(
     Toleration,
     ServiceUse,
     Mount,
+    ImageSpec,
 )
 
 
@@ -145,7 +147,10 @@ class _Checker:
             if value is empty:
                 continue
             try:
-                clean[setting.name] = setting.type.check(value)
+                result = setting.type.check(value)
+                if isinstance(result, ImageSpec):
+                    result = self._checked(result, f"image {result.name}", lambda _, made=result: made.where)
+                clean[setting.name] = result
             except WrongTypeError as first:
                 for error in (first, *first.more):
                     place = at(setting.name if error.name is None else part_of(setting.name, error.name))

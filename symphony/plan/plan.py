@@ -11,6 +11,7 @@ from symphony.placement.summary import Summary
 from symphony.plan.code import CodeSets
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count
+from symphony.spec.location import NOWHERE, Location
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
@@ -82,6 +83,17 @@ class Unused:
 
 
 @dataclass(frozen=True)
+class PlannedImage:
+    """An image that is built and pushed where the registry lacks it; inputs are those of its resource."""
+
+    name: str
+    reference: str
+    platform: str
+    inputs: Mapping[str, Any]
+    where: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that will run: made by build_plan, rendered by a backend.
 
@@ -89,8 +101,8 @@ class Plan:
     variables that every process gets. renamed are the paths of the program's own names for processes and
     groups that are called otherwise here -> theirs; changed_files are the secret and
     config files that the experiment which runs has otherwise, code the files that each digest of code stands
-    for, remarks what to show with the plan. placement is where the processes run and what that costs, where
-    the pools of the cluster are known.
+    for, images those that are built for it, remarks what to show with the plan. placement is where the
+    processes run and what that costs, where the pools of the cluster are known.
     """
 
     name: str
@@ -107,6 +119,7 @@ class Plan:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     changed_files: tuple[str, ...] = ()
     code: CodeSets = field(default_factory=dict[str, Mapping[str, str]])
+    images: tuple[PlannedImage, ...] = ()
     remarks: tuple[Problem, ...] = ()
     placement: Summary | None = None
 
@@ -159,4 +172,4 @@ def _plain(process: PlannedProcess) -> dict[str, Any]:
 
 def _started(process: PlannedProcess) -> str:
     """What a process runs, in short."""
-    return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or process.image or ""
+    return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

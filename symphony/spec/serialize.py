@@ -127,6 +127,8 @@ class _Loader:
         return kind(**loaded)
 
     def value(self, type: ValueType, value: Any, path: str) -> Any:
+        if type.instead is not None and isinstance(value, Mapping):
+            return self.load(type.instead, value, path)
         if type.part is not None and not type.many:
             return self.load(type.part, value, path)
         if not isinstance(value, list):

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
 from symphony.spec import setting, types
+from symphony.spec.image import ImageSpec
 from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import Place, PodSettings
@@ -25,6 +26,13 @@ class Output(Protocol):
     def apply(self) -> Callable[..., Any]: ...
 
 
+class Image(Protocol):
+    """An image that is built; of its builder this room knows nothing more."""
+
+    @property
+    def spec(self) -> ImageSpec: ...
+
+
 Value = Text | float
 Variables = Mapping[str, Value]
 EnvValue = Value | Output
@@ -40,8 +48,8 @@ class SharedOptions(TypedDict, total=False):
     code: Texts | None
     env: Env | None
     secret_env: SecretEnv | None
-    image: str | None
-    container_image: str | None
+    image: str | Image | None
+    container_image: str | Image | None
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,8 @@ class SharedSettings:
     code: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True)
     env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
     secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, varies=True)
-    image: str | None = setting.setting(
-        types.OPTIONAL_TEXT,
+    image: str | ImageSpec | None = setting.setting(
+        types.text_or(ImageSpec, "text, or Image(...)"),
         keyword=True,
         aliases=("container_image",),
         varies=True,

@@ -50,6 +50,7 @@ class ValueType:
     empty:   makes the value of a setting that was not made.
     part:    the class of the parts that it is made of; many of them, or one.
     choices: the only texts that mean something.
+    instead: the class of what may stand in the place of a text.
     """
 
     check: Callable[[Any], Any] = _as_it_is
@@ -58,6 +59,7 @@ class ValueType:
     part: type[Any] | None = None
     many: bool = False
     choices: tuple[str, ...] = ()
+    instead: type[Any] | None = None
 
 
 # how a value is read
@@ -268,6 +270,24 @@ PORT_RANGE = ValueType(_optional(_port_range), read_ports)
 def one_of(literal: Any) -> ValueType:
     """One of the texts of a Literal, or None."""
     return ValueType(_optional(_text), choices=get_args(literal))
+
+
+def text_or(kind: type[Any], takes: str) -> ValueType:
+    """A text, or what is declared as a thing of its own, whose spec is of this class."""
+
+    def check(value: Any) -> Any:
+        if value is None or isinstance(value, kind):
+            return value
+        try:
+            return _text(value)
+        except WrongTypeError:
+            raise WrongTypeError(takes) from None
+
+    def read(value: Any) -> Any:
+        spec = getattr(value, "spec", None)
+        return spec if isinstance(spec, kind) else value
+
+    return ValueType(check, read, instead=kind)
 
 
 def part(kind: type[Any]) -> ValueType:

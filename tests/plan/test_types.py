@@ -45,7 +45,7 @@ TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
         ("cmds=['x'], env=['A=1']", "a has env of type list", "it takes a mapping from names to texts"),
         ("cmds=['x'], env={'A': None}", "a has env['A'] of type None", "it takes a number or text there"),
         ("cmds=['x'], env={1: 'A'}", "a has env with the name 1 of type int", "it takes names that are text"),
-        ("cmds=['x'], image=1", "a has image of type int", "it takes text"),
+        ("cmds=['x'], image=1", "a has image of type int", "it takes text, or Image(...)"),
         ("cmds=['x'], start_dir=1", "a has start_dir of type int", "it takes text"),
         ("cmds=['x'], preamble_cmds=1", "a has preamble_cmds of type int", TEXTS),
     ],
@@ -138,7 +138,7 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
         ("preamble_cmds=5", "has preamble_cmds of type int", TEXTS),
         ("start_dir=5", "has start_dir of type int", "it takes text"),
         ("env=5", "has env of type int", "it takes a mapping from names to texts"),
-        ("image=5", "has image of type int", "it takes text"),
+        ("image=5", "has image of type int", "it takes text, or Image(...)"),
         ("inherit=5", "has inherit of type int", TEXTS),
         ("configs=[None]", "has configs[0] of type None", "it takes a number or text there"),
         ("secrets=[None]", "has secrets[0] of type None", "it takes a number or text there"),
@@ -195,7 +195,7 @@ def test_an_output_of_another_resource_is_explained(tmux):
     experiment.new_process("a", ["x"], image=token)
     (problem,) = problems(checked(experiment.spec), tmux)
     assert problem.what == "a has image of type Output"
-    assert problem.remedy == "it takes text; a Pulumi Output goes into env or secret_env"
+    assert problem.remedy == "it takes text, or Image(...); a Pulumi Output goes into env or secret_env"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pulumi
 
 from symphony.backends import local_files
 from symphony.backends.expand import Components, Context
-from symphony.backends.kubernetes import changed_files, settings
+from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.cluster import inventory, replacement
-from symphony.backends.kubernetes.manifests import controllers, process_inputs
+from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
@@ -51,6 +51,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
         refusal=refusal,
         pools=cluster.pools if cluster else (),
     )
+    result = replace(result, objections=(*result.objections, *platforms.objections(client, context.images)))
     changed = changed_files.changed(client, context.launched_as, chosen, spec)
     return replace(result, changed_files=changed)
 
@@ -106,7 +107,8 @@ class _Maker:
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
         # compares with what lives: whether it is another one the digest of ours says.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
-        self._object(manifest, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
+        made = images.pinned(manifest, self.components.images)
+        self._object(made, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
     def _object(
         self,

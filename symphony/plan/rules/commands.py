@@ -86,8 +86,9 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
         yield from ((f"{setting.name} {name}", f"{name}={text}") for name, text in value.items())
     elif setting.type in (types.TEXTS, types.COMMAND) and setting.keywords:
         yield from ((setting.name, text) for text in value)
-    elif setting.type in (types.PATH, types.OPTIONAL_TEXT):
-        yield setting.name, value
+    elif setting.type in (types.PATH, types.OPTIONAL_TEXT) or setting.type.instead:
+        # What may stand in the place of a text has rules of its own.
+        yield from [(setting.name, value)] if isinstance(value, str) else []
 
 
 def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

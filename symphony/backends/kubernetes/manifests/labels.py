@@ -30,6 +30,9 @@ ATTEMPT = "symphony/attempt"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.
 DIGEST = "symphony/digest"
 
+# The names of the images that were built, by container: the pod itself runs them by their digests.
+IMAGES = "symphony/images"
+
 # The objects that hold an experiment's variables and files, of which each has one.
 SERVICES_MAP = "symphony-services"
 SECRETS = "symphony-secrets"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symphony.backends.kubernetes.api.fields import listing, mapping, text, texts
-from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests import images, labels
 from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in
 
 # A difference in one of these replaces the pod; `pod` and `group` are what a process shares with others.
@@ -36,7 +36,7 @@ def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, di
     """path -> the settings of each process of a pod, or of the Job or JobSet that makes it."""
     spec: Mapping[str, Any] = pod_in(manifest)["spec"]
     kept = {"controller": kept_by(manifest), "namespace": text(manifest, "metadata", "namespace")}
-    containers: list[Mapping[str, Any]] = spec["containers"]
+    containers = images.unpinned(manifest, spec["containers"])
     processes = names_of(manifest)
     rest = {name: value for name, value in spec.items() if name != "containers"}
     digests = {str(each["name"]): labels.digest(each) for each in containers}

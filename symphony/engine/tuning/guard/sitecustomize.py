@@ -22,7 +22,7 @@ REFUSAL = "is only made by a run that keeps checkpoints"
 
 _PROGRAM = "pulumi-language-python-exec"
 # The components, and what each provider in providers/ makes; what a stranger's makes bears our mark.
-_OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:")
+_OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:", "pulumi-python:dynamic/symphony_docker:")
 # Nothing outside of the state hangs on these.
 _BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:")
 _MANAGED_BY = "app.kubernetes.io/managed-by"

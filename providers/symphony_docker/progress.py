@@ -1,0 +1,64 @@
+"""How far builds and pushes are, line by line in a file that the `symphony` which waits for them reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+# Names the file; without it nobody waits.
+VARIABLE = "SYMPHONY_IMAGE_PROGRESS"
+# In bytes: what is gone in a moment has no bar.
+_SMALL = 100_000
+_guard = threading.Lock()
+
+
+class Report(NamedTuple):
+    """What happens to an image now; done of total bytes, where that is known."""
+
+    image: str
+    what: str
+    done: int = 0
+    total: int = 0
+
+    @property
+    def note(self) -> str:
+        """In words: `pushing 12 of 40 MB`."""
+        is_long = self.total >= _SMALL
+        return f"{self.what} {_mega(self.done)} of {_mega(self.total)} MB" if is_long else self.what
+
+
+def _mega(count: int) -> str:
+    return f"{count / 1e6:.0f}" if count >= 1e7 else f"{count / 1e6:.1f}"
+
+
+def report(progress: Report) -> None:
+    """Tell whoever waits; nobody is the worse for not being told."""
+    if file := os.environ.get(VARIABLE):
+        with _guard, suppress(OSError), Path(file).open("a", encoding="utf-8") as stream:
+            stream.write(f"{json.dumps(progress)}\n")
+
+
+class Reader:
+    """Reads what is reported into a file, from where it was last read."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = 0
+
+    def new(self) -> list[Report]:
+        """What came since; of each image the steps, and how far it is now."""
+        try:
+            with self._file.open("rb") as stream:
+                stream.seek(self._read)
+                text = stream.read()
+        except OSError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        reports = [Report(*json.loads(line)) for line in whole.splitlines()]
+        ends = [i + 1 == len(reports) or each[:2] != reports[i + 1][:2] for i, each in enumerate(reports)]
+        return [each for each, is_last in zip(reports, ends, strict=True) if is_last]

@@ -1,0 +1,153 @@
+"""The dynamic provider of images as Pulumi unpickles it: builds, pushes, and removes what it made here.
+
+Module path and class name lie in the state of every user: never move or rename them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from pulumi.dynamic import (
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from symphony.errors import SymphonyError
+from symphony_docker import context, failures, registry, uses
+from symphony_docker.engine import IDENTITY_LABEL, NAME_LABEL, Build, Engine
+from symphony_docker.progress import Report, report
+from symphony_tmux.resource import host_patches
+
+# Given where the registry is to be asked, in an `up`; a preview asks nobody.
+ASKS = "asks_registry"
+# Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
+REASON = "why"
+GONE = "gone from the registry"
+# Lines of a failed step in an error; --debug shows all.
+_LINES = 2
+_DEBUG = "SYMPHONY_DEBUG"
+Props = dict[str, Any]
+
+
+class ImageProvider(ResourceProvider):
+    """CRUD of an Image resource."""
+
+    serialize_as_secret_always = False
+
+    def configure(self, req: ConfigureRequest) -> None:
+        del req
+        host_patches.adapt()
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        given = {name: value for name, value in news.items() if name not in (ASKS, REASON, "image")}
+        if news.get(ASKS) and _is_same(_olds, given) and _is_gone(given):
+            given[REASON] = GONE
+        return CheckResult(given, [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        return DiffResult(not _is_same(_olds, _news) or REASON in _news)
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(reference_of(props), _made(props))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        return ReadResult(id_, props)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        made = _made(_news)
+        if reference_of(_olds) != reference_of(made):
+            _release(_olds)
+        return UpdateResult(made)
+
+    def delete(self, _id: str, _props: Props) -> None:
+        _release(_props)
+        if not _props.get("retain_on_delete", True) and (digest := str(_props.get("digest") or "")):
+            registry.delete(str(_props["repository"]), digest)
+
+
+def reference_of(props: Mapping[str, Any]) -> str:
+    """What people call the image."""
+    return f"{props['repository']}:{props['tag']}"
+
+
+def _is_same(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Where the context lies on this machine makes no other image."""
+    return bool(olds) and all(olds.get(name) == news.get(name) for name in ("repository", "tag", "identity"))
+
+
+def _is_gone(props: Mapping[str, Any]) -> bool:
+    with suppress(SymphonyError):
+        return not registry.has(str(props["repository"]), str(props["tag"]))
+    # What does not answer may have it: processes that need nothing new start without it.
+    return False
+
+
+def _made(props: Props) -> Props:
+    """Build and push the image, or only what of that is missing; everything that is known of it then."""
+    name, reference = str(props["name"]), reference_of(props)
+    engine = Engine()
+
+    def tell(what: str, done: int = 0, total: int = 0) -> None:
+        report(Report(name, what, done, total))
+
+    with uses.turn(reference):
+        existing = engine.find(reference)
+        if existing is None or existing.labels.get(IDENTITY_LABEL) != props["identity"]:
+            tell("reading the context")
+            _build(engine, props, reference, tell)
+            existing = engine.find(reference)
+        tell("pushing")
+        digest = engine.push(str(props["repository"]), str(props["tag"]), tell)
+        uses.add(reference, str(props["owner"]))
+    given = {name: value for name, value in props.items() if name != REASON}
+    return {
+        **given,
+        "image": f"{props['repository']}@{digest}",
+        "digest": digest,
+        "size": existing.size if existing else 0,
+        "built": time.time(),
+    }
+
+
+def _build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
+    given = context.Given(
+        str(props["context"]),
+        str(props["dockerfile"]),
+        str(props.get("text") or ""),
+        tuple(props.get("only") or ()),
+        tuple(props.get("allow") or ()),
+    )
+    result = context.read(given)
+    arguments: dict[str, str] = dict(props.get("build_args") or {})
+    target, platform = str(props.get("target") or ""), str(props.get("platform") or "")
+    labels = {NAME_LABEL: str(props["name"]), IDENTITY_LABEL: str(props["identity"])}
+    build = Build(result, reference, given.dockerfile, arguments, target, platform, labels)
+    parts = context.parts(result, arguments, target, platform)
+    if result.troubles or context.identity(parts) != props["identity"]:
+        raise SymphonyError("its files changed since the plan", where=given.context, remedy="Run it again")
+    try:
+        engine.build(build, tell)
+    except failures.BuildError as error:
+        if not os.environ.get(_DEBUG):
+            error.details = error.details[-_LINES:]
+        raise
+
+
+def _release(props: Mapping[str, Any]) -> None:
+    """Take the name away from an image that no stack uses; one that a container uses stays."""
+    reference = reference_of(props)
+    if not uses.drop(reference, str(props.get("owner") or "")):
+        return
+    # Without an engine there is nothing on this machine.
+    with suppress(SymphonyError):
+        Engine().remove(reference)
+    uses.forget(reference)

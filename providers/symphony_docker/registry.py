@@ -1,0 +1,132 @@
+"""Asks a registry about one image, with the credentials of Docker's own settings; no engine is needed.
+
+Of the API of registries (OCI Distribution): whether it answers, HEAD and DELETE of a manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from symphony.errors import SymphonyError, UserError
+from symphony_docker import failures
+
+SECONDS = 10
+_DOCKER_HUB = "registry-1.docker.io"
+_KINDS = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?")
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+
+
+def has(repository: str, reference: str) -> bool:
+    """Whether the registry has an image; reference: a tag or a digest. SymphonyError: it does not say."""
+    return _manifest("HEAD", repository, reference).status_code == 200
+
+
+def delete(repository: str, digest: str) -> None:
+    """Remove an image from its registry; one that is gone is. SymphonyError: the registry does not do it."""
+    answer = _manifest("DELETE", repository, digest)
+    if answer.status_code not in (200, 202, 404):
+        raise failures.of_push(f"{answer.status_code} {answer.reason}", repository)
+
+
+def check(host: str) -> str:
+    """How a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: it does not."""
+    answer = _send("GET", host, "/v2/", "")
+    if answer.status_code == 401:
+        return "needs docker login"
+    return "logged in" if _credentials(host) else "open"
+
+
+def _manifest(verb: str, repository: str, reference: str) -> Any:
+    host = failures.host_of(repository)
+    name = repository.removeprefix(f"{host}/")
+    if host == "docker.io" and "/" not in name:
+        name = f"library/{name}"
+    answer = _send(verb, host, f"/v2/{name}/manifests/{reference}", name)
+    if answer.status_code in (401, 403):
+        raise failures.of_push(f"{answer.status_code} unauthorized", repository)
+    return answer
+
+
+def _send(verb: str, host: str, path: str, name: str) -> Any:
+    import requests
+
+    server = _DOCKER_HUB if host == "docker.io" else host
+    scheme = "http" if _LOOPBACK.fullmatch(server) else "https"
+    credentials = _credentials(host)
+    try:
+        with requests.Session() as session:
+            # A user's own .netrc is not meant: Docker has its credentials.
+            session.trust_env = False
+            session.proxies = requests.utils.get_environ_proxies(f"{scheme}://{server}")
+            session.headers["Accept"] = _KINDS
+            answer = session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
+            challenge = answer.headers.get("WWW-Authenticate", "")
+            if answer.status_code != 401:
+                return answer
+            if challenge.lower().startswith("bearer"):
+                token = _token(session, dict(_CHALLENGE.findall(challenge)), credentials, name, verb)
+                session.headers["Authorization"] = f"Bearer {token}"
+            elif credentials:
+                session.auth = credentials
+            else:
+                return answer
+            return session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
+    except requests.exceptions.RequestException as error:
+        raise SymphonyError(
+            f"the registry {host} does not answer: {_reason(error)}", remedy="Check its name and the network"
+        ) from error
+
+
+def _token(
+    session: Any, challenge: dict[str, str], credentials: tuple[str, str] | None, name: str, verb: str
+) -> str:
+    if not (realm := challenge.get("realm", "")).startswith("https://"):
+        raise SymphonyError("the registry asks for its password over a connection that is not encrypted")
+    actions = "pull,delete" if verb == "DELETE" else "pull"
+    asked = {
+        "service": challenge.get("service", ""),
+        **({"scope": f"repository:{name}:{actions}"} if name else {}),
+    }
+    answer = session.get(realm, params=asked, auth=credentials, timeout=SECONDS)
+    body: Any = answer.json() if answer.ok else {}
+    return str(body.get("token") or body.get("access_token") or "")
+
+
+def _credentials(host: str) -> tuple[str, str] | None:
+    """Those that `docker login` keeps, in its file or with a helper."""
+    import docker.auth
+    import docker.errors
+
+    try:
+        config: Any = docker.auth.load_config()  # pyright: ignore[reportUnknownMemberType]
+        found: Any = config.resolve_authconfig(None if host == "docker.io" else host)
+    except docker.errors.DockerException as error:
+        raise UserError(
+            f"Docker's credentials for {host} cannot be read: {error}", remedy=f"Run `docker login {host}`"
+        ) from error
+    if not found:
+        return None
+    if found.get("IdentityToken"):
+        return "<token>", str(found["IdentityToken"])
+    username = found.get("username") or found.get("Username") or ""
+    return str(username), str(found.get("password") or found.get("Password") or "")
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error)
+    if "NameResolutionError" in text or "Name or service not known" in text:
+        return "there is no such host"
+    if "Connection refused" in text:
+        return "connection refused"
+    return (
+        "no answer in time" if "timed out" in text.lower() else text.rpartition(": ")[2].strip("()'\" ")[:120]
+    )

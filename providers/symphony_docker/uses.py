@@ -1,0 +1,48 @@
+"""Who on this machine uses an image that we built, and one builder of it at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from symphony import paths
+from symphony_tmux import files
+
+# A build of hours is one that nobody waits for.
+SECONDS = 4 * 3600.0
+
+
+@contextmanager
+def turn(reference: str) -> Generator[None]:
+    """Whoever else builds this image has done so when the block begins."""
+    with files.locked(_folder(reference) / "lock", seconds=SECONDS, what=f"the image {reference}"):
+        yield
+
+
+def add(reference: str, owner: str) -> None:
+    """From now on a stack uses it."""
+    files.touch(_file(reference, owner))
+
+
+def drop(reference: str, owner: str) -> bool:
+    """A stack uses it no more; whether nobody does."""
+    _file(reference, owner).unlink(missing_ok=True)
+    return not files.matching(_folder(reference), "*.use")
+
+
+def forget(reference: str) -> None:
+    """The image is gone."""
+    with suppress(OSError):
+        for name in ("lock", ""):
+            place = _folder(reference) / name
+            place.unlink() if name else place.rmdir()
+
+
+def _file(reference: str, owner: str) -> Path:
+    return _folder(reference) / f"{hashlib.sha256(owner.encode()).hexdigest()[:16]}.use"
+
+
+def _folder(reference: str) -> Path:
+    return paths.home() / "images" / hashlib.sha256(reference.encode()).hexdigest()[:16]

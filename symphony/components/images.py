@@ -1,0 +1,172 @@
+"""Reads what the images of an experiment are made of, once, at launch, for its plan and its resources."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symphony.backends.expand import Context
+from symphony.components.secret_env import secret_settings
+from symphony.plan.checked_spec import CheckedSpec
+from symphony.plan.code import CodeSets
+from symphony.plan.plan import PlannedImage
+from symphony.plan.problems import Problem
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.image import ImageSpec
+from symphony.spec.process import ProcessSpec
+
+if TYPE_CHECKING:
+    from symphony_docker.resource import ImageResource
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_REPOSITORY = re.compile(
+    r"([a-zA-Z0-9][-.a-zA-Z0-9]*(:\d+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+)
+_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
+_SECRET = re.compile(
+    r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?|(api|access|private|secret)_?key)(_.*)?"
+)
+_DIGITS = 12
+
+
+class _Read(NamedTuple):
+    image: PlannedImage
+    problems: tuple[Problem, ...]
+    files: Mapping[str, str]
+
+
+class Images:
+    """The images of one run of a program, each read once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._read: dict[ImageSpec, _Read] = {}
+        self._resources: dict[str, ImageResource] = {}
+
+    def read(self, spec: ImageSpec) -> _Read:
+        """The image as it would be built, what is wrong with it, and the digests of its files."""
+        if spec not in self._read:
+            self._read[spec] = _planned(spec, self._context)
+        return self._read[spec]
+
+    def resource(self, image: PlannedImage) -> ImageResource:
+        """The resource that builds and pushes it, made once; an `up` looks whether the registry has it."""
+        from symphony_docker.resource import ImageResource
+
+        if image.name not in self._resources:
+            asks = {} if self._context.dry_run else {"asks_registry": True}
+            self._resources[image.name] = ImageResource(image.name, {**image.inputs, **asks})
+        return self._resources[image.name]
+
+    def named(self, spec: CheckedSpec) -> tuple[CheckedSpec, tuple[PlannedImage, ...]]:
+        """The experiment with the name of each image in its place, and the images."""
+        specs = list(dict.fromkeys(_images(spec)))
+        result = {each: self.read(each) for each in specs}
+        problems = [*_twice(specs), *(problem for each in result.values() for problem in each.problems)]
+        names = {each: read.image.reference for each, read in result.items()}
+        changed = replaced(spec, names)
+        mistakes = (*spec.mistakes, *problems)
+        images = tuple(each.image for each in result.values())
+        return dataclasses.replace(changed, mistakes=mistakes), images
+
+    @property
+    def files(self) -> CodeSets:
+        """The files that the digests in the parts of the images stand for."""
+        return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
+
+
+def replaced(spec: CheckedSpec, names: Mapping[ImageSpec, str]) -> CheckedSpec:
+    """The experiment with texts for images."""
+
+    def of(owner: Any) -> Any:
+        image = owner.image
+        return dataclasses.replace(owner, image=names[image]) if isinstance(image, ImageSpec) else owner
+
+    groups = [
+        dataclasses.replace(of(group), processes=tuple(map(of, group.processes))) for group in spec.groups
+    ]
+    return dataclasses.replace(of(spec), processes=tuple(map(of, spec.processes)), groups=tuple(groups))
+
+
+def unused(spec: CheckedSpec) -> CheckedSpec:
+    """The same for a backend that uses no image: none is read."""
+    return replaced(spec, {each: each.repository or each.name for each in _images(spec)})
+
+
+def _images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
+    owners: list[ExperimentSpec | ProcessGroupSpec | ProcessSpec] = [spec, *spec.processes]
+    for group in spec.groups:
+        owners += [group, *group.processes]
+    return (each.image for each in owners if isinstance(each.image, ImageSpec))
+
+
+def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
+    first: dict[str, ImageSpec] = {}
+    for each in specs:
+        if (other := first.setdefault(each.name, each)) is not each:
+            what = f"image {each.name} is declared twice, not as the same"
+            yield Problem(what, "give each a name of its own", (other.where, each.where))
+
+
+def _planned(spec: ImageSpec, context: Context) -> _Read:
+    from symphony_docker import context as build_context
+
+    registry = context.settings.registry
+    repository = spec.repository or (f"{registry.rstrip('/')}/{spec.name}" if registry else "")
+    problems = [
+        Problem(f"image {spec.name} {what}", remedy, (spec.where,))
+        for what, remedy in _wrong(spec, repository)
+    ]
+    folder = str((context.folder / Path(spec.context).expanduser()).resolve())
+    given = build_context.Given(folder, spec.dockerfile, spec.text, spec.only, spec.allow)
+    result = build_context.read(given)
+    problems += [
+        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in result.troubles
+    ]
+    parts = build_context.parts(result, spec.build_args, spec.target or "", spec.platform or "")
+    identity = build_context.identity(parts)
+    tag = f"{context.launched_as[:100]}-{identity[:_DIGITS]}"
+    inputs: dict[str, Any] = {
+        "name": spec.name,
+        "repository": repository,
+        "tag": tag,
+        "identity": identity,
+        "parts": parts,
+        "context": folder,
+        "dockerfile": spec.dockerfile,
+        "text": spec.text,
+        "only": list(spec.only),
+        "allow": list(spec.allow),
+        "build_args": dict(spec.build_args),
+        "target": spec.target,
+        "platform": spec.platform,
+        "owner": context.owner,
+        "retain_on_delete": spec.retain_on_delete,
+    }
+    given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
+    reference = f"{repository}:{tag}"
+    image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
+    return _Read(image, tuple(problems), result.digests)
+
+
+def _wrong(spec: ImageSpec, repository: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with what the program says of an image, and the remedy."""
+    if not _NAME.fullmatch(spec.name):
+        yield "has no legal name", "use small letters, digits and inner hyphens, 63 at most"
+    if not repository:
+        yield "has no repository", 'say repository="REGISTRY/NAME", or set symphony:registry'
+    elif not _REPOSITORY.fullmatch(repository):
+        yield f"has no legal repository: {repository}", "say REGISTRY/NAME in small letters, without a tag"
+    if spec.platform and not _PLATFORM.fullmatch(spec.platform):
+        yield f"has no legal platform: {spec.platform}", 'say one such as "linux/amd64"'
+    if spec.builder != "docker":
+        what = f"has the builder {spec.builder}, which is not built yet"
+        yield what, "leave builder out: Docker builds; in the cluster (BuildKit, Kaniko) nothing does yet"
+    secrets = secret_settings()
+    for name, value in spec.build_args.items():
+        if _SECRET.fullmatch(name) or value in secrets:
+            what = f"has the build argument {name}: everybody who has the image could read it"
+            yield what, "give it to the process that needs it, in secret_env"

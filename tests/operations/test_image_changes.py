@@ -1,0 +1,56 @@
+"""Which images a plan says are built, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.operations.image_changes import TYPE, image_changes
+
+
+@dataclass
+class Recorded:
+    inputs: Mapping[str, Any]
+    name: str = "rl"
+    type: str = TYPE
+    urn: str = ""
+    outputs: Mapping[str, Any] = None  # pyright: ignore[reportAssignmentType]
+
+
+KNOWN = {
+    "f": {"a.py": "1", "b.py": "1", "Dockerfile": "1"},
+    "g": {"a.py": "2", "c.py": "1", "Dockerfile": "2"},
+}
+
+
+def inputs(identity: str, **parts: str) -> dict[str, Any]:
+    every = {"Dockerfile": "d", "files": "f", **parts}
+    return {
+        "repository": "r/rl",
+        "tag": f"x-{identity}",
+        "identity": identity,
+        "dockerfile": "Dockerfile",
+        "parts": every,
+    }
+
+
+def reasons(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
+    planned = [{"name": "rl", "reference": "r/rl:x", "inputs": after}]
+    return [
+        each for row in image_changes([Recorded(before)] if before else [], planned) for each in row.reasons
+    ]
+
+
+def test_an_image_is_built_for_what_changed_in_it() -> None:
+    assert reasons(None, inputs("1")) == ["new"]
+    assert reasons(inputs("1"), inputs("1")) == []
+    assert reasons(inputs("1"), inputs("2", files="g")) == ["4 files: Dockerfile, a.py, b.py and 1 more"]
+    assert reasons(inputs("1"), inputs("2", files="g", Dockerfile="e")) == [
+        "Dockerfile",
+        "3 files: a.py, b.py, c.py",
+    ]
+    assert reasons(inputs("1"), inputs("3", build_args="h")) == ["build_args"]
+    assert reasons(inputs("0", files="unknown"), inputs("2", files="g")) == ["files"]
+    moved = inputs("1") | {"repository": "s/rl"}
+    assert reasons(inputs("1"), moved) == ["repository: r/rl -> s/rl"]

@@ -1,0 +1,207 @@
+"""What is sent to a builder: which files, that equal ones make an equal image, and no secrets."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from symphony.errors import SymphonyError
+from symphony_docker import context
+from symphony_docker.ignore import DockerIgnore
+
+# Never sent, whatever .dockerignore says.
+CANARIES = (
+    ".git/config",
+    "sub/.git/HEAD",
+    ".env",
+    "sub/.env.production",
+    ".envrc",
+    "server.pem",
+    "keys/tls.key",
+    "id_rsa",
+    "sub/id_ed25519",
+    ".ssh/known_hosts",
+    "kubeconfig",
+    "admin.kubeconfig",
+    ".kube/config",
+    ".aws/credentials",
+    ".azure/token",
+    ".config/gcloud/application_default_credentials.json",
+    "application_default_credentials.json",
+    ".docker/config.json",
+    ".dockercfg",
+    ".netrc",
+    ".pypirc",
+    ".git-credentials",
+    ".pulumi/stacks/rl.json",
+    "Pulumi.dev.yaml",
+    "symphony-home/state/x.json",
+    "store.p12",
+    "store.jks",
+    "vault.kdbx",
+    ".gnupg/secring",
+    ".boto",
+)
+# By a credential's name, or with one in it: a person decides.
+SUSPECTS = {
+    "conf/credentials.json": "{}",
+    "gcp-service-account.json": "{}",
+    "secrets.yaml": "a: 1",
+    "passwords.txt": "hunter2",
+    "hf_token": "hf_x",
+    ".npmrc": "//registry/:_authToken=x",
+    "notes.txt": "-----BEGIN OPENSSH PRIVATE KEY-----\n",
+    "sa.json": '{"type": "service_account", "project_id": "p"}',
+    "cluster.yml": "users:\n- user:\n    client-key-data: LS0t\n",
+}
+HARMLESS = ("tokenizer.json", "special_tokens_map.json", "secrets.py", ".env.example", "keys.py", "train.py")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "context" / "symphony-home"))
+    folder = tmp_path / "context"
+    put(folder, "Dockerfile", "FROM scratch\nCOPY . /\n")
+    return folder
+
+
+def put(folder: Path, name: str, text: str = "canary") -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def sent(folder: Path, **given: object) -> set[str]:
+    result = context.read(context.Given(str(folder), **given))  # pyright: ignore[reportArgumentType]
+    with tarfile.open(fileobj=io.BytesIO(b"".join(context.archive(result)))) as archive:
+        return set(archive.getnames()) - {".dockerignore", context.DOCKERFILE}
+
+
+def identity(folder: Path) -> str:
+    return context.identity(context.parts(context.read(context.Given(str(folder))), {}))
+
+
+def test_no_secret_is_ever_sent(home: Path) -> None:
+    for name in (*CANARIES, *HARMLESS):
+        put(home, name)
+    put(home, ".dockerignore", "!.env\n!**/id_rsa\n")
+    assert sent(home) == {"Dockerfile", *HARMLESS}
+    assert context.read(context.Given(str(home))).troubles == ()
+
+
+def test_what_looks_like_a_credential_is_refused_by_name_until_it_is_allowed(home: Path) -> None:
+    for name, text in SUSPECTS.items():
+        put(home, name, text)
+    troubles = context.read(context.Given(str(home))).troubles
+    assert {what.partition(" ")[0] for what, _ in troubles} == {*SUSPECTS}
+    assert all(f'allow=["{what.partition(" ")[0]}"]' in remedy for what, remedy in troubles)
+    assert context.read(context.Given(str(home), allow=tuple(SUSPECTS))).troubles == ()
+    put(home, ".dockerignore", "\n".join(SUSPECTS))
+    assert context.read(context.Given(str(home))).troubles == ()
+
+
+def test_equal_files_are_an_equal_image_whatever_their_times_and_order(home: Path, tmp_path: Path) -> None:
+    put(home, "a.py", "a")
+    put(home, "b/c.py", "c")
+    before, archive = identity(home), b"".join(context.archive(context.read(context.Given(str(home)))))
+    other = tmp_path / "elsewhere"
+    for name in ("b/c.py", "a.py", "Dockerfile"):
+        put(other, name, (home / name).read_text())
+        (other / name).chmod(0o666)
+        os.utime(other / name, (1, 1))
+    assert identity(other) == before
+    assert b"".join(context.archive(context.read(context.Given(str(other))))) == archive
+    for change in (
+        lambda: (other / "a.py").chmod(0o744),
+        lambda: put(other, "a.py", "b"),
+        lambda: (other / "a.py").rename(other / "d.py"),
+        lambda: put(other, "Dockerfile", "FROM scratch\nCOPY . /app\n"),
+    ):
+        changed = identity(other)
+        change()
+        assert identity(other) != changed
+
+
+def test_arguments_stage_and_platform_make_another_image(home: Path) -> None:
+    result = context.read(context.Given(str(home)))
+    every = [
+        context.parts(result, {}),
+        context.parts(result, {"A": "1"}),
+        context.parts(result, {}, target="base"),
+        context.parts(result, {}, platform="linux/arm64"),
+    ]
+    assert len({context.identity(each) for each in every}) == 4
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("*.log", {"a.txt", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
+        ("**/*.log", {"a.txt", "sub/c.txt"}),
+        ("sub", {"a.txt", "x.log"}),
+        ("/sub/", {"a.txt", "x.log"}),
+        ("sub/*\n!sub/c.txt", {"a.txt", "x.log", "sub/c.txt"}),
+        ("**\n!sub/deep", {"sub/deep/d.log"}),
+        ("# sub\n\n./a.tx?\n[w-y].log", {"sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
+        ("!a.txt\na.txt", {"x.log", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
+    ],
+)
+def test_dockerignore_is_read_as_docker_reads_it(home: Path, lines: str, left: set[str]) -> None:
+    for name in ("a.txt", "x.log", "sub/b.log", "sub/c.txt", "sub/deep/d.log"):
+        put(home, name)
+    put(home, ".dockerignore", lines)
+    assert sent(home, text="FROM scratch") - {"Dockerfile"} == left
+
+
+def test_an_image_without_a_dockerfile_is_sent_its_code_and_nothing_else(home: Path) -> None:
+    for name in ("agents/net.py", "agents/__pycache__/net.cpython-311.pyc", "train.py", "data/large.bin"):
+        put(home, name)
+    names = sent(home, text=f"FROM x\nCOPY {context.CARAML} /c\n", only=("agents/", "train.py"))
+    assert {"agents/net.py", "train.py"} == {name for name in names if not name.startswith(context.CARAML)}
+    assert f"{context.CARAML}/__init__.py" in names
+
+
+def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_path: Path) -> None:
+    def trouble(given: context.Given) -> str:
+        ((what, remedy),) = context.read(given).troubles
+        assert remedy
+        return what
+
+    assert trouble(context.Given(str(home / "nowhere"))).endswith("nowhere is no folder")
+    assert "Dockerfile.gpu cannot be read: no such file" in trouble(
+        context.Given(str(home), dockerfile="Dockerfile.gpu")
+    )
+    assert trouble(context.Given(str(home), only=("nothing",))) == f"there is no nothing in {home}"
+    (home / "out").symlink_to(tmp_path)
+    assert "is a link out of the context" in trouble(context.Given(str(home)))
+    (home / "out").unlink()
+    (home / "up").symlink_to("../x")
+    assert "is a link out of the context" in trouble(context.Given(str(home)))
+    (home / "up").unlink()
+    (home / "in").symlink_to("Dockerfile")
+    assert context.read(context.Given(str(home))).troubles == ()
+    with (home / "large").open("wb") as file:
+        file.truncate(11 * 10**9)
+    assert "has 11.0 GB, more than 10; the largest file is large" in trouble(context.Given(str(home)))
+
+
+def test_a_file_that_changes_while_it_is_sent_is_refused(home: Path) -> None:
+    put(home, "a.py", "a" * 10)
+    result = context.read(context.Given(str(home)))
+    pieces = context.archive(result)
+    assert b"a" * 10 in iter(pieces)
+    put(home, "a.py", "b" * 10)
+    os.utime(home / "a.py", (2, 2))
+    with pytest.raises(SymphonyError, match=r"a\.py changed while the image was built"):
+        list(pieces)
+
+
+def test_a_folder_of_a_pattern_is_not_looked_into(home: Path) -> None:
+    rules = DockerIgnore(f"{home}/", ("data",))
+    assert rules.leaves_out(f"{home}/data/")
+    assert not rules.leaves_out(f"{home}/code/")
+    assert not DockerIgnore(f"{home}/", ("data", "!data/x")).leaves_out(f"{home}/data/")

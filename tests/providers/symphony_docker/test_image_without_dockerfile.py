@@ -1,0 +1,33 @@
+"""The Dockerfile that Image.python stands for."""
+
+from __future__ import annotations
+
+import tomllib
+
+from symphony_docker import dockerfile
+from tests.sandbox import ROOT
+
+
+def test_code_comes_after_what_it_needs_and_nobody_is_root() -> None:
+    lines = dockerfile.python(
+        "python:3.12-slim", "conf/requirements.txt", ["agents/", "train.py"]
+    ).splitlines()
+    assert lines[0] == "FROM python:3.12-slim"
+    assert "PYTHONUNBUFFERED=1" in lines[1]
+    steps = [
+        lines.index(next(line for line in lines if words in line)) for words in ("-r ", "caraml /", "agents")
+    ]
+    assert steps == sorted(steps)
+    assert 'COPY ["agents", "/app/agents"]' in lines
+    assert 'COPY ["train.py", "/app/train.py"]' in lines
+    assert all("--no-cache-dir" in line for line in lines if "pip install" in line)
+    assert lines[-1] == "USER 1000:1000"
+
+
+def test_all_of_a_folder_is_copied_as_it_is() -> None:
+    assert 'COPY [".", "/app/"]' in dockerfile.python("python", None, ["."])
+
+
+def test_caraml_gets_what_the_project_says_it_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {*dockerfile.CARAML_NEEDS} <= {*project["dependencies"]}
