@@ -54,7 +54,8 @@ def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, 
     leave = shutil.ignore_patterns("__pycache__")
     for package in ("symphony", "caraml"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=leave)
-    shutil.copytree(ROOT / "providers" / "symphony_tmux", tmp_path / "symphony_tmux", ignore=leave)
+    for package in ("symphony_docker", "symphony_tmux"):
+        shutil.copytree(ROOT / "providers" / package, tmp_path / package, ignore=leave)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / file).parent.mkdir(exist_ok=True)
     with (tmp_path / file).open("a") as source:
@@ -80,7 +81,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     """Every committed file of the packages, those that are no Python too."""
-    committed = git_files("symphony", "caraml", "providers/symphony_tmux")
+    committed = git_files("symphony", "caraml", "providers/symphony_docker", "providers/symphony_tmux")
     assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/processes/supervise.pl"} <= set(
         committed
     )
@@ -90,6 +91,7 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     assert {each.name for each in wheel.iterdir() if not each.name.endswith(".dist-info")} == {
         "symphony",
         "caraml",
+        "symphony_docker",
         "symphony_tmux",
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Self
 
-from symphony.spec.image import ImageSpec
+from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts, Variables
 from symphony.spec.types import read_path, read_texts, read_variables

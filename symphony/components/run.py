@@ -14,14 +14,15 @@ from symphony import paths
 from symphony.backends import registry, settings_reader, stack_file
 from symphony.backends.expand import Components, Context, Expander
 from symphony.backends.stack_settings import StackSettings
-from symphony.components import debug_log, images, output_wait, secret_env
-from symphony.components.images import Images
+from symphony.components import debug_log, output_wait
+from symphony.components.inputs import images, secret_env
+from symphony.components.inputs.images import Images
 from symphony.errors import SymphonyError, UserError
 from symphony.plan import plan_file
 from symphony.plan.names import launched_name
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.image import ImageSpec
+from symphony.spec.inputs.image import ImageSpec
 
 if TYPE_CHECKING:
     from symphony.plan.checked_spec import CheckedSpec
@@ -114,7 +115,7 @@ def _planned(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
 ) -> Launched:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
-    from symphony.components import code_files
+    from symphony.components.inputs import code_files
     from symphony.plan.build import build_plan
     from symphony.plan.checked_spec import checked
 

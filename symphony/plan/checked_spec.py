@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.image import ImageSpec
+from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import Place, PodSettings, Toleration

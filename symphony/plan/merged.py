@@ -8,8 +8,8 @@ from typing import Any
 
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.inputs.secret import Secret
 from symphony.spec.process import ProcessSettings, ProcessSpec
-from symphony.spec.secret import Secret
 from symphony.spec.setting import settings_of
 
 

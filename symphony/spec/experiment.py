@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symphony.spec import setting, types
-from symphony.spec.code import CodeFiles
+from symphony.spec.inputs.code import CodeFiles
 from symphony.spec.process import ProcessSpec
 from symphony.spec.shared import Declared, MemberSettings, SharedOptions, SharedSettings, Texts
 

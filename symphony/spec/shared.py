@@ -8,11 +8,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
 from symphony.spec import setting, types
-from symphony.spec.image import ImageSpec
+from symphony.spec.inputs.image import ImageSpec
+from symphony.spec.inputs.secret import Secret
 from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
 from symphony.spec.pod import Place, PodSettings
-from symphony.spec.secret import Secret
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 Text = str | os.PathLike[str]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 
+from symphony.spec.inputs.secret import Secret
 from symphony.spec.plain import NotPlainError, plain
-from symphony.spec.secret import Secret
 
 _Part = TypeVar("_Part")
 _Checked = TypeVar("_Checked")

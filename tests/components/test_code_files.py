@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components.code_files import found
-from symphony.spec.code import CodeFiles
+from symphony.components.inputs.code_files import found
+from symphony.spec.inputs.code import CodeFiles
 
 
 @pytest.fixture

@@ -37,9 +37,8 @@ def inputs(identity: str, **parts: str) -> dict[str, Any]:
 
 def reasons(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
     planned = [{"name": "rl", "reference": "r/rl:x", "inputs": after}]
-    return [
-        each for row in image_changes([Recorded(before)] if before else [], planned) for each in row.reasons
-    ]
+    recorded = [Recorded(before)] if before else []
+    return [each for row in image_changes(recorded, planned, KNOWN) for each in row.reasons]
 
 
 def test_an_image_is_built_for_what_changed_in_it() -> None:

@@ -13,7 +13,7 @@ from symphony.plan.build import build_plan, problems
 from symphony.plan.changes import changes
 from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
-from symphony.spec.code import CodeFiles
+from symphony.spec.inputs.code import CodeFiles
 
 PROGRAM = """
 exp = Experiment("rl", code="shared.py")

@@ -14,8 +14,8 @@ from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPriva
 
 from symphony.plan.rules.commands import MAX_TEXT
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.inputs.secret import Secret
 from symphony.spec.process import ProcessSpec
-from symphony.spec.secret import Secret
 from symphony.spec.types import read_text
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)

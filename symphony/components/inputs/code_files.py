@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.rules.environment import owners
-from symphony.spec.code import CodeFiles
+from symphony.spec.inputs.code import CodeFiles
 
 if TYPE_CHECKING:
     from symphony.content.stat_cache import StatCache

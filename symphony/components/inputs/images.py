@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symphony.backends.expand import Context
-from symphony.components.secret_env import secret_settings
+from symphony.components.inputs.secret_env import secret_settings
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.code import CodeSets
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.image import ImageSpec
+from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.process import ProcessSpec
 
 if TYPE_CHECKING:

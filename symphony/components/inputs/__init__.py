@@ -1,0 +1,1 @@
+"""Reads, once, at launch, what a process is made of beside its settings."""
