@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from symphony.classic import AddressBook as AddressBook
     from symphony.classic import Cluster as Cluster
+    from symphony.classic import GKEDispatcher as GKEDispatcher
     from symphony.classic import KubeCluster as KubeCluster
     from symphony.classic import SymphonyConfig as SymphonyConfig
     from symphony.classic import SymphonyParser as SymphonyParser
@@ -38,18 +39,25 @@ _HOMES = {
     "SymphonyError": "symphony.errors",
     "UserError": "symphony.errors",
     **dict.fromkeys(
-        ("AddressBook", "Cluster", "KubeCluster", "SymphonyConfig", "SymphonyParser", "TmuxCluster"),
+        (
+            "AddressBook",
+            "Cluster",
+            "GKEDispatcher",
+            "KubeCluster",
+            "SymphonyConfig",
+            "SymphonyParser",
+            "TmuxCluster",
+        ),
         "symphony.classic",
     ),
 }
 # Names of the original that are not there yet: symphony.classic says so.
-_NOT_YET: dict[str, str] = dict.fromkeys(
-    ("DockerBuilder", "GKEDispatcher", "clean_images"), "symphony.classic"
-)
+_NOT_YET: dict[str, str] = dict.fromkeys(("DockerBuilder", "clean_images"), "symphony.classic")
 __all__ = [
     "AddressBook",
     "Cluster",
     "Experiment",
+    "GKEDispatcher",
     "GkeCluster",
     "Image",
     "KubeCluster",

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from symphony.classic.cluster import KubeCluster as KubeCluster
     from symphony.classic.cluster import TmuxCluster as TmuxCluster
     from symphony.classic.config import SymphonyConfig as SymphonyConfig
+    from symphony.classic.gke_dispatcher import GKEDispatcher as GKEDispatcher
     from symphony.classic.parser import SymphonyParser as SymphonyParser
 
 _HOMES = {
     "AddressBook": "symphony.classic.addresses",
     "Cluster": "symphony.classic.cluster",
+    "GKEDispatcher": "symphony.classic.gke_dispatcher",
     "KubeCluster": "symphony.classic.cluster",
     "SymphonyConfig": "symphony.classic.config",
     "SymphonyParser": "symphony.classic.parser",
@@ -37,7 +39,7 @@ _HOMES = {
         )
     },
 }
-_NOT_YET = ("DockerBuilder", "GKEDispatcher", "clean_images")
+_NOT_YET = ("DockerBuilder", "clean_images")
 
 if not TYPE_CHECKING:
 

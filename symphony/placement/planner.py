@@ -186,7 +186,7 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
     if pool.gpus and not total.gpus and not pod.pool:
         lacks.append("is kept for processes with GPUs")
     if pool.spot and not pod.spot and not pod.pool:
-        lacks.append("has spot machines, which place(spot=True) allows")
+        lacks.append("has spot machines")
     labels = pool.node_labels
     for key, value in pod.selector:
         if labels.get(key, value if _is_foreign(key) else None) != value:

@@ -243,7 +243,9 @@ def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) ->
         what = (
             f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
         )
-        yield Problem(what, "ask for less, or change the pools of the cluster", (_line(owners[pod.name]),))
+        spot = ", say spot=True" if any("spot machines" in lack for lack in lacking.values()) else ""
+        remedy = f"ask for less{spot}, or change the pools of the cluster"
+        yield Problem(what, remedy, (_line(owners[pod.name]),))
 
 
 def _line(of: _PodOf) -> Location:

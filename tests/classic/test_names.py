@@ -8,15 +8,14 @@ import sys
 import pytest
 
 HOMES = {
-    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook",
+    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher",
     "symphony.engine": "Cluster SymphonyConfig AddressBook",
-    "symphony.kube": "KubeCluster",
+    "symphony.kube": "KubeCluster GKEDispatcher",
     "symphony.tmux": "TmuxCluster",
     "symphony.commandline": "SymphonyParser",
 }
 NOT_YET = {
-    "symphony": "GKEDispatcher DockerBuilder clean_images",
-    "symphony.kube": "GKEDispatcher",
+    "symphony": "DockerBuilder clean_images",
     "symphony.addons": "DockerBuilder clean_images",
 }
 HEAVY = "kubernetes pulumi_kubernetes pulumi_gcp docker libtmux textual"

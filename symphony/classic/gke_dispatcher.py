@@ -1,0 +1,211 @@
+"""GKEDispatcher of the original: sends processes to node pools of a cluster that cloudwise described."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from symphony.classic.options import mistake
+from symphony.classic.uncaught import in_one_line
+from symphony.errors import UserError
+from symphony.placement import planner, tf_json
+from symphony.placement.machines import MIB
+from symphony.placement.planner import Claim, Pod
+from symphony.placement.pool import Pool
+from symphony.placement.prices import LIST_PRICES
+from symphony.placement.tf_json import MissingError
+from symphony.plan.names import nearest, shown
+
+if TYPE_CHECKING:
+    from symphony.components.process import Process
+    from symphony.components.process_group import ProcessGroup
+
+
+class HasPools(Protocol):
+    """A GkeCluster."""
+
+    @property
+    def pools(self) -> Sequence[Pool]: ...
+
+
+class GKEDispatcher:
+    """Selects a node pool for a process, tolerates its taints, and claims resources there.
+
+    tf_json: the path or the content of the `.tf.json` that cloudwise wrote, or a GkeCluster.
+
+    Of a process in a process group say process_group=: the group gets the pool, the process the resources.
+    UserError: a file that cannot be read or is wrong; of the calls: what a pool does not have.
+    """
+
+    def __init__(self, tf_json: tf_json.TfJson | HasPools) -> None:
+        """Read the node pools."""
+        if (pools := getattr(tf_json, "pools", None)) is not None:
+            self._pools: dict[str, Pool] = {pool.name: pool for pool in cast("Sequence[Pool]", pools)}
+            self._entries: Mapping[str, Mapping[str, Any]] = {
+                name: pool.to_json() for name, pool in self._pools.items()
+            }
+            return
+        try:
+            cluster = _read(tf_json)
+        except UserError as error:
+            raise in_one_line(error) from None
+        self._pools = {pool.name: pool for pool in cluster.pools}
+        self._entries = cluster.entries
+
+    def get_node_pools(self) -> list[str]:
+        """The names of the node pools, sorted."""
+        return sorted(self._pools)
+
+    def get_node_pool(self, name: str) -> Mapping[str, Any]:
+        """What the file says of a node pool. KeyError, which is a UserError: there is none of that name."""
+        self._pool(name)
+        return self._entries[name]
+
+    def assign_to(
+        self,
+        process: Process,
+        *,
+        assign_to: Literal["machine", "gpu", "node_pool", "resource"],
+        **settings: Any,
+    ) -> None:
+        """One of the other four, with its settings; those that are None are ignored."""
+        ways = ("machine", "gpu", "node_pool", "resource")
+        if assign_to not in ways:
+            raise mistake(f"assign_to={assign_to!r} is no way to assign", f"Say one of {', '.join(ways)}")
+        given = {name: value for name, value in settings.items() if value is not None}
+        method = getattr(self, f"assign_to_{assign_to}")
+        try:
+            method(process, **given)
+        except TypeError as error:
+            # Which keyword is missing or unknown.
+            raise mistake(str(error).replace("GKEDispatcher.", ""), "See its parameters") from None
+
+    def assign_to_machine(
+        self,
+        process: Process,
+        *,
+        node_pool_name: str,
+        process_group: ProcessGroup | None = None,
+        process_per_machine: int = 1,
+    ) -> None:
+        """An equal share of one machine of the pool: so many such processes fit on one, and no more."""
+        parts = _whole("process_per_machine", process_per_machine, least=1)
+        self._assign(process, process_group, Claim(parts=parts or 1), self._pool(node_pool_name).name)
+
+    def assign_to_gpu(
+        self, process: Process, *, node_pool_name: str, process_group: ProcessGroup | None = None
+    ) -> None:
+        """One GPU of a machine of the pool, with its share of the rest."""
+        pool = self._pool(node_pool_name)
+        if not pool.gpus:
+            raise mistake(f"node pool {node_pool_name} has no GPUs", "Assign to a machine of it instead")
+        self._assign(process, process_group, Claim(parts=pool.gpus), pool.name)
+
+    def assign_to_node_pool(
+        self,
+        process: Process,
+        *,
+        node_pool_name: str,
+        process_group: ProcessGroup | None = None,
+        cpu: float | None = None,
+        memory_m: float | None = None,
+        gpu_count: int | None = None,
+    ) -> None:
+        """A machine of the pool. cpu: cores; memory_m: MiB; what is not said is not claimed."""
+        claim = _claim(cpu, memory_m, gpu_count)
+        self._assign(process, process_group, claim, self._pool(node_pool_name).name)
+
+    def assign_to_resource(
+        self,
+        process: Process,
+        *,
+        node_pool_name: str | None = None,
+        process_group: ProcessGroup | None = None,
+        cpu: float | None = None,
+        memory_m: float | None = None,
+        gpu_type: str | None = None,
+        gpu_count: int | None = None,
+    ) -> None:
+        """The cheapest pool that has so much on one machine; one without GPUs, unless they are asked for.
+
+        cpu: cores; memory_m: MiB; gpu_type: such as "v100", of which gpu_count is 1 unless it is said.
+        """
+        name = self._pool(node_pool_name).name if node_pool_name is not None else ""
+        claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)
+        word = gpu_type.lower() if gpu_type else ""
+        types = [each.gpu_type for each in self._pools.values() if word and word in each.gpu_type]
+        self._assign(process, process_group, claim, name, next(iter(types), word))
+
+    def _pool(self, name: str) -> Pool:
+        if name in self._pools:
+            return self._pools[name]
+        near = nearest(str(name), self._pools)
+        remedy = f"Did you mean {shown(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
+        error = mistake(f"there is no node pool {shown(name)}", f"{remedy}?" if near else remedy)
+        raise in_one_line(MissingError(error.what, where=error.where, remedy=error.remedy))
+
+    def _assign(
+        self, process: Process, group: ProcessGroup | None, claim: Claim, pool: str, gpu_type: str = ""
+    ) -> None:
+        pod = Pod(process.name, (claim,), pool=pool, gpu_type=gpu_type, tolerates_all=True)
+        # How many machines there may be is for the plan of the whole experiment.
+        pools = [dataclasses.replace(each, max=None) for each in self._pools.values()]
+        found = planner.place([pod], pools, LIST_PRICES)
+        if pod.name not in found.chosen:
+            raise self._misfit(pod, found.lacking[pod.name])
+        choice = found.chosen[pod.name]
+        owner = process if group is None else group
+        for key, value in choice.pool.selects.items():
+            owner.node_selector(key, value)
+        for each in choice.tolerations(owner.spec.pod.tolerations):
+            owner.add_toleration(each.key, each.operator, each.value, each.effect)
+        (claimed,) = choice.claims
+        if claimed.cpu:
+            process.resource_request(cpu=f"{claimed.cpu}m")
+        if claimed.memory:
+            process.resource_request(memory=f"{claimed.memory // MIB}Mi")
+        if claimed.gpus:
+            process.resource_limit(gpu=claimed.gpus)
+
+    def _misfit(self, pod: Pod, lacking: Mapping[str, str]) -> UserError:
+        pools = "; ".join(f"{name} {lack}" for name, lack in lacking.items())
+        fits = "the node pool" if pod.pool else "no node pool"
+        negated = "does not fit" if pod.pool else "fits"
+        return mistake(f"{pod.name} {negated} {fits}: {pools}", "Ask for less, or name another pool")
+
+    def __repr__(self) -> str:
+        return f"GKEDispatcher({', '.join(self.get_node_pools())})"
+
+
+def _read(given: Any) -> tf_json.TfCluster:
+    if not isinstance(given, (str, Mapping)) and not hasattr(given, "__fspath__"):
+        raise mistake(f"{given!r:.60} is no .tf.json", "Give its path, its content, or a GkeCluster")
+    return tf_json.read(cast("tf_json.TfJson", given))
+
+
+def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> Claim:
+    return Claim(
+        None if cpu is None else round(_amount("cpu", cpu) * 1000),
+        None if memory_m is None else int(_amount("memory_m", memory_m)) * MIB,
+        _whole("gpu_count", gpu_count, least=0),
+    )
+
+
+def _amount(name: str, given: Any) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(given, bool) or not 0 <= number < 2**40:
+        raise mistake(f"{name}={given!r:.40} is no amount", "Say a number, 0 or more")
+    return number
+
+
+def _whole(name: str, given: Any, *, least: int) -> int | None:
+    if given is None:
+        return None
+    number = _amount(name, given)
+    if number % 1 or number < least:
+        raise mistake(f"{name}={given!r:.40} is too little or no whole number", f"Say {least} or more")
+    return int(number)
