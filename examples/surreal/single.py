@@ -40,10 +40,9 @@ def run(settings: Settings, seconds: float) -> list[tuple[float, int, float]]:
             evaluated = time.monotonic()
             returns = evaluate(settings.environment, policy, network, EPISODES, 10_000_000 + updates)
             curve.append((evaluated - began, kept.inserted, float(returns.mean())))
-            print(
-                f"{curve[-1][0]:6.1f} s  {kept.inserted:8,} steps  {updates:6,} updates  {curve[-1][2]:8.1f}"
-            )
-            if curve[-1][2] >= settings.target:
+            passed, steps, mean = curve[-1]
+            print(f"{passed:6.1f} s  {steps:8,} steps  {updates:6,} updates  return {mean:8.1f}", flush=True)
+            if mean >= settings.target:
                 break
     return curve
 

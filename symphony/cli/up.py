@@ -12,12 +12,14 @@ from symphony.cli import choose, cluster_table, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
+from symphony.errors import SymphonyError
 from symphony.operations import stack_target
 from symphony.operations.cluster import ClusterEnded, ClusterPlanned
 from symphony.operations.plan import plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.up import Ended, Watched, up
+from symphony.plan.problems import count
 
 
 def command(
@@ -31,7 +33,10 @@ def command(
         symphony up rl
         symphony up rl.gke -y
         symphony up rl --dry-run
+        symphony up 'sweep.*' -y
     """
+    if stack is not None and (names := stack_target.matching(stack)):
+        return _all(names, yes, dry_run)
     if dry_run:
         show_plan(stack)
         return 0
@@ -43,6 +48,24 @@ def command(
     if not yes and not _agreed(stack, output.to(lambda line: screen.tell(screen.of_program(line)))):
         return 1
     return _run(target, yes, output)
+
+
+def _all(names: Sequence[str], yes: bool, dry_run: bool) -> int:
+    """Those of a pattern, one after the other; one that fails does not keep the others."""
+    if not (yes or dry_run):
+        choose.require_terminal()
+        print("\n".join(names))
+        if not choose.confirmed(f"Bring up these {count(len(names), 'experiment')}?"):
+            print("Nothing was changed.")
+            return 1
+    codes: list[int] = []
+    for name in names:
+        try:
+            codes.append(command(name, yes=True, dry_run=dry_run))
+        except SymphonyError as error:
+            screen.complain(error.line, error.details)
+            codes.append(1)
+    return max(codes)
 
 
 def _run(target: stack_target.StackTarget, yes: bool, output: ProgramOutput) -> int:

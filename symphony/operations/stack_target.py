@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,23 @@ def of(given: str | None) -> StackTarget:
         )
     workspace.require_virtualenv(place)
     return StackTarget(name, place)
+
+
+def matching(pattern: str) -> list[str]:
+    """The stacks here, up or with settings, that a shell pattern means; [] where it is none.
+
+    UserError: it is one, and matches nothing.
+    """
+    if not set(pattern) & set("*?["):
+        return []
+    place = workspace.require()
+    files = place.config_folder.glob("Pulumi.*.yaml")
+    known = _stacks(place) | {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
+    if names := sorted(fnmatch.filter(known, pattern)):
+        return names
+    raise UserError(
+        f'no stack matches "{pattern}"', remedy=f"There are: {', '.join(sorted(known)[:10]) or 'none'}"
+    )
 
 
 def second(target: StackTarget) -> list[str]:

@@ -151,3 +151,29 @@ def test_a_prioritized_replay_draws_by_priority_and_says_what_that_distorts(buff
     # What is new is drawn at once.
     kept.add(fragment(500, 50))
     assert (kept.sample(1000)["rewards"] >= 500).mean() > 0.5
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(180)
+def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) -> None:
+    """As the head of sweep.py says: made, brought up and deleted by a pattern, with a table of results."""
+    script = "examples/surreal/sweep.py"
+    words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
+    assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out
+    assert 'no stack matches "swep.*"' in sandbox.symphony("up", "swep.*", "-y", code=2).err
+    sandbox.symphony("up", "sweep.*", "-y")
+
+    def states() -> set[str]:
+        return {each["state"] for each in sandbox.symphony("ls", "--json").json}
+
+    wait_for(lambda: states() == {"completed"}, 100, "both have learned", pause=1)
+    path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{sandbox.environment['PATH']}"}
+    rows = sandbox.run([sys.executable, script, "table"], env=path).out.splitlines()[1:]
+    assert [row.split()[:3] for row in rows] == [
+        ["sweep.lr0.001-seed0", "0.001", "0"],
+        ["sweep.lr0.001-seed1", "0.001", "1"],
+    ]
+    assert all(float(row.split()[3]) >= 475 for row in rows)
+    assert "2 experiments" in sandbox.symphony("delete-batch", "sweep.*", "--dry-run").out
+    sandbox.symphony("delete-batch", "sweep.*", "-y")
+    assert sandbox.trees() == {}
