@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from toolchain.kubernetes.calls import run
@@ -33,17 +35,26 @@ def surreal(registry: str, docker_host: str) -> str:
     locked = (ROOT / "requirements-examples.txt").read_text()
     names = [name for name in re.findall(r"^([\w.-]+)==", locked, re.M) if not _NOT_IN_PODS.match(name)]
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
-        for name in dict.fromkeys(names):
-            for file in importlib.metadata.distribution(name).files or ():
-                source, target = Path(str(file.locate())), Path(folder, "packages", file)
-                if source.is_file() and not {"..", "__pycache__", "tests"} & set(file.parts):
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    os.link(source, target)
-        recipe = f"FROM {python_image.pushed()}\nCOPY packages /opt/packages\nENV PYTHONPATH=/opt/packages\n"
+        files = dict(_files_of(dict.fromkeys(names)))
+        programs = [file for file in files.values() if ".so" in file.name]
+        for place, file in [*files.items(), *python_image.linked(programs)]:
+            target = Path(folder, "root", place)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+        recipe = f"FROM {python_image.pushed()}\nCOPY root /\nENV PYTHONPATH=/opt/packages\n"
         Path(folder, "Dockerfile").write_text(recipe)
         base = _built(_docker(docker_host), Path(folder))
     options = (f"--build-arg=BASE={base}", "-f", EXAMPLES / "surreal" / "Dockerfile")
     return pushed(registry, docker_host, ROOT, "surreal", *options)
+
+
+def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Where in the image -> the file of a package that is installed here."""
+    for name in names:
+        for file in importlib.metadata.distribution(name).files or ():
+            source = Path(str(file.locate()))
+            if source.is_file() and not {"..", "__pycache__", "tests"} & set(file.parts):
+                yield f"opt/packages/{file}", source
 
 
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:

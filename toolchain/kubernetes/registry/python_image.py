@@ -81,7 +81,7 @@ def _files() -> Iterator[tuple[str, Path]]:
             if file.name.partition(".so")[1]:
                 own.append(file)
             yield f"{place}/{file.relative_to(folder)}", file
-    yield from _linked(own)
+    yield from linked(own)
 
 
 def _interpreter() -> Path:
@@ -115,7 +115,7 @@ def _tree(folder: Path) -> Iterator[Path]:
             yield each
 
 
-def _linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
+def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
     """The libraries of the machine that these are linked with, and the loader where it must be."""
     bundled = {each.name for each in programs}
     output = run(["ldd", *programs], timeout=60).splitlines()
