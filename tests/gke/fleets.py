@@ -31,6 +31,8 @@ _MACHINES = (
 _GPUS = (("n1-standard-8", "nvidia-tesla-v100", 1), ("n1-standard-8", "nvidia-tesla-t4", 2),
          ("n1-standard-16", "nvidia-tesla-t4", 4), ("g2-standard-24", "nvidia-l4", 2))  # fmt: skip
 _WITHIN = 60.0
+# How long a refusal stands until it is the last word, seconds.
+_AGAIN = 1.0
 
 
 @dataclass
@@ -143,12 +145,17 @@ class Scheduler:
 
     def verdicts(self, names: Sequence[str]) -> dict[str, str]:
         """name -> the pool of its node, or nothing where the scheduler finds none."""
-        until = time.monotonic() + _WITHIN
+        until, before = time.monotonic() + _WITHIN, {""}
         while True:
             living = {each["metadata"]["name"]: each for each in self._items()}
             result = {name: _verdict(living[name]) for name in names}
-            if None not in result.values():
+            refused = {name for name, node in result.items() if node == ""}
+            if None not in result.values() and refused == before:
                 break
+            if None not in result.values():
+                # It looks again as soon as something changes.
+                before = refused
+                time.sleep(_AGAIN if refused else 0)
             assert time.monotonic() < until, f"the scheduler says nothing of {result}"
             time.sleep(0.1)
         nodes = self._requests.request("GET", "/api/v1/nodes")["items"]

@@ -38,13 +38,17 @@ def disagreements(requests: Connection, scheduler: Scheduler, seed: int) -> list
     try:
         for pool in fleet.pools:
             nodes.ensure(requests, fleet.name, "us-central1-a", pool)
-        return [*_of_plan(scheduler, fleet), *_of_one_more(scheduler, fleet)]
+        wrong, left = _of_plan(scheduler, fleet)
+        return [*wrong, *_of_one_more(scheduler, fleet, left)]
     finally:
         scheduler.clear()
         nodes.remove(requests, fleet.name)
 
 
-def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> Iterator[str]:
+def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], set[str]]:
+    """What is elsewhere than planned, and the pools of which the plan said that it may be, and was."""
+    wrong: list[str] = []
+    left: set[str] = set()
     wanted = fleets.pods(fleet)
     for name, pod in wanted.items():
         scheduler.make(pod, f"{fleet.name}-{name}")
@@ -54,8 +58,10 @@ def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> Iterator[str]:
         pool, went = pod["spec"]["nodeSelector"][POOL_LABEL], verdicts[f"{fleet.name}-{name}"]
         assert pool == fleet.placed.placement.chosen[name].pool.name
         # Of a pool that is full only if it is packed well the plan says so.
-        if went != pool and not (went == "" and pool in tight):
-            yield f"{fleet.name}: {name} is planned on {pool} and went to {went or 'no node'}"
+        if went == "" and pool in tight:
+            left.add(pool)
+        elif went != pool:
+            wrong.append(f"{fleet.name}: {name} is planned on {pool} and went to {went or 'no node'}")
     shares = Counter(
         (process.place.per_machine, node)
         for process in fleet.experiment.spec.processes
@@ -64,13 +70,14 @@ def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> Iterator[str]:
     )
     for (parts, node), number in shares.items():
         if number > parts:
-            yield f"{fleet.name}: {number} shares of a {parts}th are on {node}"
+            wrong.append(f"{fleet.name}: {number} shares of a {parts}th are on {node}")
+    return wrong, left
 
 
-def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> Iterator[str]:
+def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet, left: set[str]) -> Iterator[str]:
     for number, (pool, fits, pod) in enumerate(fleets.with_one_more(fleet)):
         name = f"{fleet.name}-more-{number}"
-        if fits:
+        if fits or pool in left:
             continue
         scheduler.make(pod, name)
         went = scheduler.verdicts([name])[name]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.gke.conftest import Google
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(420)]
 CLUSTER = """
@@ -41,7 +42,9 @@ def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-stand
     )
 
 
-def test_a_cluster_and_an_experiment_on_it_come_and_go(sandbox: Sandbox, google: Google) -> None:
+def test_a_cluster_and_an_experiment_on_it_come_and_go(
+    sandbox: Sandbox, google: Google, cluster: Access
+) -> None:
     write(sandbox, google)
     early = sandbox.symphony("up", "rl.gke", "-y", code=2).err
     assert "the cluster's stack gke does not exist" in early
@@ -71,6 +74,11 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(sandbox: Sandbox, google:
     assert "rl.gke runs on the cluster gke" in refused
     assert len(google.nodes()) == 3
     sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
+    # A cluster of which no stack is known tells its pools by the labels of its nodes.
+    sandbox.config("rl.live", backend="kubernetes", **{"kubernetes:kubeconfig": cluster.kubeconfig})
+    planned = sandbox.symphony("plan", "rl.live").out
+    assert f"{google.name}-gpu" in planned
+    assert f"{google.name}-cpu" in planned
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.nodes() == []
     assert google.asked() == []

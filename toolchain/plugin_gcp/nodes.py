@@ -7,6 +7,7 @@ system pods of GKE claim there.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,6 +23,7 @@ _PODS = "/api/v1/namespaces/kube-system/pods"
 _OF_CLUSTER = "symphony.test/gke-cluster"
 _OF_POOL = "symphony.test/gke-pool"
 _AT_ONCE = 8
+_READY_WITHIN = 60.0
 
 
 def ensure(requests: Connection, cluster: str, location: str, pool: Pool) -> None:
@@ -33,11 +35,21 @@ def ensure(requests: Connection, cluster: str, location: str, pool: Pool) -> Non
     _remove(requests, stale)
     missing = [name for name in wanted if name not in living or name in stale]
     _each(missing, lambda name: _make(requests, _node(name, cluster, location, pool, wanted[name]), pool))
+    until = time.monotonic() + _READY_WITHIN
+    while not all(map(_is_ready, _of(requests, cluster, pool.name))) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def remove(requests: Connection, cluster: str, pool: str | None = None) -> None:
     """Take away the nodes of a pool, or of a whole cluster, and what was on them."""
     _remove(requests, [each["metadata"]["name"] for each in _of(requests, cluster, pool)])
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    """Whether the scheduler takes it: a new one is tainted until kwok has seen it."""
+    conditions = node["status"].get("conditions") or ()
+    tainted = any(each["key"].startswith("node.kubernetes.io/") for each in node["spec"].get("taints") or ())
+    return not tainted and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _of(requests: Connection, cluster: str, pool: str | None) -> list[dict[str, Any]]:

@@ -13,15 +13,18 @@ from symphony.backends import local_files
 from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.cluster import inventory, replacement
+from symphony.backends.kubernetes.api.client import Client
+from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import UserError
+from symphony.placement.pool import Pool
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.target import Target
+from symphony.spec.pod import Place
 
 # What the cluster may take over an object, beside the grace of the processes in it.
 _SECONDS = 120
@@ -41,7 +44,6 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     refusal = inventory.why_not_ours(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
-    cluster = cluster_of(context)
     result = target_of(
         spec,
         chosen,
@@ -49,11 +51,19 @@ def target(spec: CheckedSpec, context: Context) -> Target:
         secrets=sizes,
         unreadable=unreadable,
         refusal=refusal,
-        pools=cluster.pools if cluster else (),
+        pools=_pools(spec, context, client),
     )
     result = replace(result, objections=(*result.objections, *platforms.objections(client, context.images)))
     changed = changed_files.changed(client, context.launched_as, chosen, spec)
     return replace(result, changed_files=changed)
+
+
+def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, ...]:
+    """Those of the cluster's stack; where there is none, the living ones, for who asks to be placed."""
+    if (cluster := cluster_of(context)) is not None:
+        return cluster.pools
+    is_placed = any(each.place != Place() for each in (*spec.groups, *(one for _, one in spec.members())))
+    return pools.living(client) if is_placed else ()
 
 
 def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:

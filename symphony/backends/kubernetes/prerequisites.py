@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
+import os
+import shutil
 from importlib import metadata
+from pathlib import Path
 
 from symphony.backends.kubernetes import plugin
 from symphony.backends.kubernetes.api import kubeconfig
@@ -11,7 +15,16 @@ from symphony.errors import SymphonyError
 
 
 def findings() -> list[Finding]:
-    return [_extra("kubernetes"), _plugin(), _kubeconfig(), _extra("gcp")]
+    return [
+        _extra("kubernetes"),
+        _plugin("kube plugin", plugin.KUBERNETES),
+        _kubeconfig(),
+        _extra("gcp"),
+        _plugin("gcp plugin", plugin.GCP),
+        _program("gcloud", "gcloud", "cloud.google.com/sdk/docs/install"),
+        _program("auth plugin", "gke-gcloud-auth-plugin", "gcloud components install gke-gcloud-auth-plugin"),
+        _project(),
+    ]
 
 
 def _extra(name: str) -> Finding:
@@ -24,14 +37,14 @@ def _extra(name: str) -> Finding:
     return Finding(f"{name} (optional)", True, version, distribution, needed=False)
 
 
-def _plugin() -> Finding:
-    """What makes resources on Kubernetes: Pulumi's own plugin, or the stand-in of this repository's tests."""
-    name = "kube plugin (optional)"
+def _plugin(shown: str, which: str) -> Finding:
+    """What makes resources: Pulumi's own plugin, or the stand-in of this repository's tests."""
+    name = f"{shown} (optional)"
     try:
-        version = metadata.version("pulumi-kubernetes")
+        version = metadata.version(f"pulumi-{which}")
     except metadata.PackageNotFoundError:
-        return Finding(name, False, get="goes with kubernetes, above", needed=False)
-    place = plugin.find(plugin.KUBERNETES, version)
+        return Finding(name, False, get=f"goes with {which}, above", needed=False)
+    place = plugin.find(which, version)
     if place is None:
         return Finding(name, False, get="`symphony up` gets it by itself", needed=False)
     try:
@@ -39,6 +52,28 @@ def _plugin() -> Finding:
     except OSError as error:
         return Finding(name, False, get=f"remove {place}: {error.strerror}", needed=False)
     return Finding(name, True, kind, str(place), needed=False)
+
+
+def _program(shown: str, program: str, get: str) -> Finding:
+    """What logs in to clusters on GKE."""
+    place = shutil.which(program) or ""
+    return Finding(f"{shown} (optional)", bool(place), place=place, get=get, needed=False)
+
+
+def _project() -> Finding:
+    """The project of gcloud; a stack says its own with gcp:project."""
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
+    name, get = "gcp project (optional)", "gcloud config set project PROJECT"
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        file = folder / "active_config"
+        active = file.read_text().strip() if file.exists() else "default"
+        place = folder / "configurations" / f"config_{active}"
+        parser.read_string(place.read_text())
+        project = parser.get("core", "project", fallback="")
+    except (OSError, UnicodeDecodeError, configparser.Error):
+        return Finding(name, False, get=get, needed=False)
+    return Finding(name, bool(project), project, str(place), get=get, needed=False)
 
 
 def _kubeconfig() -> Finding:
