@@ -59,6 +59,10 @@ class Expander(Protocol):
         """What the backend can do for this experiment, and what it would hand out; changes nothing."""
         ...
 
+    def image_registry(self, context: Context) -> str:
+        """Where images are pushed, where symphony:registry says nothing; empty: nobody knows."""
+        ...
+
     def prepare(self, plan: Plan, spec: CheckedSpec, context: Context) -> Any:
         """What `expand` is given; unless it is a dry run, what must be reserved or deleted first is."""
         ...

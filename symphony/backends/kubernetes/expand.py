@@ -58,6 +58,12 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     return replace(result, changed_files=changed)
 
 
+def image_registry(context: Context) -> str:
+    """That of the cluster's stack."""
+    cluster = cluster_of(context)
+    return cluster.registry if cluster else ""
+
+
 def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, ...]:
     """Those of the cluster's stack; where there is none, the living ones, for who asks to be placed."""
     if (cluster := cluster_of(context)) is not None:

@@ -15,6 +15,11 @@ from symphony.plan.plan import Plan
 from symphony_tmux.resource.resources import Session, Window
 
 
+def image_registry(context: Context) -> str:
+    """It runs no images."""
+    return ""
+
+
 def expand(prepared: Plan, context: Context, components: Components) -> dict[str, dict[str, Any]]:
     """Make the session and a window for each process; return the inputs of each window by its path."""
     plan, server = prepared, server_of(context)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from symphony.backends import registry as backends
 from symphony.backends.expand import Context
 from symphony.components.inputs.secret_env import secret_settings
 from symphony.plan.checked_spec import CheckedSpec
@@ -114,7 +115,7 @@ def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
 def _planned(spec: ImageSpec, context: Context) -> _Read:
     from symphony_docker import context as build_context
 
-    registry = context.settings.registry
+    registry = context.settings.registry or backends.get(context.backend).expander.image_registry(context)
     repository = spec.repository or (f"{registry.rstrip('/')}/{spec.name}" if registry else "")
     problems = [
         Problem(f"image {spec.name} {what}", remedy, (spec.where,))

@@ -40,6 +40,11 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     )
 
 
+def image_registry(context: Context) -> str:
+    """It runs no images."""
+    return ""
+
+
 def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Plan:
     """The ports of the plan are the experiment's from now on."""
     if not context.dry_run:
