@@ -11,9 +11,9 @@ from symphony.placement.pool import Pool
 
 @dataclass(frozen=True)
 class Rates:
-    """Dollars an hour: family -> of a vCPU and of a GiB; GPU type -> of one."""
+    """Dollars an hour: machine type -> of one, or family -> of a vCPU and of a GiB; GPU type -> of one."""
 
-    machines: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    machines: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
     gpus: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -30,12 +30,13 @@ class Prices:
         """Dollars an hour of one machine of a pool; None: a price is not known."""
         rates = self.spot if pool.spot else self.on_demand
         machine = find(pool.machine_type)
-        if machine is None or machine.family not in rates.machines:
-            return None
-        of_cpu, of_gib = rates.machines[machine.family]
-        if pool.gpus and pool.gpu_type not in rates.gpus:
+        known = rates.machines.get(pool.machine_type) or rates.machines.get(machine.family if machine else "")
+        if known is None or (pool.gpus and pool.gpu_type not in rates.gpus):
             return None
         of_gpus = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
+        if len(known) == 1 or machine is None:
+            return known[0] + of_gpus
+        of_cpu, of_gib = known
         return machine.billed * of_cpu + machine.memory / GIB * of_gib + of_gpus
 
 

@@ -14,7 +14,7 @@ from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
-from symphony.backends.kubernetes.cluster import inventory, pools, replacement
+from symphony.backends.kubernetes.cluster import inventory, pools, price_table, replacement
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
@@ -52,6 +52,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
         unreadable=unreadable,
         refusal=refusal,
         pools=_pools(spec, context, client),
+        prices=price_table.read(chosen.prices, context.folder),
     )
     result = replace(result, objections=(*result.objections, *platforms.objections(client, context.images)))
     changed = changed_files.changed(client, context.launched_as, chosen, spec)

@@ -29,6 +29,12 @@ class Settings(StackSettings):
         "The stack whose GkeCluster it runs on: STACK of this project, or PROJECT/STACK.",
         otherwise="where the kubeconfig leads",
     )
+    prices: str | None = setting(
+        TEXT,
+        None,
+        "The file whose prices `symphony plan` counts with.",
+        otherwise="Google's list prices",
+    )
     image: str | None = setting(TEXT, None, "The image of processes that set none.")
     expose: str = setting(
         one_of("ClusterIP", "NodePort", "LoadBalancer"),

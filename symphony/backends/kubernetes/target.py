@@ -12,6 +12,7 @@ from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation.declaration import objections
 from symphony.placement.pool import Pool
+from symphony.placement.prices import LIST_PRICES, Prices
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -26,9 +27,10 @@ def target(
     unreadable: Mapping[str, str] | None = None,
     refusal: tuple[str, str] | None = None,
     pools: tuple[Pool, ...] = (),
+    prices: Prices = LIST_PRICES,
 ) -> Target:
     """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy;
-    pools: those of its cluster, from the stack that made it or the live nodes.
+    pools: those of its cluster, from the stack that made it or the live nodes; prices: of their machines.
     """
     objected = list(objections(spec, settings, namespace, secrets or {}))
     if refusal:
@@ -48,4 +50,5 @@ def target(
         defaults={"image": settings.image},
         objections=tuple(objected),
         pools=pools,
+        prices=prices,
     )

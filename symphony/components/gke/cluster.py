@@ -13,6 +13,8 @@ import pulumi
 
 from symphony.components.gke.node_pool import NodePool
 from symphony.components.run import require_root
+from symphony.errors import UserError
+from symphony.placement import tf_json
 from symphony.placement.check import faults
 from symphony.placement.pool import GPU_TAINT
 from symphony.plan import plan_file
@@ -82,6 +84,24 @@ class GkeCluster(pulumi.ComponentResource):
         facts = {"name": name, "location": location, "project": self.project}
         plan_file.write_cluster({**facts, "pools": [each.to_json() for each in self.pools]})
         self._register(own_network)
+
+    @classmethod
+    def from_tf_json(
+        cls, given: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
+    ) -> GkeCluster:
+        """The cluster of a `.tf.json` that cloudwise wrote: its path, or its content.
+
+        name, location: others than those of the file; options: those of GkeCluster. What the file says and a
+        GkeCluster cannot is told as a warning. pulumi.RunError: what is wrong in the file.
+        """
+        try:
+            read = tf_json.read(given)
+        except UserError as error:
+            raise pulumi.RunError(str(error)) from None
+        for each in read.lost:
+            pulumi.log.warn(f"not taken along: {each}")
+        pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
+        return cls(name or read.name, location=location or read.location, pools=pools, **options)
 
     @property
     def region(self) -> str:

@@ -41,6 +41,24 @@ class NodePool:
     zones: Sequence[str] = ()
     where: Location = field(default_factory=caller, repr=False, compare=False)
 
+    @classmethod
+    def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
+        """The declaration of a pool."""
+        own = machines.find(pool.machine_type)
+        accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (own and own.gpus) else None
+        return cls(
+            pool.name,
+            pool.machine_type,
+            accelerator=accelerator,
+            min=pool.min,
+            max=8 if pool.max is None else pool.max,
+            spot=pool.spot,
+            disk_gb=disk_gb or 100,
+            labels=dict(pool.labels),
+            taints=[(each.key, each.value, each.effect) for each in pool.taints],
+            zones=list(pool.zones),
+        )
+
     @property
     def pool(self) -> Pool:
         """The value of it; of an unknown machine type without sizes."""

@@ -1,0 +1,62 @@
+"""A user's own prices: what a file may say, and what is told of one that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symphony.backends.kubernetes.cluster import price_table
+from symphony.errors import UserError
+from symphony.placement.prices import LIST_PRICES
+from tests.placement.fleet import CHEAP, CPU, GPU, pool
+
+TABLE = """
+date: 2026-11
+region: europe-west4
+on_demand:
+  machines:
+    n1: [0.03, 0.004]
+    n1-highmem-8: 0.4
+    x9-new-8: 7
+  gpus:
+    nvidia-tesla-v100: 2
+"""
+
+
+def test_prices_of_families_machines_and_gpus(tmp_path: Path):
+    (tmp_path / "prices.yaml").write_text(TABLE)
+    prices = price_table.read("prices.yaml", tmp_path)
+    assert (prices.date, prices.region) == ("2026-11", "europe-west4")
+    assert prices.hourly(CPU) == 0.4
+    assert prices.hourly(GPU) == pytest.approx(8 * 0.03 + 30 * 0.004 + 2)
+    assert prices.hourly(CHEAP) is None
+    assert price_table.read(None, tmp_path) is LIST_PRICES
+    assert prices.hourly(pool("new", "n2-standard-8")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("- 1", "says in the file [1], which is no mapping"),
+        ("on_demand: 3", "says in on_demand 3, which is no mapping"),
+        (
+            "spot: {machines: {n1: cheap}}",
+            "says 'cheap' in spot.machines.n1, which takes the price of a machine",
+        ),
+        ("spot: {machines: {n1: [1, 2, 3]}}", "says [1, 2, 3] in spot.machines.n1"),
+        ("on_demand: {gpus: {nvidia-l4: -1}}", "says -1 in on_demand.gpus.nvidia-l4, which takes a price"),
+        ("a: [", "is no YAML"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(tmp_path: Path, text: str, error: str):
+    (tmp_path / "prices.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        price_table.read("prices.yaml", tmp_path)
+    assert caught.value.what.startswith(f"prices.yaml {error}")
+    assert caught.value.where == "symphony:prices"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path):
+    with pytest.raises(UserError, match=r"none.yaml cannot be read: no such file"):
+        price_table.read("none.yaml", tmp_path)
