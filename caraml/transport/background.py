@@ -1,9 +1,11 @@
 """The process's one background thread: it waits on internal sockets and calls what handles each."""
 
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import zmq
 
@@ -12,14 +14,28 @@ from caraml import process
 Handle: TypeAlias = Callable[[zmq.Socket[Any]], bool]
 
 
+class Watch(Protocol):
+    """What is looked at every so often."""
+
+    def wait_ms(self) -> int:
+        """How soon; negative for not before a socket is readable again."""
+        ...
+
+    def look(self) -> None:
+        """Do what is to do now."""
+        ...
+
+
 class BackgroundThread:
-    """Sleeps until one of its sockets is readable; no message of a program passes through it."""
+    """Sleeps until a socket of its own is readable or a watch is due; no message of a program passes by."""
 
     def __init__(self) -> None:
         self._wake_in, self._wake_out = _socket_pair(process.context())
         self._added: deque[tuple[zmq.Socket[Any], Handle] | None] = deque()
         self._lock = threading.Lock()
         self._handlers: dict[zmq.Socket[Any], Handle] = {}
+        self._watches: list[weakref.ref[Watch]] = []
+        self._looked_at = 0.0
         self._thread = threading.Thread(target=self._run, name="caraml-background", daemon=True)
         self._thread.start()
         process.close_at_exit(self)
@@ -29,6 +45,26 @@ class BackgroundThread:
         the socket.
         """
         self._send((raw, handle))
+
+    def watch(self, watch: Watch) -> None:
+        """Look at it as long as somebody has it."""
+        with self._lock:
+            self._watches = [known for known in self._watches if known() is not None]
+            self._watches.append(weakref.ref(watch))
+
+    def _look(self) -> int | None:
+        """Look at what is due; the milliseconds until the next time, None for no time."""
+        watches = [watch for known in self._watches if (watch := known()) is not None]
+        waits = [wait for watch in watches if (wait := watch.wait_ms()) >= 0]
+        if not waits:
+            return None
+        left = min(waits) - int((time.monotonic() - self._looked_at) * 1000)
+        if left > 0:
+            return left
+        for watch in watches:
+            watch.look()
+        self._looked_at = time.monotonic()
+        return min(waits)
 
     def _send(self, addition: tuple[zmq.Socket[Any], Handle] | None) -> None:
         with self._lock:
@@ -40,7 +76,7 @@ class BackgroundThread:
         poller.register(self._wake_out, zmq.POLLIN)
         while True:
             try:
-                ready = poller.poll()
+                ready = poller.poll(self._look())
             except zmq.ZMQError:
                 self._drop_terminated(poller)
                 continue

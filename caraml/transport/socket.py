@@ -50,6 +50,7 @@ _OWN = frozenset(
         "port",
         "scheme",
         "socket_mode",
+        "unread_bytes",
     ]
 )
 _HANDSHAKE_MS = 10_000
@@ -75,8 +76,9 @@ class ZmqSocket:
     `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant
     of zmq or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket
     given a context never closes it; give sockets with keys another than those without); `hwm` the high-water
-    mark both ways, in messages; `keys` a key folder (caraml.keys), after which only allowed keys connect;
-    `limits` what a peer may send; `heartbeat` seconds between heartbeats, None for none. `verbose` is
+    mark both ways, in messages (else 1,000 for sending, and by `limits` for receiving); `keys` a key folder
+    (caraml.keys), after which only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds
+    between heartbeats, None for none. `verbose` is
     accepted and ignored: what happens is logged to the logger `caraml`, never printed.
 
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
@@ -141,8 +143,14 @@ class ZmqSocket:
             raw.ipv6 = True
         if where.is_loopback and self.keys is None:
             raw.sndbuf = raw.rcvbuf = _LOOPBACK_BUFFER
+        largest = self.limits.message_bytes
+        # What one connection may have waiting; 0 for no bound.
+        self.unread_bytes = max(self.limits.unread_bytes, 2 * largest)
         if hwm is not None:
             raw.set_hwm(hwm)
+            self.unread_bytes = (hwm + 1) * largest if hwm else 0
+        elif self.heartbeat is None and self.scheme != "inproc":  # a mark that is reached stalls heartbeats
+            raw.rcvhwm = self.limits.unread_messages()
         if self.heartbeat is not None:
             milliseconds = max(1, round(self.heartbeat * 1000))
             raw.heartbeat_ivl = milliseconds
@@ -258,6 +266,9 @@ class ZmqSocket:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._raw, name)
+        if name.startswith("recv") and self.link.budget is not None:
+            self.link.budget.end()
+            self.link.budget = None
         return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
 
     def _patiently(self, call: Callable[..., Any], name: str, *given: Any, **options: Any) -> Any:

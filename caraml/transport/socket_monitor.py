@@ -12,11 +12,13 @@ import zmq
 
 from caraml.errors import AuthenticationError
 from caraml.transport.background import background_thread, private_socket
+from caraml.transport.receive_budget import ReceiveBudget
 
 log = logging.getLogger("caraml")
 
 _EVENTS = (
     zmq.Event.ACCEPTED
+    | zmq.Event.CONNECTED
     | zmq.Event.HANDSHAKE_SUCCEEDED
     | zmq.Event.HANDSHAKE_FAILED_AUTH
     | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
@@ -40,6 +42,7 @@ class Link:
     __slots__ = (
         "__weakref__",
         "bind",
+        "budget",
         "denied",
         "denied_count",
         "endpoint",
@@ -55,6 +58,7 @@ class Link:
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint
         self.bind = bind
+        self.budget: ReceiveBudget | None = None
         self.fault: AuthenticationError | None = None
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
         self.denied_count = 0
@@ -67,6 +71,10 @@ class Link:
 
     def handle(self, event: zmq.Event, descriptor: int) -> None:
         """Take in one event of the monitor."""
+        if self.budget is not None and event in (zmq.Event.ACCEPTED, zmq.Event.CONNECTED):
+            self.budget.opened(descriptor)
+        elif self.budget is not None and event == zmq.Event.DISCONNECTED:
+            self.budget.closed(descriptor)
         if event == zmq.Event.ACCEPTED:
             self.shaking[descriptor] = None
         elif event == zmq.Event.HANDSHAKE_SUCCEEDED:

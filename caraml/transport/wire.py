@@ -11,7 +11,9 @@ import zmq
 
 from caraml.codec.parts import Buffer, Parts, size
 from caraml.errors import MalformedMessageError, MessageTooLargeError
+from caraml.transport.background import background_thread
 from caraml.transport.message_tracker import DONE, MessageTracker
+from caraml.transport.receive_budget import ReceiveBudget
 from caraml.transport.socket_guard import SLICE_MS, ZERO_COPY, SocketGuard
 
 LARGE = 1 << 13
@@ -211,6 +213,12 @@ class Wire(SocketGuard):
             raise self.failed(error) from error
         finally:
             self.turns.append(1)
+
+    def bound_unread(self) -> None:
+        """Disconnect who brings far more than the socket's `unread_bytes`. Call before it is established."""
+        if (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
+            self.link.budget = ReceiveBudget(self, most + self.socket.limits.message_bytes)
+            background_thread().watch(self.link.budget)
 
     def has_more(self) -> bool:
         """Whether more parts follow the frame just received."""

@@ -65,8 +65,12 @@ class Endpoint:
         self._wire = Wire(self.socket, timeout)
         try:
             self._prepare()
+            raw = self.socket.unwrap()
+            own = raw.rcvhwm
             if self._callback is not None:
                 self._callback(self.socket)
+            if raw.rcvhwm == own:  # else the program does without our bound, or has its own
+                self._wire.bound_unread()
             self.socket.establish()
         except BaseException:
             self._wire.close(0)

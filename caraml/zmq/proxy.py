@@ -24,6 +24,7 @@ import zmq
 from caraml import process
 from caraml.address import resolve
 from caraml.errors import CaramlError, ZmqTimeoutError
+from caraml.limits import DEFAULT_LIMITS, Limits
 from caraml.transport.socket import ZmqSocket
 
 _PATTERNS = {"router-dealer": (zmq.ROUTER, zmq.DEALER), "pull-push": (zmq.PULL, zmq.PUSH)}
@@ -34,7 +35,8 @@ class ZmqProxy:
     """Forwards from peers of `in_add` to peers of `out_add`, and for 'router-dealer' back.
 
     `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. `in_service`
-    and `out_service` instead of addresses name services that this process binds. Raises ValueError for
+    and `out_service` instead of addresses name services that this process binds. `hwm` and `limits` as for
+    ZmqSocket, of each side: of limits `message_bytes` and `unread_bytes` bind a proxy. Raises ValueError for
     another pattern, AddressError for a side that is not answer, ServiceVariableError. `run()` forwards until
     `stop()` is called from another thread; it raises what binding raises.
     """
@@ -48,6 +50,8 @@ class ZmqProxy:
         *,
         in_service: str | None = None,
         out_service: str | None = None,
+        hwm: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._initialize()
         if pattern not in _PATTERNS:
@@ -55,6 +59,7 @@ class ZmqProxy:
         self.in_add = resolve(address=in_add, service=in_service, bind=True).endpoint
         self.out_add = resolve(address=out_add, service=out_service, bind=True).endpoint
         self.context = context
+        self._hwm, self._limits = hwm, limits
         self.pattern = pattern
         self.failure: Exception | None = None
         self._control: str = f"inproc://caraml-proxy-{id(self)}"
@@ -75,7 +80,14 @@ class ZmqProxy:
             control.bind(self._control)
             stopper.connect(self._control)
             for address, mode in zip((self.in_add, self.out_add), _PATTERNS[self.pattern], strict=True):
-                side = ZmqSocket(address=address, socket_mode=mode, bind=True, context=context)
+                side = ZmqSocket(
+                    address=address,
+                    socket_mode=mode,
+                    bind=True,
+                    context=context,
+                    hwm=self._hwm,
+                    limits=self._limits,
+                )
                 sides.append(side.establish())
             self.in_add, self.out_add = (side.address for side in sides)
             process.close_at_exit(self)

@@ -204,7 +204,7 @@ class ZmqServer(LoopingEndpoint):
 
     def _prepare(self) -> None:
         if self._options.get("hwm") is None:  # a client waits for its answer, so more is of no use
-            self.socket.unwrap().rcvhwm = _UNREAD
+            self.socket.unwrap().rcvhwm = min(_UNREAD, self.socket.limits.unread_messages())
 
     def recv(self, timeout: float | None = None) -> Any:
         """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""

@@ -118,6 +118,9 @@ class ZmqReceiver(LoopingEndpoint):
         raw = self.socket.unwrap()
         # over what the window lets a sender send: a mark that is reached stalls heartbeats
         raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE
+        self.socket.unread_bytes = max(
+            self.socket.limits.unread_bytes, 2 * self.socket.limits.message_bytes + self._window[1]
+        )
         raw.linger = 1000
 
     def recv(self, timeout: float | None = None) -> Any:

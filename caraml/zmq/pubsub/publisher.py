@@ -63,6 +63,7 @@ _PREPARED = 256  # messages between two looks at the subscriptions, on all topic
 _LEAST_PREPARED = 8
 _READ_AT_ONCE = 10_000
 _HANDSHAKE_BYTES = 1 << 10
+_MOST_SUBSCRIPTIONS_AT_ONCE = 1000
 _COMMAND_BYTES = 16  # of a SUBSCRIBE beside its topic
 
 
@@ -144,6 +145,8 @@ class ZmqPub(Endpoint):
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
         self._subscriptions = Subscriptions(self.socket.limits)
         raw.maxmsgsize = max(_HANDSHAKE_BYTES, self.socket.limits.subscription + _COMMAND_BYTES)
+        if not self._fixed_hwm:
+            raw.rcvhwm = _MOST_SUBSCRIPTIONS_AT_ONCE
         self._make_room(0)
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:

@@ -93,7 +93,8 @@ class ZmqSub(LoopingEndpoint):
         self._wire.fetched = self._ready
         if self._policy == "latest":
             # not CONFLATE: it keeps one frame of a message, and one subscription of several on their way
-            self.socket.unwrap().rcvhwm = self._options.get("hwm") or _LATEST_HWM
+            most = min(_LATEST_HWM, self.socket.limits.unread_messages())
+            self.socket.unwrap().rcvhwm = self._options.get("hwm") or most
         if self._first_topic is not None:
             self.subscribe(self._first_topic)
 

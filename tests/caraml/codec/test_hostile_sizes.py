@@ -206,18 +206,20 @@ def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
 
 
 @pytest.mark.timeout(60)
-def test_what_nobody_receives_is_one_message_more_than_the_mark_for_each_connection(spawn):
+@pytest.mark.parametrize("bound", ["hwm=8, limits=L(1 << 20)", "limits=L(1 << 20, unread_bytes=9 << 20)"])
+def test_what_nobody_receives_is_one_message_more_than_the_mark_for_each_connection(spawn, bound):
     """A sender that would go on finds no room soon; the pages of the receiver say what it holds."""
     program = spawn(
         """
-        import pathlib, caraml
+        import pathlib, sys, caraml
         def mib(): return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
-        puller = caraml.ZmqPuller(port=0, hwm=8, limits=caraml.Limits(message_bytes=1 << 20))
+        puller = eval(f"caraml.ZmqPuller(port=0, {sys.argv[1]})", {"caraml": caraml, "L": caraml.Limits})
         before = mib()
         print(puller.socket.port, flush=True)
         input()
         print(mib() - before, flush=True)
         """,
+        bound,
         stdin=True,
     )
     port, peers = int(program.line()), 3

@@ -1,0 +1,160 @@
+"""What one connection may have waiting: who brings far more is disconnected, and no honest peer ever is."""
+
+import socket
+import struct
+import threading
+import time
+
+import numpy as np
+import pytest
+import zmq
+
+import caraml
+from caraml import Limits
+from caraml.keys import make_keys
+
+MIB = 1 << 20
+LIMITS = Limits(message_bytes=MIB, unread_bytes=16 * MIB)
+
+
+def connected(address, kind):
+    """A ZMTP connection by hand."""
+    connection = socket.create_connection((address.host, address.port), 10)
+    connection.sendall(b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(52, b"\0"))
+    ready = b"\5READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
+    connection.sendall(b"\4" + bytes([len(ready)]) + ready)
+    return connection
+
+
+def flooded(connection, first, flags):
+    """The MiB that were taken; at a pace that a busy machine keeps up with."""
+    connection.sendall(first)
+    connection.settimeout(2)
+    frame = bytes([flags]) + struct.pack(">Q", MIB) + bytes(MIB)
+    for sent in range(400):
+        try:
+            connection.sendall(frame)
+        except OSError:
+            return sent
+        time.sleep(0.004)
+    return 400
+
+
+def wait(receive):
+    with pytest.raises(caraml.ClosedError):
+        receive(timeout=30)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("waiting", [False, True], ids=["unread", "waiting"])
+@pytest.mark.parametrize(
+    ("receiver", "kind", "first"),
+    [
+        (caraml.ZmqPuller, b"PUSH", b""),
+        (caraml.ZmqServer, b"DEALER", b"\1\0"),
+        (lambda **o: caraml.ZmqSub(bind=True, topic="", **o), b"PUB", b""),
+        (caraml.ZmqReceiver, b"DEALER", b""),
+        (caraml.ZmqPub, b"SUB", b""),
+    ],
+    ids=["PULL", "REP", "SUB", "ROUTER", "XPUB"],
+)
+def test_who_never_ends_a_message_is_disconnected(receiver, kind, first, waiting):
+    """400 parts of 1 MiB to a puller took 401 MB: ZeroMQ does not count the parts of a message."""
+    limits = LIMITS._replace(subscription=MIB)
+    with receiver(port=0, limits=limits) as end:
+        receive = {caraml.ZmqPuller: "pull"}.get(receiver, "recv")
+        if waiting and receiver is not caraml.ZmqPub:
+            threading.Thread(target=wait, args=(getattr(end, receive),), daemon=True).start()
+        with connected(end.socket, kind) as connection:
+            assert flooded(connection, first, 3) < 400
+        if waiting:
+            end.close(0)
+
+
+@pytest.mark.timeout(60)
+def test_others_are_served_meanwhile_and_a_reader_that_never_waits_is_no_way_around_it():
+    """Small messages that are received all the time do not hide one that never ends."""
+    with caraml.ZmqPuller(port=0, limits=LIMITS) as puller, connected(puller.socket, b"PUSH") as connection:
+        done = threading.Event()
+
+        def push():
+            with caraml.ZmqPusher(address=puller.address) as pusher:
+                while not done.is_set():
+                    pusher.push(bytes(100))
+
+        threading.Thread(target=push, daemon=True).start()
+        taken = []
+        flood = threading.Thread(target=lambda: taken.append(flooded(connection, b"", 3)))
+        flood.start()
+        while flood.is_alive():
+            assert puller.pull(timeout=10) == bytes(100)
+        done.set()
+        assert taken[0] < 400
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "keys"])
+def test_honest_peers_are_never_disconnected(tmp_path, keyed):
+    """Each brings many times the budget, in sizes of all kinds, to a puller that pauses."""
+    if keyed:
+        make_keys(tmp_path)
+    keys = tmp_path if keyed else None
+    sizes = [16, 200_000, 900_000, 10, 40_000]
+    with caraml.ZmqPuller(port=0, limits=LIMITS, keys=keys, deserializer="msgpack") as puller:
+
+        def push(number):
+            with caraml.ZmqPusher(
+                address=puller.address, keys=keys, serializer="msgpack", limits=LIMITS
+            ) as pusher:
+                for n in range(400):
+                    pusher.push([number, n, np.zeros(sizes[n % 5], np.uint8)])
+                pusher.push_many([[number, n, None] for n in range(400, 20_000)])
+
+        pushers = [threading.Thread(target=push, args=(number,), daemon=True) for number in range(3)]
+        for pusher in pushers:
+            pusher.start()
+        seen = [0, 0, 0]
+        for count in range(60_000):
+            number, n, _ = puller.pull(timeout=20)
+            assert n == seen[number]
+            seen[number] += 1
+            if count in (0, 100, 500, 800):
+                time.sleep(0.3)
+        budget = puller.socket.link.budget
+        assert budget is not None
+        assert budget.dropped == 0
+        for pusher in pushers:
+            pusher.join(10)
+
+
+def test_a_mark_of_the_programs_own_is_no_budget_of_ours():
+    with (
+        caraml.ZmqPuller(port=0, limits=LIMITS) as bounded,
+        caraml.ZmqPuller(port=0, limits=LIMITS, callback=lambda socket: socket.set_hwm(50)) as own,
+        caraml.ZmqPuller(port=0, limits=LIMITS, hwm=0) as unbounded,
+    ):
+        assert bounded.socket.rcvhwm == 15
+        assert bounded.socket.sndhwm == 1000
+        assert bounded.socket.link.budget is not None
+        assert own.socket.link.budget is None
+        assert unbounded.socket.link.budget is None
+        with caraml.ZmqPusher(address=bounded.address) as pusher:
+            pusher.push(b"x")
+            assert bounded.socket.recv() == b"x"  # what the wire does not see cannot be counted
+            assert bounded.socket.link.budget is None
+
+
+@pytest.mark.timeout(60)
+def test_a_proxy_holds_no_more_than_its_limits_say():
+    proxy = caraml.ZmqProxyThread(
+        "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", pattern="pull-push", limits=LIMITS, hwm=4
+    )
+    proxy.start()
+    proxy.wait_bound(timeout=5)
+    with zmq.Context() as context, context.socket(zmq.PUSH) as peer:
+        peer.linger, peer.sndhwm, peer.sndtimeo = 0, 1, 2000
+        peer.connect(proxy.in_add)
+        with pytest.raises(zmq.Again):  # noqa: PT012
+            for _ in range(30):
+                peer.send(bytes(MIB))
+    proxy.stop()
