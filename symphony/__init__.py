@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from symphony.classic import AddressBook as AddressBook
     from symphony.classic import Cluster as Cluster
+    from symphony.classic import DockerBuilder as DockerBuilder
     from symphony.classic import GKEDispatcher as GKEDispatcher
     from symphony.classic import KubeCluster as KubeCluster
     from symphony.classic import SymphonyConfig as SymphonyConfig
     from symphony.classic import SymphonyParser as SymphonyParser
     from symphony.classic import TmuxCluster as TmuxCluster
+    from symphony.classic import clean_images as clean_images
     from symphony.components.dispatch import run_program as run_program
     from symphony.components.experiment import Experiment as Experiment
     from symphony.components.gke.cluster import GkeCluster as GkeCluster
@@ -42,20 +44,21 @@ _HOMES = {
         (
             "AddressBook",
             "Cluster",
+            "DockerBuilder",
             "GKEDispatcher",
             "KubeCluster",
             "SymphonyConfig",
             "SymphonyParser",
             "TmuxCluster",
+            "clean_images",
         ),
         "symphony.classic",
     ),
 }
-# Names of the original that are not there yet: symphony.classic says so.
-_NOT_YET: dict[str, str] = dict.fromkeys(("DockerBuilder", "clean_images"), "symphony.classic")
 __all__ = [
     "AddressBook",
     "Cluster",
+    "DockerBuilder",
     "Experiment",
     "GKEDispatcher",
     "GkeCluster",
@@ -69,6 +72,7 @@ __all__ = [
     "SymphonyParser",
     "TmuxCluster",
     "UserError",
+    "clean_images",
     "run_program",
 ]
 
@@ -76,7 +80,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        home = _HOMES.get(name) or _NOT_YET.get(name)
+        home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(home), name)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-# Those that are there: `import *` takes no name that only says that it is not.
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from symphony.classic.docker_builder import DockerBuilder as DockerBuilder
+    from symphony.classic.docker_builder import clean_images as clean_images
+
+__all__ = ["DockerBuilder", "clean_images"]
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in ("DockerBuilder", "clean_images"):
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from symphony import classic
-
-        return getattr(classic, name)
+        return getattr(importlib.import_module("symphony.classic.docker_builder"), name)

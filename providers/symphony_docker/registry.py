@@ -12,6 +12,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
 
 SECONDS = 10
+NEEDS_LOGIN = "needs docker login"
 _DOCKER_HUB = "registry-1.docker.io"
 _KINDS = ", ".join(
     (
@@ -41,7 +42,7 @@ def check(host: str) -> str:
     """How a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: it does not."""
     answer = _send("GET", host, "/v2/", "")
     if answer.status_code == 401:
-        return "needs docker login"
+        return NEEDS_LOGIN
     return "logged in" if _credentials(host) else "open"
 
 

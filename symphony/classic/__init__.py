@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from symphony.classic.cluster import KubeCluster as KubeCluster
     from symphony.classic.cluster import TmuxCluster as TmuxCluster
     from symphony.classic.config import SymphonyConfig as SymphonyConfig
+    from symphony.classic.docker_builder import DockerBuilder as DockerBuilder
+    from symphony.classic.docker_builder import clean_images as clean_images
     from symphony.classic.gke_dispatcher import GKEDispatcher as GKEDispatcher
     from symphony.classic.parser import SymphonyParser as SymphonyParser
 
@@ -25,6 +27,8 @@ _HOMES = {
     "AddressBook": "symphony.classic.addresses",
     "Cluster": "symphony.classic.cluster",
     "GKEDispatcher": "symphony.classic.gke_dispatcher",
+    "DockerBuilder": "symphony.classic.docker_builder",
+    "clean_images": "symphony.classic.docker_builder",
     "KubeCluster": "symphony.classic.cluster",
     "SymphonyConfig": "symphony.classic.config",
     "SymphonyParser": "symphony.classic.parser",
@@ -39,13 +43,10 @@ _HOMES = {
         )
     },
 }
-_NOT_YET = ("DockerBuilder", "clean_images")
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name in _NOT_YET:
-            raise ImportError(f"this version of symphony has no {name} yet: leave out what uses it")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, _, alias = _HOMES[name].partition(":")

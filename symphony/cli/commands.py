@@ -68,6 +68,12 @@ COMMANDS = (
         ("e", "se", "switch-experiment"),
         ("use", "select"),
     ),
+    Row(
+        "images",
+        "List the images that symphony built here; `clean` removes those of no stack.",
+        (),
+        ("image",),
+    ),
     Row("setup", "Get what is missing on this machine.", (), ("install",)),
     Row("doctor", "Show what is here, what is missing and how to get it.", (), ("check",)),
     Row("config", "List the settings that a stack can have.", (), ("settings",)),

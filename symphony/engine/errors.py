@@ -17,6 +17,7 @@ from symphony.errors import SymphonyError, UserError
 _PLUGIN = re.compile(
     r"no (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'(?:.* at version v(?P<version>[\w.+-]+))?"
 )
+_IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REFUSALS = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
     ("exceeded quota", "End something there, or have the quota raised"),
@@ -115,13 +116,19 @@ def _of_resources(errors: list[Diagnostic], outcome: Outcome, path_of: PathOf) -
 def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
     trace = tracebacks.find(error.message)
     if trace is None:
-        return _known(error.message, outcome.stack, outcome.project) or SymphonyError(
-            _first_line(error.message), where=path, remedy=_remedy(error.message)
-        )
+        return _known(error.message, outcome.stack, outcome.project) or _in_lines(error, path)
     if trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
     return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+
+
+def _in_lines(error: Diagnostic, path: str) -> SymphonyError:
+    """What a resource says of itself; the step of an image that failed has its last lines under it."""
+    result = SymphonyError(_first_line(error.message), where=path, remedy=_remedy(error.message))
+    if _IMAGE in error.urn:
+        result.details = tuple(f"    | {line}" for line in error.message.strip().splitlines()[1:])
+    return result
 
 
 def _remedy(message: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
+from pathlib import Path
 
 from symphony import paths
 from symphony.backends import registry
@@ -13,6 +13,8 @@ from symphony.backends.prerequisites import Finding, guarded
 from symphony.engine import binary
 from symphony.engine.run import enter_namespace
 from symphony.engine.state import file_store, passphrase
+from symphony.errors import SymphonyError
+from symphony.operations.images import registries
 
 _SETUP = "symphony setup"
 
@@ -30,7 +32,7 @@ def examine() -> list[Finding]:
         _secrets(),
         *(finding for finding in of_backends if not finding.needed),
         _isolation(),
-        _docker(),
+        *_docker(),
     ]
 
 
@@ -92,7 +94,39 @@ def _isolation() -> Finding:
     )
 
 
-def _docker() -> Finding:
-    place = shutil.which("docker") or ""
-    get = "see docs.docker.com/engine/install"
-    return Finding("docker (optional)", bool(place), place=place, get=get, needed=False)
+def _docker() -> list[Finding]:
+    """What builds images, and the registries that the states push them to."""
+    from symphony_docker.engine import Engine
+    from symphony_docker.failures import INSTALL
+
+    engine = Engine()
+    try:
+        facts = engine.facts()
+        first = Finding(
+            "docker engine (optional)", True, str(facts.get("Version")), engine.place, needed=False
+        )
+    except SymphonyError as error:
+        first = Finding("docker engine (optional)", False, get=f"{error.what}; {INSTALL}", needed=False)
+    return [first, _buildx(), *map(_registry, registries())]
+
+
+def _buildx() -> Finding:
+    folders = (Path.home() / ".docker", Path("/usr/libexec/docker"), Path("/usr/local/lib/docker"))
+    places = [folder / "cli-plugins" / "docker-buildx" for folder in (*folders, Path("/usr/lib/docker"))]
+    place = next((str(each) for each in places if each.exists()), "")
+    # Only for a `docker build` by hand.
+    return Finding(
+        "docker buildx (optional)", bool(place), place=place, get="symphony builds without", needed=False
+    )
+
+
+def _registry(host: str) -> Finding:
+    from symphony_docker import registry
+
+    name = f"registry {host} (optional)"
+    try:
+        state = registry.check(host)
+    except SymphonyError as error:
+        return Finding(name, False, get=error.line, needed=False)
+    logged_in = state != registry.NEEDS_LOGIN
+    return Finding(name, logged_in, place=state, get=f"docker login {host}", needed=False)

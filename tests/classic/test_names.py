@@ -8,14 +8,11 @@ import sys
 import pytest
 
 HOMES = {
-    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher",
+    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher DockerBuilder clean_images",
     "symphony.engine": "Cluster SymphonyConfig AddressBook",
     "symphony.kube": "KubeCluster GKEDispatcher",
     "symphony.tmux": "TmuxCluster",
     "symphony.commandline": "SymphonyParser",
-}
-NOT_YET = {
-    "symphony": "DockerBuilder clean_images",
     "symphony.addons": "DockerBuilder clean_images",
 }
 HEAVY = "kubernetes pulumi_kubernetes pulumi_gcp docker libtmux textual"
@@ -37,16 +34,6 @@ def test_a_name_is_found_where_it_was(home: str) -> None:
         f"print([each for each in {HEAVY.split()} if each in sys.modules])"
     )
     assert result == f"{names}\n[]\n"
-
-
-@pytest.mark.parametrize(
-    ("home", "name"), [(home, name) for home in NOT_YET for name in NOT_YET[home].split()]
-)
-def test_what_is_not_there_yet_says_so(home: str, name: str) -> None:
-    result = python(f"from {home} import {name}")
-    assert result.splitlines()[-1] == (
-        f"ImportError: this version of symphony has no {name} yet: leave out what uses it"
-    )
 
 
 def test_what_never_was_is_pythons_own_error() -> None:

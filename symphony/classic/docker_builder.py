@@ -1,0 +1,149 @@
+"""DockerBuilder and clean_images of the original, on the code that builds an Image."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Self
+
+from symphony.errors import UserError
+from symphony_docker import context
+from symphony_docker.engine import Build, Engine, names
+
+_SETTINGS = ("dockerfile", "context_directories", "temp_directory", "verbose")
+_OF_DIRECTORY = ("name", "path", "force_update")
+
+
+class DockerBuilder:
+    """Builds an image from files and folders that lie in different places.
+
+    dockerfile:          its path.
+    context_directories: mappings {name, path, force_update}: each file or folder is put into the context under
+                         its name; with force_update=False what an earlier build put there is kept.
+    temp_directory:      where the context is put together, and kept for the next build.
+    verbose:             whether to print what Docker says.
+
+    UserError: a setting is wrong, or nothing lies at a path.
+    """
+
+    def __init__(
+        self,
+        dockerfile: str | Path,
+        context_directories: Sequence[Mapping[str, Any]],
+        temp_directory: str | Path,
+        verbose: bool = True,
+    ) -> None:
+        self.dockerfile = Path(dockerfile).expanduser().absolute()
+        self.temp_directory = Path(temp_directory).expanduser().absolute()
+        self.context_directories = [_directory(each) for each in context_directories]
+        self.verbose = verbose
+        self._built = ""
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """A builder of settings that are called as its arguments."""
+        _refuse_unknown(settings, _SETTINGS, "DockerBuilder")
+        missing = [name for name in _SETTINGS[:3] if name not in settings]
+        if missing:
+            raise UserError(f"DockerBuilder lacks {', '.join(missing)}", remedy="Add it to its settings")
+        return cls(**settings)
+
+    def build(self, tag: str | None = None) -> str:
+        """Build the image and return its id; tag: `name` or `name:tag`, also its name from then on.
+
+        UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
+        """
+        self._put_together()
+        given = context.Given(str(self.temp_directory), str(self.dockerfile))
+        result = context.read(given)
+        if result.troubles:
+            what, remedy = result.troubles[0]
+            raise UserError(what, where=str(self.temp_directory), remedy=remedy)
+        build = Build(result, tag or "", str(self.dockerfile))
+        self._built = Engine().build(build, log=self._say)
+        return self._built
+
+    def tag(self, repo: str, tag: str) -> None:
+        """Give what was built last another name."""
+        Engine().tag(self._image(), repo, tag)
+
+    def push(self, repo: str, tag: str) -> str:
+        """Push `repo:tag`, and return its digest. UserError: the registry refuses it."""
+        digest = Engine().push(repo, tag)
+        self._say(f"{repo}:{tag} is {repo}@{digest}")
+        return digest
+
+    def build_and_push(self, repo: str, tag: str) -> str:
+        """Build, tag and push; the digest."""
+        self.build()
+        self.tag(repo, tag)
+        return self.push(repo, tag)
+
+    def _put_together(self) -> None:
+        self.temp_directory.mkdir(parents=True, exist_ok=True)
+        for each in self.context_directories:
+            source, target = Path(each["path"]).expanduser(), self.temp_directory / str(each["name"])
+            if not source.exists():
+                raise UserError(f"there is nothing at {source}", where=f"context directory {each['name']}")
+            if target.exists() and not each["force_update"]:
+                continue
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            target.unlink(missing_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+            else:
+                shutil.copy2(source, target)
+
+    def _image(self) -> str:
+        if not self._built:
+            raise UserError("nothing is built yet", remedy="Call build() first")
+        return self._built
+
+    def _say(self, line: str) -> None:
+        if self.verbose and line.strip():
+            sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def clean_images(
+    patterns: str | Sequence[str],
+    force: bool = False,
+    force_prune_containers: bool = False,
+    force_prune_images: bool = False,
+) -> list[str]:
+    """Remove the images whose `repo:tag` matches one of the shell patterns, and return their names.
+
+    force:                  also those that a container uses; else they stay.
+    force_prune_containers: first remove the containers that have ended.
+    force_prune_images:     at last remove the images that have no name.
+    """
+    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    engine = Engine()
+    if force_prune_containers:
+        engine.prune(containers=True)
+    matching = [
+        name for name, _ in names(engine.list_images()) if any(fnmatchcase(name, each) for each in wanted)
+    ]
+    removed = [name for name in matching if not engine.remove(name, force=force)]
+    if force_prune_images:
+        engine.prune(images=True)
+    return removed
+
+
+def _directory(given: Mapping[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(given, _OF_DIRECTORY, "a context directory")
+    if missing := [name for name in _OF_DIRECTORY[:2] if not given.get(name)]:
+        raise UserError(f"a context directory lacks {' and '.join(missing)}", remedy="Add it")
+    name = str(given["name"])
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise UserError(f"a context directory is called {name}", remedy="Name a place within the context")
+    return {"force_update": False, **given}
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    if unknown := [name for name in given if name not in known]:
+        raise UserError(f"{what} has no {unknown[0]}", remedy=f"It may have: {', '.join(known)}")

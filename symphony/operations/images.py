@@ -1,0 +1,84 @@
+"""The images that symphony built and this machine has: which stack uses each, and which can go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from symphony.operations import stacks
+from symphony.operations.image_changes import TYPE
+from symphony_docker import failures, uses
+from symphony_docker.engine import Engine, LocalImage, names
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """One image by one of its names; size in bytes, created in seconds since 1970.
+
+    used_by: the processes that run it, as `stack process`, or the stack alone where none does.
+    """
+
+    repository: str
+    tag: str
+    digest: str
+    size: int
+    created: float
+    used_by: tuple[str, ...]
+
+    @property
+    def reference(self) -> str:
+        return f"{self.repository}:{self.tag}" if self.tag else self.repository
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def images() -> list[BuiltImage]:
+    """Those that are here, the newest first. SymphonyError: no Docker engine answers."""
+    used = dict(_used())
+    rows = [_row(name, image, used) for name, image in names(Engine().list_images(ours=True))]
+    return sorted(rows, key=lambda each: (-each.created, each.reference))
+
+
+def unused(pattern: str | None) -> list[BuiltImage]:
+    """Those that no stack uses and that match: what `clean` removes."""
+    return [
+        each
+        for each in images()
+        if not each.used_by and (pattern is None or fnmatchcase(each.reference, pattern))
+    ]
+
+
+def remove(image: BuiltImage) -> str:
+    """Take one away; why it was kept, empty when it was not."""
+    if image.reference in dict(_used()):
+        return "a stack uses it"
+    kept = Engine().remove(image.reference)
+    if not kept:
+        uses.forget(image.reference)
+    return kept
+
+
+def registries() -> list[str]:
+    """The hosts that images of the states were pushed to."""
+    return sorted({failures.host_of(name) for name, _ in _used()})
+
+
+def _row(name: str, image: LocalImage, used: Mapping[str, tuple[str, ...]]) -> BuiltImage:
+    repository, _, tag = name.rpartition(":") if name != image.id else (name, "", "")
+    digests = [each for each in image.digests if each.startswith(f"{repository}@")]
+    digest = digests[0].partition("@")[2] if digests else ""
+    return BuiltImage(repository, tag, digest, image.size, image.created, used.get(name, ()))
+
+
+def _used() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each image that the states record -> who runs it."""
+    for stack in stacks.every():
+        processes = stack.recorded.processes if stack.recorded else {}
+        for resource in stack.state.resources if stack.state else ():
+            if resource.type == TYPE:
+                name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
+                paths = [path for path, facts in processes.items() if facts.get("image") == name]
+                yield name, tuple(f"{stack.shown} {path}" for path in paths) or (stack.shown,)
