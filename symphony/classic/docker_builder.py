@@ -21,8 +21,8 @@ class DockerBuilder:
     """Builds an image from files and folders that lie in different places.
 
     dockerfile:          its path.
-    context_directories: mappings {name, path, force_update}: each file or folder is put into the context under
-                         its name; with force_update=False what an earlier build put there is kept.
+    context_directories: mappings {name, path, force_update}: each file or folder is put into the context
+                         under its name; with force_update=False what an earlier build put there is kept.
     temp_directory:      where the context is put together, and kept for the next build.
     verbose:             whether to print what Docker says.
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 HOMES = {
-    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher DockerBuilder clean_images",
+    "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher"
+    " DockerBuilder clean_images",
     "symphony.engine": "Cluster SymphonyConfig AddressBook",
     "symphony.kube": "KubeCluster GKEDispatcher",
     "symphony.tmux": "TmuxCluster",
