@@ -110,6 +110,7 @@ class Engine:
         with failures.in_one_line("the build", self.place):
             make: Any = partial(self.api.build, decode=True, timeout=BUILD_SECONDS)
             try:
+                # Only when it is read does the engine's answer raise what it refuses.
                 stream = make(
                     fileobj=archive(build.context),
                     custom_context=True,
@@ -122,9 +123,9 @@ class Engine:
                     rm=True,
                     forcerm=True,
                 )
+                return _Steps(build.dockerfile, tell, log).follow(stream)
             except docker.errors.APIError as error:
                 raise failures.of_build(str(error.explanation or error), "", (), build.dockerfile) from error
-            return _Steps(build.dockerfile, tell, log).follow(stream)
 
     def tag(self, reference: str, repository: str, tag: str) -> None:
         """Give an image another name."""

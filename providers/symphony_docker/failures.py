@@ -12,7 +12,7 @@ INSTALL = "see docs.docker.com/engine/install"
 _NO_ENGINE = (
     f"Start Docker, or install it: {INSTALL}. To build in the cluster (BuildKit, Kaniko) is not built yet"
 )
-_PARSE = re.compile(r"dockerfile parse error(?: on line (\d+))?: (.*)", re.I)
+_PARSE = re.compile(r"dockerfile parse error(?:(?: on)? line (\d+))?: (.*)", re.I)
 _NO_BASE = (
     "pull access denied",
     "manifest for ",
@@ -98,7 +98,8 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str) -> Sy
         return BuildError(
             f"{step} is outside of the context", where=dockerfile, remedy="Copy it into the context first"
         )
-    return BuildError(f"{step or 'the build'} failed: {plain}", where=dockerfile, details=output)
+    why = plain.removeprefix("COPY failed: ").removeprefix("ADD failed: ")
+    return BuildError(f"{step or 'the build'} failed: {why}", where=dockerfile, details=output)
 
 
 def of_push(text: str, repository: str) -> SymphonyError:

@@ -125,8 +125,10 @@ def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyErro
 
 def _in_lines(error: Diagnostic, path: str) -> SymphonyError:
     """What a resource says of itself; the step of an image that failed has its last lines under it."""
-    result = SymphonyError(_first_line(error.message), where=path, remedy=_remedy(error.message))
-    if _IMAGE in error.urn:
+    built = _IMAGE in error.urn
+    what = _first_line(error.message)
+    result = SymphonyError(what, where="" if built else path, remedy=_remedy(error.message))
+    if built:
         result.details = tuple(f"    | {line}" for line in error.message.strip().splitlines()[1:])
     return result
 

@@ -1,0 +1,314 @@
+"""Images through a real Docker engine and registry, run by pods of a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony_docker import registry
+from symphony_docker.engine import IDENTITY_LABEL, Engine
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
+from toolchain.kubernetes import images
+from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.plugin_kubernetes.install import install
+
+__all__ = ["cluster"]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
+DOCKERFILE = f"""FROM {images.BUSYBOX_IMAGE}
+RUN echo made of > /made
+COPY app /app
+CMD ["sh", "-c", "cat /app/main.txt; sleep 1000"]
+"""
+PROGRAM = """
+from symphony import Image
+with Experiment("e", image=Image("rl")) as e:
+    e.new_process("a")
+    e.new_process("b", image="BUSYBOX", command=["sleep", "1000"])
+""".replace("BUSYBOX", images.BUSYBOX_IMAGE)
+
+
+@dataclass
+class Place:
+    """A project whose stack `dev` is on the cluster, with a repository of its own."""
+
+    sandbox: Sandbox
+    cluster: Access
+    namespace: str
+
+    @property
+    def repository(self) -> str:
+        return f"{self.cluster.registry}/{self.namespace}/rl"
+
+    def write(self, name: str, text: str) -> None:
+        file = self.sandbox.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def up(self, code: int = 0, **more: Any) -> str:
+        ran = self.sandbox.symphony("up", "dev", "-y", code=code, timeout=120, **more)
+        return ran.out + ran.err
+
+    def images(self) -> dict[str, str]:
+        words = ["-n", self.namespace, "get", "pods", "-o", "json"]
+        argv = [self.cluster.kubectl, f"--kubeconfig={self.cluster.kubeconfig}", *words]
+        pods = json.loads(subprocess.run(argv, capture_output=True, timeout=60, check=True).stdout)["items"]
+        return {
+            each["metadata"]["name"]: each["metadata"]["uid"] + " " + each["spec"]["containers"][0]["image"]
+            for each in pods
+        }
+
+
+@pytest.fixture
+def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    if not cluster.registry:
+        pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
+    if cluster.docker_host:
+        monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
+    namespace = f"images-{uuid.uuid4().hex[:6]}"
+    with sandbox_in(tmp_path) as sandbox:
+        monkeypatch.setenv("PULUMI_HOME", sandbox.environment["PULUMI_HOME"])
+        install()
+        result = Place(sandbox, cluster, namespace)
+        sandbox.config(
+            "dev",
+            backend="kubernetes",
+            namespace=namespace,
+            registry=f"{cluster.registry}/{namespace}",
+            grace="1",
+            **{"kubernetes:kubeconfig": cluster.kubeconfig},
+        )
+        result.write("Dockerfile", DOCKERFILE)
+        result.write(".dockerignore", "*.py\nPulumi.yaml\n")
+        result.write("app/main.txt", "one\n")
+        sandbox.write(PROGRAM)
+        try:
+            yield result
+        finally:
+            sandbox.symphony("delete", "dev", "-y", code=None, timeout=120)
+            for each in Engine().list_images(ours=True):
+                for name in each.references:
+                    if name.startswith(result.repository):
+                        Engine().remove(name, force=True)
+
+
+def built(place: Place) -> list[str]:
+    return [
+        name
+        for each in Engine().list_images(ours=True)
+        for name in each.references
+        if name.startswith(f"{place.repository}:")
+    ]
+
+
+def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place) -> None:
+    first = place.up()
+    assert "image rl: build and push" in first
+    assert "(new)" in first
+    before = place.images()
+    assert re.fullmatch(rf"\S+ {place.repository}@sha256:[0-9a-f]{{64}}", before["a"])
+    # Nothing changed: nothing is built or pushed.
+    again = place.up()
+    assert "image rl" not in again
+    assert place.images() == before
+    # Gone from the registry: it is pushed again, and nothing restarts.
+    digest = before["a"].rpartition("@")[2]
+    registry.delete(place.repository, digest)
+    assert "image rl  pushed" in place.up()
+    assert registry.has(place.repository, digest)
+    assert place.images() == before
+    # Edited: the plan says which file, and only the pods of that image restart.
+    place.write("app/main.txt", "two\n")
+    planned = place.sandbox.symphony("plan", "dev", "--json").json
+    assert [each["reasons"] for each in planned["images"]] == [["1 file: app/main.txt"]]
+    assert "1 file: app/main.txt" in place.up()
+    after = place.images()
+    assert (after["b"], after["a"]) == (before["b"], after["a"])
+    assert after["a"] != before["a"]
+    wait_for(lambda: "two" in place.sandbox.symphony("logs", "dev", "a").out, 30, "the new code runs")
+    (name,) = built(place)
+    listed = place.sandbox.symphony("images", "--json").json
+    assert [each["used_by"] for each in listed if f"{each['repository']}:{each['tag']}" == name] == [
+        ["dev a"]
+    ]
+    # What a stack uses stays; deletion takes what it made here, and the registry keeps it.
+    assert name not in place.sandbox.symphony("images", "clean", "--dry-run").out
+    place.sandbox.symphony("delete", "dev", "-y")
+    assert built(place) == []
+    assert registry.has(place.repository, name.rpartition(":")[2])
+
+
+@pytest.mark.thorough
+def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
+    place.up()
+    (name,) = built(place)
+    Engine().tag(name, f"{place.repository}-mine", "1")
+    place.sandbox.symphony("delete", "dev", "-y")
+    kept = Engine().find(f"{place.repository}-mine:1")
+    assert kept is not None
+    assert kept.references == (f"{place.repository}-mine:1",)
+    Engine().remove(f"{place.repository}-mine:1")
+
+
+@pytest.mark.thorough
+def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
+    def line(dockerfile: str, **more: Any) -> str:
+        place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\n{dockerfile}\n" if dockerfile else "")
+        return place.up(code=1, **more).partition("symphony: ")[2]
+
+    failed = line("RUN echo one; echo two; echo three; exit 3")
+    said = "RUN echo one; echo two; echo three; exit 3 failed with exit code 3 (Dockerfile)."
+    assert failed == f"{said}
+    | two
+    | three
+"
+    debugged = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y", "--debug"])
+    assert "    | one\n    | two\n    | three\n" in debugged.communicate(timeout=60)[1]
+    assert line("RUNN x") == "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:2).\n"
+    assert line("COPY ../x /").startswith("COPY ../x / is outside of the context (Dockerfile). Copy it")
+    assert "nothing" in line("COPY nothing /")
+    nowhere = f"{place.cluster.registry}/nowhere:1"
+    place.write("Dockerfile", f"FROM {nowhere}\n")
+    assert f"the base {nowhere} cannot be pulled: manifest unknown" in place.up(code=1)
+    place.write("Dockerfile", DOCKERFILE)
+    away = place.up(code=1, env={"DOCKER_HOST": "unix:///nowhere.sock"})
+    assert "no Docker engine answers: it is not running (unix:///nowhere.sock)" in away
+    place.sandbox.config("dev", registry="localhost:1/x")
+    assert "the registry localhost:1 does not answer: connection refused" in place.up(code=1)
+    assert containers() == []
+
+
+def containers() -> list[str]:
+    """Those of builds: no other container is of this engine."""
+    return [each["Id"] for each in Engine().api.containers(all=True) if "made" in str(each.get("Labels"))]
+
+
+def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
+    place.sandbox.write(
+        PROGRAM.replace('"rl")', '"rl", platform="linux/arm64", build_args={"API_KEY": "x"})')
+    )
+    place.write("app/credentials.json", "{}")
+    message = place.up(code=2)
+    assert "image rl is for arm64, the cluster's machines are amd64" in message
+    assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
+    assert "app/credentials.json is called like a credential and would be in the image" in message
+    assert "Nothing was started." in message
+
+
+@pytest.mark.thorough
+def test_ctrl_c_amid_a_build_leaves_no_container_and_the_next_up_goes_on(place: Place) -> None:
+    place.write("Dockerfile", DOCKERFILE.replace("RUN echo", "RUN sleep 60; echo"))
+    before = {each["Id"] for each in Engine().api.containers(all=True)}
+    running = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y"])
+
+    def new() -> set[str]:
+        return {each["Id"] for each in Engine().api.containers(all=True)} - before
+
+    wait_for(new, 60, "the step runs", pause=0.2)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+    assert running.returncode == 130
+    wait_for(lambda: not new(), 30, "its container is gone", pause=0.2)
+    place.write("Dockerfile", DOCKERFILE)
+    assert "image rl  pushed" in place.up()
+
+
+@pytest.mark.thorough
+def test_two_builds_of_one_image_are_one(place: Place, tmp_path: Path) -> None:
+    """Another stack of the same content waits for the first and takes what that built."""
+    from symphony_docker import context, provider
+
+    place.write("Dockerfile", DOCKERFILE.replace("RUN echo", "RUN sleep 3; echo"))
+    parts = context.parts(context.read(context.Given(str(place.sandbox.folder))), {})
+    inputs = {
+        "name": "rl",
+        "repository": place.repository,
+        "tag": "one",
+        "identity": context.identity(parts),
+        "context": str(place.sandbox.folder),
+        "dockerfile": "Dockerfile",
+    }
+    results: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda who=who: results.append(provider.ImageProvider().create({**inputs, "owner": who}))
+        )
+        for who in ("a", "b")
+    ]
+    began = time.monotonic()
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len({each.outs["image"] for each in results}) == 1
+    assert time.monotonic() - began < 20
+    found = Engine().find(f"{place.repository}:one")
+    assert found is not None
+    assert found.labels[IDENTITY_LABEL] == inputs["identity"]
+    provider.ImageProvider().delete("", results[0].outs | {"owner": "a"})
+    assert Engine().find(f"{place.repository}:one") is not None
+    provider.ImageProvider().delete("", results[0].outs | {"owner": "b"})
+    assert Engine().find(f"{place.repository}:one") is None
+
+
+def test_no_secret_is_in_image_state_or_output(place: Place) -> None:
+    """Canaries in every place that a context may have; the password of a registry in Docker's own file."""
+    canaries = {".env": "canary-1", ".git/config": "canary-2", "id_rsa": "canary-3", "x.pem": "canary-4"}
+    for name, text in canaries.items():
+        place.write(name, text)
+    docker = place.sandbox.home / "docker"
+    docker.mkdir(parents=True)
+    login = {"auths": {place.cluster.registry: {"auth": "bWU6Y2FuYXJ5LTU="}}}
+    (docker / "config.json").write_text(json.dumps(login))
+    place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\nCOPY . /all\nRUN ls -aR /all; sleep 2\n")
+    place.sandbox.write(PROGRAM.replace('new_process("a")', 'new_process("a", command=["sleep", "1000"])'))
+    seen: list[str] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.05):
+            for file in Path("/proc").glob("[0-9]*/cmdline"):
+                with_secret = b""
+                try:
+                    with_secret = file.read_bytes()
+                except OSError:
+                    continue
+                if b"canary-" in with_secret or b"bWU6Y2FuYXJ5LTU=" in with_secret:
+                    seen.append(str(with_secret))
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        output = place.up(env={"SYMPHONY_DEBUG": "1", "DOCKER_CONFIG": str(docker)})
+    finally:
+        ended.set()
+        looker.join()
+    assert seen == []
+    (name,) = built(place)
+    history = json.dumps(Engine().api.history(name))
+    files = [each for each in place.sandbox.home.rglob("*") if each.is_file() and docker not in each.parents]
+    state = "".join(each.read_text(errors="replace") for each in files)
+    for text in (*canaries.values(), "canary-5", "bWU6Y2FuYXJ5LTU="):
+        assert text not in output + history + state
+    argv = [place.cluster.kubectl, f"--kubeconfig={place.cluster.kubeconfig}", "-n", place.namespace]
+    listing = subprocess.run(
+        [*argv, "exec", "a", "--", "ls", "-aR", "/all"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "main.txt" in listing
+    assert not [each for each in ("canary", ".env", ".git", "id_rsa", "x.pem") if each in listing]
+    assert os.environ.get("DOCKER_CONFIG") is None
