@@ -169,10 +169,7 @@ def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
 
     failed = line("RUN echo one; echo two; echo three; exit 3")
     said = "RUN echo one; echo two; echo three; exit 3 failed with exit code 3 (Dockerfile)."
-    assert failed == f"{said}
-    | two
-    | three
-"
+    assert failed == f"{said}\n    | two\n    | three\n"
     debugged = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y", "--debug"])
     assert "    | one\n    | two\n    | three\n" in debugged.communicate(timeout=60)[1]
     assert line("RUNN x") == "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:2).\n"
