@@ -76,7 +76,7 @@ def _row(name: str, image: LocalImage, used: Mapping[str, tuple[str, ...]]) -> B
 def _used() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each image that the states record -> who runs it."""
     for stack in stacks.every():
-        processes = stack.recorded.processes if stack.recorded else {}
+        processes: Mapping[str, Mapping[str, Any]] = stack.recorded.processes if stack.recorded else {}
         for resource in stack.state.resources if stack.state else ():
             if resource.type == TYPE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
