@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,7 @@ class Context:
     """What the running program is part of: the stack, and its settings.
 
     owner tells this stack from every other of the user, in whichever state store.
+    offline: only its manifests are wanted, or nothing of it is there to compare: no cluster is asked.
     recorded are the uids of what its state records; None where that is not known, under plain `pulumi`.
     images are those that are built for the experiment.
     """
@@ -37,6 +38,7 @@ class Context:
     settings: StackSettings
     recorded: frozenset[str] | None = None
     images: tuple[PlannedImage, ...] = ()
+    offline: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,4 +71,8 @@ class Expander(Protocol):
 
     def expand(self, prepared: Any, context: Context, components: Components) -> Rendered:
         """Make the Pulumi resources and do nothing else; return the inputs of each process by its path."""
+        ...
+
+    def manifests(self, prepared: Any) -> Sequence[Mapping[str, Any]]:
+        """The objects that `expand` makes, without the values of secrets; none where the backend has none."""
         ...

@@ -36,7 +36,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     target = StackTarget(workspace.stack_name(name, place), place, given)
     folder = _refuse_second(target, force)
     if dry_run:
-        planned = planned_from(target, lambda t, box: _run("preview", t, box, exp))
+        planned = planned_from(target, lambda t, box: _run("preview", t, box, exp), manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
         if screen.is_terminal():
             plan_table.show(planned)
@@ -92,7 +92,7 @@ def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) 
         target.name.stack,
         program=program,
         options=_options(target),
-        fetch_plugins=bool(registry.get(target.given["symphony:backend"]).plugins),
+        fetch_plugins=box.plugins,
     )
 
 

@@ -21,7 +21,8 @@ _Row = tuple[str, ...]
 
 
 def show(planned: Planned) -> None:
-    """Print the plan, and below it what it comes to."""
+    """Print the plan, after the manifests if it has them, and below it what it comes to."""
+    print(planned.yaml, end="")
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
     print(f"{planned.stack} on {planned.backend}   {now}")
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))

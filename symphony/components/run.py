@@ -123,6 +123,7 @@ def _planned(
         if given:
             run.context = _context(given)
         _refuse_to_move(run.context)
+        _require_plugins(run.context)
         clean = code_files.read(checked(secret_env.read(spec)), run.context.folder, run.context.stack)
         if "image" in registry.get(run.context.backend).settings:
             clean, built = run.images.named(clean)
@@ -221,11 +222,12 @@ def _expand(run: ProgramRun) -> None:
             built = {each.reference: run.images.resource(each).image for each in run.context.images}
             components = replace(experiment.components(), images=built)
             rendered = run.expander.expand(prepared, run.context, components)
+            manifests = run.expander.manifests(prepared) if plan_file.wants_manifests() else ()
         except PlanError as error:
             raise _refused(run, error.problems) from None
         except SymphonyError as error:
             raise _failed(error) from None
-        plan_file.write_plan(launched.plan, rendered)
+        plan_file.write_plan(launched.plan, rendered, manifests)
 
 
 def image(spec: ImageSpec) -> pulumi.Output[str]:
@@ -261,6 +263,13 @@ def _refuse_to_move(context: Context) -> None:
         raise plan_file.would_move(context.stack, runs_on, context.backend)
 
 
+def _require_plugins(context: Context) -> None:
+    """Of a Cluster's backend the command only knows when the program has run."""
+    if registry.get(context.backend).plugins and plan_file.lacks_plugins() and not context.offline:
+        plan_file.ask_for_plugins()
+        raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
+
+
 def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Problem]:
     """What the Cluster says and the stack says otherwise."""
     wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
@@ -283,4 +292,5 @@ def _context(given: Mapping[str, str] | None = None) -> Context:
         folder=Path.cwd(),
         settings=read,
         recorded=plan_file.recorded(),
+        offline=plan_file.wants_manifests() and plan_file.runs_on() is None,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from symphony.backends import registry
 from symphony.engine import errors, workspace
+from symphony.engine.run.outcome import Verb
 from symphony.engine.run.run import Run
 from symphony.errors import UserError
 from symphony.operations import stack_target, stacks
@@ -16,7 +19,9 @@ from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
 from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
-from symphony.plan.problems import Problem, folded
+from symphony.plan.problems import PlanError, Problem, folded
+
+MakeRun = Callable[[stack_target.StackTarget, PlanFile], Run]
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Planned:
     unused: tuple[str, ...]
     now: int
     images: tuple[ImageChange, ...] = ()
+    manifests: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def backend(self) -> str:
@@ -53,6 +59,11 @@ class Planned:
         every = folded([problem(each) for each in self.plan["remarks"]])
         return tuple(_sentence(what, each) for what, each in every)
 
+    @property
+    def yaml(self) -> str:
+        """The manifests as kubectl reads them; empty where the backend has none."""
+        return as_yaml(self.manifests)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "stack": self.stack,
@@ -62,6 +73,13 @@ class Planned:
             "unused": list(self.unused),
             "images": [each.to_json() for each in self.images],
         }
+
+
+def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """Manifests as the text of one YAML file."""
+    import yaml
+
+    return yaml.safe_dump_all(manifests, sort_keys=False, explicit_start=True) if manifests else ""
 
 
 def _sentence(what: str, remark: Problem) -> str:
@@ -83,13 +101,50 @@ def plan_of(
 
 def planned_from(
     target: stack_target.StackTarget,
-    make_run: Callable[[stack_target.StackTarget, PlanFile], Run],
+    make_run: MakeRun,
     output: ProgramOutput | None = None,
+    *,
+    manifests: bool = False,
 ) -> Planned | ClusterPlanned:
-    """What one preview of a stack comes to; make_run starts it."""
+    """What one preview of a stack comes to; make_run starts it.
+
+    manifests: also those of the objects that it would make; what is not up yet is planned without a cluster.
+    """
     before = Before(stack_target.before(target))
+    offline = manifests and before.stack.backend is None
+    fetches = not offline and stack_target.fetches_plugins(target, before.stack.backend)
+    request = plan_file(before.uids, before.stack.backend, plugins=fetches, manifests=manifests)
+    handed = _previewed(target, request, make_run, output)
+    return before.compared(target.workspace, handed) if isinstance(handed, Handed) else handed
+
+
+def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[Mapping[str, Any], ...]:
+    """What `up` would make of a stack where nothing is: no cluster is asked. Of Secrets only the names.
+
+    PlanError: the problems of the program. UserError: its backend has no manifests.
+    """
+    target = stack_target.of(given)
+    if target.settings.problems:
+        raise PlanError(target.name.stack, target.settings.problems)
+    handed = _previewed(target, plan_file(plugins=False, manifests=True), _project_run, output)
+    if isinstance(handed, ClusterPlanned):
+        raise UserError(f"{target.name.stack} is a cluster, which has no manifests")
+    if not handed.manifests:
+        file = workspace.config_file(target.workspace, target.name.stack).name
+        what = f"{target.name.stack} is for {handed.backend}, which has no manifests"
+        raise UserError(what, remedy=f"Say `symphony:backend: kubernetes` in {file}")
+    return handed.manifests
+
+
+def _previewed(
+    target: stack_target.StackTarget,
+    request: AbstractContextManager[PlanFile],
+    make_run: MakeRun,
+    output: ProgramOutput | None,
+) -> Handed | ClusterPlanned:
+    """What the program hands over in one preview."""
     changes = Changes()
-    with stack_target.existing(target), plan_file(before.uids, before.stack.backend) as box:
+    with stack_target.existing(target), request as box:
         with make_run(target, box) as run:
             for event in run:
                 changes.take(event)
@@ -101,17 +156,22 @@ def planned_from(
             return changes.planned(target, cluster)
         if handed is None:
             raise no_experiment(target.name.stack)
-    return before.compared(target.workspace, handed)
+    return handed
 
 
-def _project_run(target: stack_target.StackTarget, box: PlanFile) -> Run:
+def project_run(verb: Verb, target: stack_target.StackTarget, box: PlanFile) -> Run:
+    """An engine run of the program of the project."""
     return Run(
-        "preview",
+        verb,
         target.workspace,
         target.name.stack,
         extra=box.environment,
-        fetch_plugins=stack_target.fetches_plugins(target, box.runs_on),
+        fetch_plugins=box.plugins,
+        needs_plugins=box.needs_plugins,
     )
+
+
+_project_run = partial(project_run, "preview")
 
 
 class Before:
@@ -136,9 +196,8 @@ class Before:
         rows = changes(processes, handed.inputs, differing, self._broken if recorded else {}, sets)
         state = self.stack.state
         images = image_changes(state.resources if state else (), handed.plan["images"], sets)
-        return Planned(
-            self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes), images
-        )
+        about = (self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
+        return Planned(*about, images, handed.manifests)
 
 
 def no_experiment(stack: str) -> UserError:

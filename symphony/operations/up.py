@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from symphony.backends import registry
@@ -13,14 +14,13 @@ from symphony.backends.observe import ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run.outcome import Outcome
-from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError
 from symphony.operations import cluster, stack_target, stacks
 from symphony.operations.cluster import ClusterEnded
-from symphony.operations.plan import Before, Planned, no_experiment
+from symphony.operations.plan import Before, MakeRun, Planned, no_experiment, project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
-from symphony.plan.plan_file import PlanFile, plan_file
+from symphony.plan.plan_file import plan_file
 from symphony_docker import progress
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -117,17 +117,8 @@ def _cause(status: ProcessStatus) -> str:
 
 
 UpEvent = Planned | Progress | Remark | Watched | Ended | ClusterEnded
-MakeRun = Callable[[StackTarget, PlanFile], Run]
 
-
-def _project_run(target: StackTarget, box: PlanFile) -> Run:
-    return Run(
-        "up",
-        target.workspace,
-        target.name.stack,
-        extra=box.environment,
-        fetch_plugins=stack_target.fetches_plugins(target, box.runs_on),
-    )
+_project_run = partial(project_run, "up")
 
 
 def up(
@@ -143,7 +134,9 @@ def up(
     cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
-    with stack_target.existing(target, changes=True), plan_file(before.uids, before.stack.backend) as box:
+    fetches = stack_target.fetches_plugins(target, before.stack.backend)
+    request = plan_file(before.uids, before.stack.backend, plugins=fetches)
+    with stack_target.existing(target, changes=True), request as box:
         reports = progress.Reader(box.file.with_name("images"))
         box.environment[progress.VARIABLE] = str(box.file.with_name("images"))
         with make_run(target, box) as run:

@@ -24,7 +24,7 @@ from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
 
 VARIABLE = "SYMPHONY_PLAN_FILE"
-_RECORDED = "recorded.json"
+_REQUEST = "request.json"
 # Of the program that runs in this context: a script may launch several at once.
 _answer: ContextVar[Path | None] = ContextVar("answer", default=None)
 
@@ -44,13 +44,28 @@ def is_asked() -> bool:
 
 def recorded() -> frozenset[str] | None:
     """The uids of what the state records, as the command told; None where none did."""
-    message = _told()
-    return None if message is None else frozenset(message["uids"])
+    request = _request()
+    return frozenset(request["uids"]) if request else None
 
 
 def runs_on() -> str | None:
     """The backend on which the stack is up, as the command told; None where it is not, or none did."""
-    return (_told() or {}).get("runs_on")
+    return _request().get("runs_on")
+
+
+def wants_manifests() -> bool:
+    """Whether the command asks for the manifests, too."""
+    return _request().get("manifests", False)
+
+
+def lacks_plugins() -> bool:
+    """Whether the command runs the engine without the plugins of Pulumi."""
+    return not _request().get("plugins", True)
+
+
+def ask_for_plugins() -> None:
+    """Have the command run the program again, with the plugins of Pulumi."""
+    _write({"needs_plugins": True})
 
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
@@ -63,16 +78,20 @@ def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: st
     )
 
 
-def _told() -> dict[str, Any] | None:
-    if (file := _file()) is None or not (message := file.with_name(_RECORDED)).exists():
-        return None
-    return json.loads(message.read_text())
+def _request() -> dict[str, Any]:
+    """What the command asks; nothing where none did."""
+    if (file := _file()) is None or not (request := file.with_name(_REQUEST)).exists():
+        return {}
+    return json.loads(request.read_text())
 
 
-def write_plan(plan: Plan, inputs: Mapping[str, Mapping[str, Any]]) -> None:
-    """The plan, and the inputs of each process as its backend renders them."""
+def write_plan(
+    plan: Plan, inputs: Mapping[str, Mapping[str, Any]], manifests: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """The plan, and the inputs of each process as its backend renders them, and its manifests if wanted."""
     unused = [str(each) for each in plan.unused]
-    _write({"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code})
+    handed = {"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code}
+    _write({**handed, "manifests": manifests})
 
 
 def write_cluster(cluster: Mapping[str, Any]) -> None:
@@ -115,6 +134,7 @@ class Handed:
     inputs: Mapping[str, Mapping[str, Any]]
     unused: tuple[str, ...]
     code: CodeSets
+    manifests: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def backend(self) -> str:
@@ -132,12 +152,32 @@ class HandedCluster:
 
 
 class PlanFile:
-    """Where one run of the program puts its plan."""
+    """Where a run of the program finds what the command asks, and puts its plan.
 
-    def __init__(self, file: Path, runs_on: str | None = None) -> None:
+    plugins: whether the engine is to run with the plugins of Pulumi.
+    """
+
+    def __init__(self, file: Path, request: Mapping[str, Any]) -> None:
         self.file = file
-        self.runs_on = runs_on
         self.environment = {VARIABLE: str(file)}
+        self._request = dict(request)
+        self._ask()
+
+    @property
+    def plugins(self) -> bool:
+        return bool(self._request["plugins"])
+
+    def _ask(self) -> None:
+        self.file.with_name(_REQUEST).write_text(json.dumps(self._request))
+
+    def needs_plugins(self) -> bool:
+        """Whether the program asked to be run again, with the plugins of Pulumi: it will find them there."""
+        if not self.file.exists() or "needs_plugins" not in json.loads(self.file.read_text()):
+            return False
+        self.file.unlink()
+        self._request["plugins"] = True
+        self._ask()
+        return True
 
     def take_new(self) -> Handed | None:
         """What was handed over, as soon as it is there; None before."""
@@ -149,13 +189,14 @@ class PlanFile:
         PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
         """
         data = self._read()
-        if data is None or "cluster" in data:
+        if data is None or "cluster" in data or "needs_plugins" in data:
             return None
         if failure := data.get("failure"):
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
-        return Handed(whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"])
+        given = whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"]
+        return Handed(*given, manifests=tuple(data["manifests"]))
 
     def take_cluster(self) -> HandedCluster | None:
         """The cluster that the program declares; None where it declares none."""
@@ -170,10 +211,17 @@ class PlanFile:
 
 
 @contextmanager
-def plan_file(recorded: Collection[str] = (), runs_on: str | None = None) -> Generator[PlanFile]:
+def plan_file(
+    recorded: Collection[str] = (),
+    runs_on: str | None = None,
+    *,
+    plugins: bool = True,
+    manifests: bool = False,
+) -> Generator[PlanFile]:
     """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
 
     recorded: the uids of what the state records, runs_on: the backend on which it is up, for the program.
+    plugins: whether the engine has those of Pulumi; manifests: whether the program is to write them, too.
     """
     home = paths.private_folder(paths.home())
     prefix = f"plan-{paths.host()}-"
@@ -181,9 +229,8 @@ def plan_file(recorded: Collection[str] = (), runs_on: str | None = None) -> Gen
         if not _is_running(left.name.removeprefix(prefix).partition("-")[0]):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
-        values = {"uids": sorted(recorded), "runs_on": runs_on}
-        (Path(folder) / _RECORDED).write_text(json.dumps(values))
-        yield PlanFile(Path(folder) / "plan.json", runs_on)
+        request = {"uids": sorted(recorded), "runs_on": runs_on, "plugins": plugins, "manifests": manifests}
+        yield PlanFile(Path(folder) / "plan.json", request)
 
 
 def _is_running(pid: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import yaml
+
 from tests.sandbox import Sandbox
 
 
@@ -38,3 +40,22 @@ def test_what_runs(lab: Sandbox) -> None:
     }
     assert "exit" in str(next(change["why"] for change in facts["changes"] if change["path"] == "wild"))
     assert lab.trees() == trees
+
+
+def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
+    nowhere = {"KUBECONFIG": str(sandbox.home / "none")}
+    (sandbox.folder / "key").write_text("hush")
+    sandbox.write(
+        'with Experiment(secrets=["key"]) as e: e.new_process("a", command="sh", image="rl:1").binds("s")\n'
+        'print("noise")'
+    )
+    refused = sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere)
+    assert "rl is for tmux, which has no manifests. Say `symphony:backend: kubernetes` in " in refused.err
+    sandbox.config("rl", backend="kubernetes", controller="JobSet")
+    printed = sandbox.symphony("plan", "rl", "--yaml", env=nowhere).out
+    kinds = [each["kind"] for each in yaml.safe_load_all(printed)]
+    assert kinds == ["Namespace", "ConfigMap", "Secret", "Service", "JobSet"]
+    assert "key: '***'" in printed
+    sandbox.config("rl", sourceRanges="everywhere")
+    assert "sourceRanges" in sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere).err
+    assert sandbox.stacks() == set()

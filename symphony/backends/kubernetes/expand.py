@@ -34,6 +34,8 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
     chosen = settings.of(context)
     sizes, unreadable = local_files.sizes(spec)
+    if context.offline:
+        return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable)
     client = reach_of(context).client
     if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
         raise UserError(
@@ -76,13 +78,22 @@ def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, .
 def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:
     """Make every object of the plan; return the settings of each process by its path."""
     manifests = prepared.manifests
-    provider = _provider(components.experiment, prepared.reach)
-    deadline = _SECONDS + _grace(manifests, prepared.grace)
-    _Maker(components, provider, deadline, prepared.replaced).make(manifests)
+    if not context.offline:
+        provider = _provider(components.experiment, prepared.reach)
+        deadline = _SECONDS + _grace(manifests, prepared.grace)
+        _Maker(components, provider, deadline, prepared.replaced).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
         rendered.update(process_inputs.processes_of(manifest, group))
     return {process.path: rendered[process.path] for process in prepared.plan.processes}
+
+
+def manifests(prepared: Prepared) -> list[Manifest]:
+    """The objects of the plan; of a Secret only the names of its values."""
+    return [
+        {**each, "data": dict.fromkeys(each["data"], "***")} if each["kind"] == "Secret" else each
+        for each in prepared.manifests.all()
+    ]
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     """
     chosen = settings.of(context)
     reach = reach_of(context)
+    files = local_files.contents((*plan.secrets, *plan.configs))
+    if context.offline:
+        manifests = render.render(plan, chosen, context.owner, files=files)
+        _refuse(plan, manifests, spec)
+        return Prepared(plan, manifests, frozenset(), reach, chosen.grace_seconds)
     client, owner = reach.client, context.owner
     live = inventory.living(client, plan.launched_as)
     manifests = render.render(
@@ -60,11 +65,10 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         chosen,
         owner,
         attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
-        files=local_files.contents((*plan.secrets, *plan.configs)),
+        files=files,
         key=_digest_key(plan, client, chosen),
     )
-    if result := refusals(manifests, spec):
-        raise PlanError(plan.launched_as, result)
+    _refuse(plan, manifests, spec)
     planned = _planned(manifests)
     inventory.refuse_others(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
@@ -83,6 +87,11 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
     return Prepared(plan, marked, replaced, reach, chosen.grace_seconds)
+
+
+def _refuse(plan: Plan, manifests: Manifests, spec: CheckedSpec) -> None:
+    if result := refusals(manifests, spec):
+        raise PlanError(plan.launched_as, result)
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:

@@ -40,5 +40,10 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
     return rendered
 
 
+def manifests(prepared: Plan) -> tuple[()]:
+    """tmux has no manifests."""
+    return ()
+
+
 def _options(parent: pulumi.Resource) -> pulumi.ResourceOptions:
     return pulumi.ResourceOptions(parent=parent)

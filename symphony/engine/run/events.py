@@ -83,10 +83,15 @@ class Tick:
     """Nothing came for a moment: whoever shows the work may look how far it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What came before was not the run: the engine begins anew."""
+
+
 # What the engine warns of is how environment.py has it start our host of dynamic providers.
 _EXPECTED = "using pulumi-resource-pulumi-python from $PATH"
 
-Event = Started | Finished | Failed | Diagnostic | Summary | Note | Tick
+Event = Started | Finished | Failed | Diagnostic | Summary | Note | Tick | Again
 
 
 class Reader:

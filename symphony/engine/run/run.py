@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -26,7 +26,7 @@ from typing import Any, Self, cast
 
 from symphony.engine import binary, environment
 from symphony.engine.run import isolation, relay, watchdog
-from symphony.engine.run.events import Diagnostic, Event, Note, Reader, Summary, Tick
+from symphony.engine.run.events import Again, Diagnostic, Event, Note, Reader, Summary, Tick
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
 from symphony.engine.tuning import checkpoints
@@ -58,6 +58,7 @@ class Run:
         fetch_plugins: bool = False,
         deadline: float | None = None,
         stopped: threading.Event | None = None,
+        needs_plugins: Callable[[], bool] = lambda: False,
     ) -> None:
         self.verb: Verb = verb
         self.workspace = workspace
@@ -67,6 +68,7 @@ class Run:
         self._fetch_plugins = fetch_plugins
         self._deadline = deadline
         self._stopped = stopped
+        self._needs_plugins = needs_plugins
         self._diagnostics: list[Diagnostic] = []
         self._summary: Summary | None = None
         self._stderr = bytearray()
@@ -99,21 +101,13 @@ class Run:
             self._stop_asked = time.monotonic() - KILL_AFTER
 
     def __enter__(self) -> Self:
-        engine = binary.require()
+        binary.require()
         file_store.prepare()
         if self.verb != "preview":
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         file_store.mend(self._name)
-        env = environment.for_engine(
-            engine,
-            extra=self.extra,
-            fetch_plugins=self._fetch_plugins,
-            own_python=self.workspace.virtualenv is not None,
-        )
-        if home := quiet_home():
-            env["PULUMI_HOME"] = str(home)
+        self._command = self._engine()
         self._take_signals()
-        self._command = (engine.pulumi, self._with_checkpoints(env))
         try:
             self._start(*self._command)
         except BaseException:
@@ -141,6 +135,10 @@ class Run:
         yield from self._events()
         if self._is_shut_out() and (settings := encryption_salt.without(self._settings)) is not None:
             yield from self._again_with(settings)
+        if self.outcome.result == "failed" and not self._fetch_plugins and self._needs_plugins():
+            self._fetch_plugins = True
+            self._command = self._engine()
+            yield from self._again()
         if self.outcome.result == "failed" and checkpoints.were_needed(self._diagnostics):
             pulumi, env = self._command
             self._command = (pulumi, checkpoints.kept(env))
@@ -185,7 +183,21 @@ class Run:
         self._stderr.clear()
         self._diagnostics.clear()
         self._start(*self._command)
+        yield Again()
         yield from self._events()
+
+    def _engine(self) -> tuple[Path, dict[str, str]]:
+        """The program of the engine, and its environment."""
+        engine = binary.require()
+        env = environment.for_engine(
+            engine,
+            extra=self.extra,
+            fetch_plugins=self._fetch_plugins,
+            own_python=self.workspace.virtualenv is not None,
+        )
+        if home := quiet_home():
+            env["PULUMI_HOME"] = str(home)
+        return engine.pulumi, self._with_checkpoints(env)
 
     def _with_checkpoints(self, env: dict[str, str]) -> dict[str, str]:
         """The environment, with what decides on checkpoints."""

@@ -70,6 +70,10 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
     return rendered
 
 
+def manifests(prepared: Plan) -> tuple[()]:
+    return ()
+
+
 def _inputs(plan: Plan, process: PlannedProcess, folder: Path) -> dict[str, Any]:
     return {
         "path": process.path,
