@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,3 +99,37 @@ def terminal(
         yield opened
     finally:
         opened.close()
+
+
+class Shell:
+    """A shell on a terminal, at which a person types one command after the other."""
+
+    def __init__(self, shown: Terminal) -> None:
+        self.terminal = shown
+        self._typed = 0
+
+    def begin(self, command: str) -> None:
+        """Type a command, which may ask something."""
+        self._typed += 1
+        self.terminal.type(f"clear; {command}; echo end {self._typed} $?", "Enter")
+
+    def end(self, seconds: float = 30) -> tuple[int, str]:
+        """The exit code of the command, and what it showed."""
+        line = re.compile(rf"^end {self._typed} (\d+)$", re.MULTILINE)
+        found = wait_for(
+            lambda: line.search(self.terminal.history()), seconds, f"the end of {self.terminal.screen()}"
+        )
+        return int(found[1]), found.string[: found.start()].strip("\n")
+
+    def run(self, command: str) -> tuple[int, str]:
+        self.begin(command)
+        return self.end()
+
+
+@contextmanager
+def shell(sandbox: Sandbox) -> Iterator[Shell]:
+    """A shell in the folder of a sandbox; `symphony` and `python` are those of the tests."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{sandbox.environment['PATH']}"
+    command = ["bash", "--norc", "--noprofile", "+o", "history"]
+    with terminal(sandbox, command, columns=240, rows=50, env={"PATH": path, "PS1": "$ "}) as shown:
+        yield Shell(shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import typer
@@ -37,7 +37,7 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
         raise UserError("name one process, or an experiment and a process", remedy="See `symphony ls`")
     try:
         if len(words) == 2:
-            return in_either_order(words, lambda first, second: ask(experiment(first), second))
+            return in_either_order(words, ask)
         return ask(experiment(None), words[0])
     except AmbiguousError:
         raise
@@ -52,18 +52,42 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
     )
 
 
-def in_either_order(words: Sequence[str], ask: Callable[[str, str], _T]) -> _T:
-    """What ask() answers to two words, or to the second and the first. UserError: of the usual order."""
-    first, second = words
+def in_either_order(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> _T:
+    """What ask() answers to an experiment and a name in it. UserError: of the usual order."""
+    first, second = experiment_first(words)
     try:
-        return ask(first, second)
+        return ask(experiment(first), second)
     except AmbiguousError:
         raise
     except UserError as error:
         try:
-            return ask(second, first)
+            # Only the usual order is worth a question.
+            return ask(stacks.find_one(second), first)
         except UserError:
             raise error from None
+
+
+def current_with(words: Sequence[str], names: Callable[[stacks.Stack], Iterable[str]]) -> stacks.Stack | None:
+    """The current experiment, if all words are names in it and the first is no experiment's own name."""
+    if _is_experiment(words[0]):
+        return None
+    try:
+        stack = stacks.find_one(None)
+    except UserError:
+        return None
+    return stack if {*names(stack)}.issuperset(words) else None
+
+
+def experiment_first(words: Sequence[str]) -> Sequence[str]:
+    """The words in the usual order, where the last is an experiment's own name and the first is none."""
+    if len(words) > 1 and not _is_experiment(words[0]) and _is_experiment(words[-1]):
+        return [words[-1], *words[:-1]]
+    return words
+
+
+def _is_experiment(word: str) -> bool:
+    named = stacks.named(word)
+    return named is not None and named.recorded is not None
 
 
 def process_of(stack: stacks.Stack, given: str) -> str:

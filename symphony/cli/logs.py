@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -80,6 +80,9 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
     """The experiment and the processes: it comes first, or is the current one, or comes last."""
     if not words:
         return choose.experiment(None), []
+    if (stack := choose.current_with(words, _names)) is not None:
+        return stack, words
+    words = choose.experiment_first(words)
     ways: list[tuple[str | None, Sequence[str]]] = [(words[0], words[1:]), (None, words)]
     if len(words) > 1:
         ways.append((words[-1], words[:-1]))
@@ -96,6 +99,13 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
         else:
             return stack, message
     raise errors[0]
+
+
+def _names(stack: stacks.Stack) -> Iterator[str]:
+    """What a process or a group of an experiment is called, whole or without its group."""
+    for path in stack.recorded.processes if stack.recorded else ():
+        group, _, name = path.rpartition("/")
+        yield from (path, name, group)
 
 
 def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:

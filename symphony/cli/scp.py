@@ -13,6 +13,8 @@ import typer
 from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
 from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.matching import AmbiguousError
 from symphony.operations.scp import Sides, copy, sides
 from symphony.plan.problems import count
 
@@ -35,8 +37,7 @@ def command(
     """
     if not 2 <= len(words) <= 3:
         raise typer.BadParameter("name what to copy and where to")
-    name, wanted = _meant(words)
-    stack = choose.experiment(name)
+    stack, wanted = _meant(words)
     path = choose.process_of(stack, wanted.process)
     began = time.monotonic()
     from rich.filesize import decimal
@@ -51,15 +52,18 @@ def command(
     print(screen.clean(what))
 
 
-def _meant(words: list[str]) -> tuple[str | None, Sides]:
+def _meant(words: list[str]) -> tuple[stacks.Stack, Sides]:
     """The experiment comes first, or last, or is the current one."""
     if len(words) == 2:
-        return None, sides(*words)
+        return choose.experiment(None), sides(*words)
+    first, *rest = choose.experiment_first(words)
     try:
-        return words[0], sides(words[1], words[2])
+        return choose.experiment(first), sides(*rest)
+    except AmbiguousError:
+        raise
     except UserError as error:
         try:
-            return words[2], sides(words[0], words[1])
+            return stacks.find_one(words[2]), sides(words[0], words[1])
         except UserError:
             raise error from None
 

@@ -8,6 +8,7 @@ import typer
 
 from symphony.cli import choose, options, screen
 from symphony.engine import workspace
+from symphony.errors import UserError
 from symphony.operations import stacks, switch
 
 
@@ -26,6 +27,11 @@ def command(
         print(screen.clean(name))
         return
     stack = choose.experiment(name)
+    if stack.recorded is None and not force:
+        raise UserError(
+            f"{stack.shown} is not up",
+            remedy=f"Start it with `symphony up {stack.shown}`, or choose it with -f",
+        )
     if name is not None:
         switch.remember(stack.name)
     print(screen.clean(stack.shown))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import choose, cluster_table, options, plan_table, screen
@@ -25,7 +22,7 @@ from symphony.plan.problems import count
 def command(
     stack: options.Program = None,
     yes: options.Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
+    dry_run: options.DryRun = False,
 ) -> int:
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
 

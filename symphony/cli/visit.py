@@ -55,10 +55,12 @@ def command(
 def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The experiment and the service: one word may be a service of the current experiment."""
     if len(words) == 2:
-        return choose.in_either_order(words, _of)
+        return choose.in_either_order(words, lambda stack, given: (stack, _service(stack, given)))
     if not words:
         stack = choose.experiment(None)
         return stack, _service(stack, None)
+    if (stack := choose.current_with(words, stacks.addresses)) is not None:
+        return stack, _service(stack, words[0])
     try:
         stack = choose.experiment(words[0])
     except AmbiguousError:
@@ -70,11 +72,6 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
         except UserError:
             raise error from None
     return stack, _service(stack, None)
-
-
-def _of(name: str, given: str) -> tuple[stacks.Stack, str]:
-    stack = choose.experiment(name)
-    return stack, _service(stack, given)
 
 
 def _service(stack: stacks.Stack, given: str | None) -> str:

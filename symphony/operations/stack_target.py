@@ -99,8 +99,7 @@ def second(target: StackTarget) -> list[str]:
     is_meant = stack in known or stack.partition(".")[0] in _programs(place)
     if is_meant or workspace.config_file(place, stack).is_file():
         return []
-    names = (file_store.StackName(place.project, each) for each in known)
-    live = [name.stack for name in names if stacks.read(name).recorded is not None]
+    live = _live(place)
     return list(dict.fromkeys([*near(stack, live), *sorted(live)]))
 
 
@@ -227,26 +226,32 @@ def _remove(target: StackTarget, file: Path, settings: bytes | None) -> None:
 
 def _only(place: workspace.Workspace) -> str:
     """The one stack of the project, else its one program, which alone is named as its project."""
-    known, programs = _stacks(place), _programs(place)
-    for candidates in (known, programs):
+    known, programs, live = _stacks(place), _programs(place), _live(place)
+    for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
     if not (known or programs) and place.program.is_file():
         return place.project
-    names = sorted(known | programs)
+    names = sorted(live | programs or known)
     listed = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
     raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
 
 
 def names_here() -> list[str]:
-    """The stacks of the project here and its programs, none without a project."""
+    """The experiments of the project here and its programs, none without a project."""
     place = workspace.find_usable()
-    return sorted(_stacks(place) | _programs(place)) if place is not None else []
+    return sorted(_live(place) | _programs(place)) if place is not None else []
 
 
 def _stacks(place: workspace.Workspace) -> set[str]:
     names = file_store.names() if file_store.is_files() else []
     return {name.stack for name in names if name.project == place.project}
+
+
+def _live(place: workspace.Workspace) -> set[str]:
+    """Those on which something is started: what was deleted is a stack, too."""
+    every = (stack for stack in stacks.every() if stack.name.project == place.project)
+    return {stack.name.stack for stack in every if stack.recorded is not None}
 
 
 def _programs(place: workspace.Workspace) -> set[str]:

@@ -1,0 +1,142 @@
+"""What people of the original type: words in either order, old options and names, at a real terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sandbox import Sandbox, sandbox_in
+from tests.terminal import Shell, shell
+
+pytestmark = pytest.mark.thorough
+PROGRAM = """
+import pulumi
+prefix = pulumi.get_stack()
+with Experiment() as e:
+    learner = e.new_process("learner", cmds=["echo learner of " + prefix, "echo done", "sleep 3600"])
+    learner.exposes({"board": None})
+    learner.binds("params")
+    group = e.new_process_group("pool")
+    group.new_process("agent", cmds=["echo agent of " + prefix, "sleep 3600"]).connects("params")
+"""
+EXPERIMENTS = ("rl", "agent-sweep-1", "agent-sweep-2")
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path_factory.mktemp("typed")) as made:
+        made.write(PROGRAM)
+        for name in EXPERIMENTS:
+            made.symphony("up", name, "-y")
+        made.symphony("plan", "planned")
+        made.symphony("up", "learned", "-y")
+        made.symphony("delete", "learned", "-f")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def typed(sandbox: Sandbox) -> Iterator[Shell]:
+    with shell(sandbox) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def current(sandbox: Sandbox) -> None:
+    sandbox.symphony("switch", "rl")
+
+
+LEARNER = "learner of rl\ndone"
+SAME = [
+    # Either order.
+    ("logs rl learner", 0, LEARNER),
+    ("logs learner rl", 0, LEARNER),
+    ("logs agent rl", 0, "agent of rl"),
+    ("l agent agent-sweep-2", 0, "agent of agent-sweep-2"),
+    ("exec rl learner -- echo in it", 0, "in it"),
+    ("exec learner rl -- echo in it", 0, "in it"),
+    ("x agent rl -- sh -c 'echo $SYMPHONY_ROLE; exit 4'", 4, "agent"),
+    # A name of the current experiment.
+    ("logs learner", 0, LEARNER),
+    ("logs agent", 0, "agent of rl"),
+    ("logs pool", 0, "agent of rl"),
+    ("x agent -- echo hi", 0, "hi"),
+    # Numbers of kubectl.
+    ("logs learner -s 0", 0, LEARNER),
+    ("logs learner -t -1", 0, LEARNER),
+    ("log rl learner -s 0 -t 1", 0, "done"),
+    ("l learner rl -t 0", 0, ""),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "shown"), SAME, ids=[words for words, *_ in SAME])
+def test_what_is_meant(typed: Shell, words: str, code: int, shown: str) -> None:
+    assert typed.run(f"symphony {words}") == (code, shown)
+
+
+def test_ssh_in_either_order(typed: Shell) -> None:
+    for words in ("rl learner", "learner rl", "learner"):
+        typed.begin(f"symphony ssh {words}")
+        typed.terminal.shows("1:learner*")
+        typed.terminal.type("C-b", "d")
+        assert typed.end()[0] == 0
+
+
+def test_scp_in_either_order(typed: Shell, sandbox: Sandbox) -> None:
+    (sandbox.folder / "sent").write_text("text")
+    place = sandbox.home.parent
+    for number, words in enumerate(("rl sent learner:{}", "sent learner:{} rl", "sent learner:{}")):
+        target = place / f"there-{number}"
+        code, shown = typed.run(f"symphony scp {words.format(target)}")
+        assert (code, target.read_text()) == (0, "text"), shown
+        back = words.replace("sent learner:{}", f"learner:{target} back-{number}")
+        assert typed.run(f"symphony cp {back}")[0] == 0
+        assert (sandbox.folder / f"back-{number}").read_text() == "text"
+
+
+def test_visit_in_either_order(typed: Shell) -> None:
+    shown = {typed.run(f"symphony vi {words} -u") for words in ("rl board", "board rl", "board", "rl", "")}
+    ((code, url),) = shown
+    assert (code, url[:17]) == (0, "http://127.0.0.1:")
+
+
+def test_lists(typed: Shell) -> None:
+    def names(words: str) -> list[str]:
+        return [line.split()[0] for line in typed.run(f"symphony {words}")[1].splitlines()[1:]]
+
+    # What was deleted, or only planned, is in none.
+    assert names("ls") == sorted(EXPERIMENTS)
+    assert names("ls sweep") == names("lse 'agent-*'") == ["agent-sweep-1", "agent-sweep-2"]
+    assert names("ps") == names("lsp rl") == ["learner", "pool"]
+    for words in ("p learne", "db 'learn*'", "e planne", "ps planned", "d plan", "x planed a -- a"):
+        code, shown = typed.run(f"symphony {words}")
+        assert (code, "learned" in shown, '"planned"?' in shown) == (2, False, False), shown
+    # Where only one of its processes can be meant, it is.
+    assert typed.run("symphony logs learn") == (0, LEARNER)
+    assert "learned is not up" in typed.run("symphony e learned")[1]
+
+
+def test_only_shown(typed: Shell, sandbox: Sandbox) -> None:
+    before = sandbox.trees()
+    for words in (
+        "d rl -dr",
+        "del rl --dry-run",
+        "db rl 'agent-*' -dr",
+        "db '/sweep-[12]$/' --dry-run",
+        "up rl -dr",
+    ):
+        code, shown = typed.run(f"symphony {words}")
+        assert code == 0, shown
+    assert "3 processes" not in shown
+    code, shown = typed.run("symphony db '/sweep-(/' -dr")
+    assert code == 2
+    assert "sweep-(" in shown
+    assert sandbox.trees() == before
+
+
+def test_with_force(typed: Shell, sandbox: Sandbox) -> None:
+    assert typed.run("symphony e new -f") == (0, "new")
+    assert typed.run("symphony switch-experiment --force rl") == (0, "rl")
+    assert typed.run("symphony db '/sweep-1$/' -f")[0] == 0
+    assert typed.run("symphony del agent-sweep-2 --force")[0] == 0
+    assert {tree.partition("/")[0] for tree in sandbox.trees()} == {"rl"}
