@@ -6,6 +6,7 @@ surreal:agents         how many agents, 4 unless given; surreal:evals how many e
 surreal:colocateAgent  how many agents share a process group, a pod on Kubernetes
 surreal:batchAgent     how many agents share a process
 surreal:folder         where checkpoint, log and TensorBoard files go: under examples/surreal, in pods a mount
+surreal:image          what image to build for all pods, the options of Image: repository, dockerfile, ...
 surreal:podTypes       by name: image, place, resource_request, resource_limit, selector, tolerations
 surreal:agentPodType   which of them agents have, "agent" unless given; so nonagentPodType, evalPodType
 surreal:nfs            server and path of an NFS share that all processes mount at surreal:folder
@@ -17,7 +18,7 @@ from typing import Any
 
 import pulumi
 
-from symphony import Experiment, Process, ProcessGroup, UserError
+from symphony import Experiment, Image, Process, ProcessGroup, UserError
 
 config = pulumi.Config("surreal")
 agent_count, eval_count = config.get_int("agents") or 4, config.get_int("evals") or 1
@@ -27,6 +28,8 @@ folder = config.get("folder") or f"runs/{pulumi.get_stack()}"
 pod_types: dict[str, dict[str, Any]] = config.get_object("podTypes") or {}
 nfs: dict[str, str] | None = config.get_object("nfs")
 tensorboard_port = config.get_int("tensorboardPort")
+built: dict[str, Any] | None = config.get_object("image")
+image = Image("surreal", **built) if built else None
 
 if colocate_agent > 1 and batch_agent > 1:
     raise UserError(
@@ -80,7 +83,7 @@ eval_type = pod_type("evalPodType", config.get("agentPodType") or "agent")
 env = {"OMP_NUM_THREADS": 1, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
-    nonagent = exp.new_process_group("nonagent", image=nonagent_type.get("image"))
+    nonagent = exp.new_process_group("nonagent", image=nonagent_type.get("image", image))
     learner = nonagent.new_process("learner", **command("learner"))
     replay = nonagent.new_process("replay", **command("replay"))
     ps = nonagent.new_process("ps", **command("parameter_server"))
@@ -90,27 +93,27 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
 
     agents: list[Process] = []
     agent_pods: list[Process | ProcessGroup] = []
-    image = agent_type.get("image")
+    agent_image = agent_type.get("image", image)
     if batch_agent > 1:
         for number, first in enumerate(range(0, agent_count, batch_agent)):
             words = ("--number", first, "--batch-agents", batch_agent)
-            agents.append(exp.new_process(f"agents-{number}", **command("agent", *words), image=image))
+            agents.append(exp.new_process(f"agents-{number}", **command("agent", *words), image=agent_image))
         agent_pods.extend(agents)
     elif colocate_agent > 1:
         for number in range(agent_count):
             if number % colocate_agent == 0:
-                group = exp.new_process_group(f"agent-pg-{number // colocate_agent}", image=image)
+                group = exp.new_process_group(f"agent-pg-{number // colocate_agent}", image=agent_image)
                 agent_pods.append(group)
             agents.append(group.new_process(f"agent-{number}", **command("agent", "--number", number)))
     else:
         for number in range(agent_count):
             words = ("--number", number)
-            agents.append(exp.new_process(f"agent-{number}", **command("agent", *words), image=image))
+            agents.append(exp.new_process(f"agent-{number}", **command("agent", *words), image=agent_image))
         agent_pods.extend(agents)
 
     evals = [
         exp.new_process(
-            f"eval-{number}", **command("evaluator", "--number", number), image=eval_type.get("image")
+            f"eval-{number}", **command("evaluator", "--number", number), image=eval_type.get("image", image)
         )
         for number in range(eval_count)
     ]

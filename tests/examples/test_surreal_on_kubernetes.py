@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import uuid
 from contextlib import suppress
@@ -29,16 +30,20 @@ TARGET = 195
 def test_it_learns_on_pods_though_some_are_lost(
     cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stack of the repository, with an image of this machine."""
+    """The stack of the repository with its Image, over this machine's own packages."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
-    image = docker_build.surreal(cluster.registry, cluster.docker_host)
     namespace = f"surreal-{uuid.uuid4().hex[:6]}"
     clone = clone_in(tmp_path)
+    shutil.copytree(ROOT / "caraml", clone / "caraml", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".dockerignore", "requirements-examples.txt"):
+        shutil.copy(ROOT / name, clone)
     file = Path("stacks") / f"Pulumi.{STACK}.yaml"
     config: dict[str, Any] = yaml.safe_load((ROOT / file).read_text())["config"]
-    for pod_type in config["surreal:podTypes"].values():
-        pod_type["image"] = image
+    config["surreal:image"] |= {
+        "repository": f"{cluster.registry}/symphony/surreal",
+        "build_args": {"BASE": docker_build.surreal_packages(cluster.docker_host)},
+    }
     config["surreal:settings"] |= {"target": TARGET, "checkpoint_every": 1}
     config |= {
         "symphony:namespace": namespace,
@@ -48,6 +53,7 @@ def test_it_learns_on_pods_though_some_are_lost(
     (clone / file).write_text(yaml.safe_dump({"config": config}))
     with sandbox_in(tmp_path, folder=clone) as sandbox:
         monkeypatch.setenv("PULUMI_HOME", sandbox.environment["PULUMI_HOME"])
+        sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         install()
         try:
             learns(sandbox, cluster, namespace)
@@ -66,7 +72,7 @@ def pid_of(program: str, namespace: str) -> int:
 
 
 def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
-    sandbox.symphony("up", STACK, "-y", timeout=240)
+    sandbox.symphony("up", STACK, "-y", timeout=300)
 
     def logged(process: str) -> str:
         return sandbox.symphony("logs", STACK, process, timeout=90).out
