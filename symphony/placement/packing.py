@@ -62,12 +62,19 @@ class Packed:
         self._pods[pod] += 1
         if self._fill(self._free, pod):
             return True
-        if (again := self._repacked()).total() <= (self._most or 0):
+        if self._may_fit() and (again := self._repacked()).total() <= (self._most or 0):
             self._free = again
             return True
         self._pods[pod] -= 1
         self._refused.add(pod)
         return False
+
+    def _may_fit(self) -> bool:
+        """Whether all machines together have what all pods claim together."""
+        return all(
+            sum(pod[kind] * number for pod, number in self._pods.items()) <= have * (self._most or 0)
+            for kind, have in enumerate(self._room)
+        )
 
     def _fill(self, free: Counter[_Tuple], pod: _Tuple) -> bool:
         """Take the room from the fullest machine that has it, else from a new one."""
@@ -100,7 +107,8 @@ class Packed:
             whole, rest = divmod(left, times)
             free[_less(self._room, pod, times)] += whole
             free[_less(self._room, pod, rest)] += min(rest, 1)
-            free = +free
+            for room in [room for room, number in free.items() if not number]:
+                del free[room]
         return free
 
     def _share(self, pod: _Tuple) -> float:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from symphony.placement import machines, planner
@@ -22,6 +23,7 @@ from symphony.spec.process import ProcessSpec, Resources
 
 _GPU = "nvidia.com/gpu"
 _UNASKED = Place()
+_NOTHING = Resources()
 # What a pod_yml can say of its own about machines.
 _BY_HAND = ("nodeName", "affinity", "schedulerName")
 
@@ -77,7 +79,7 @@ class _PodOf:
         """What is said of the pod, not of one container."""
         return _UNASKED if isinstance(self.owner, ProcessSpec) else self.owner.place
 
-    @property
+    @cached_property
     def places(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
         """Whoever is placed, with its name."""
         members = [(self.path(each), each) for each in self.processes]
@@ -203,8 +205,10 @@ def _claim(place: Place) -> Claim:
 
 def _by_hand(process: ProcessSpec) -> dict[str, int]:
     """What requests say, else limits, as Kubernetes reads them; container_yml has the last word."""
-    raw = _mapping(process.container_yml.get("resources"))
     result: dict[str, int] = {}
+    if not process.container_yml and process.resource_limit == process.resource_request == _NOTHING:
+        return result
+    raw = _mapping(process.container_yml.get("resources"))
     for name, resources in (("limits", process.resource_limit), ("requests", process.resource_request)):
         own = _mapping(raw.get(name))
         amounts = (

@@ -1,6 +1,10 @@
 """The planner: the cheapest pool that fits, shares of a machine, and what each pool lacks."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from symphony.placement.allocatable import available
 from symphony.placement.planner import Claim, Pod, place, total_of
@@ -147,3 +151,59 @@ def test_five_thousand_pods_find_their_places_on_a_thousand_machines():
     assert not found.lacking
     assert len(found.chosen) == 5000
     assert 800 < sum(found.machines.values()) <= 1000
+
+
+POOLS = st.lists(
+    st.builds(
+        lambda kind, spot, gpus, most: {"kind": kind, "spot": spot, "gpus": gpus, "max": most},
+        st.sampled_from(["n1-standard-2", "n1-standard-8", "n1-highmem-8", "e2-medium"]),
+        st.booleans(),
+        st.sampled_from([0, 0, 1, 4]),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=6,
+)
+PODS = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0.5, 1, 3, 7]),
+        st.sampled_from([0, 1, 8, 40]),
+        st.sampled_from([None, 1, 4]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(POOLS, PODS)
+def test_of_generated_fleets_every_pod_is_placed_where_it_may_be_or_told_why_not(
+    given_pools: list[dict[str, Any]], given_pods: list[tuple[float, float, int | None, bool]]
+):
+    pools = [
+        pool(
+            f"p{i}",
+            each["kind"],
+            spot=each["spot"],
+            max=each["max"],
+            gpus=each["gpus"],
+            gpu_type="nvidia-tesla-t4",
+        )
+        for i, each in enumerate(given_pools)
+    ]
+    pods = [pod(f"a{i}", cpu, gib, gpus, spot=spot) for i, (cpu, gib, gpus, spot) in enumerate(given_pods)]
+    found = placed(*pods, pools=pools)
+    for each in pods:
+        if each.name not in found.chosen:
+            assert set(found.lacking[each.name]) == {one.name for one in pools}
+            assert all(found.lacking[each.name].values())
+            continue
+        choice = found.chosen[each.name]
+        assert available(choice.pool).holds(total_of(choice.claims))
+        assert bool(choice.pool.gpus) == bool(each.claims[0].gpus)
+        assert each.spot or not choice.pool.spot
+    for one in pools:
+        taken = [total_of(each.claims) for each in found.chosen.values() if each.pool is one]
+        machines = found.machines.get(one.name, 0)
+        assert machines <= (one.max or 0)
+        assert not taken or times(available(one), machines).holds(sum(taken[1:], taken[0]))
