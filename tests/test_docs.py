@@ -40,6 +40,15 @@ def test_a_program_can_be_planned(sandbox: Sandbox, name: str) -> None:
     assert len(sandbox.planned("rl")) == 1
 
 
+def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
+    (program,) = blocks("docs/code.md", "python")
+    for name in ("train.py", "agent.py", "agents/net.py", "common/log.py"):
+        (sandbox.folder / name).parent.mkdir(exist_ok=True)
+        (sandbox.folder / name).touch()
+    (sandbox.folder / "__main__.py").write_text(program)
+    assert len(sandbox.planned("rl")) == 2
+
+
 @pytest.mark.parametrize("name", ["kubernetes", "gke"])
 def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
     """They are in the table, also those that stand there as remarks, and .gitignore keeps them in."""

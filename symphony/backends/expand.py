@@ -26,6 +26,7 @@ class Context:
     offline: only its manifests are wanted, or nothing of it is there to compare: no cluster is asked.
     recorded are the uids of what its state records; None where that is not known, under plain `pulumi`.
     images are those that are built for the experiment.
+    is_partial: the run starts some processes again and leaves all others as they are.
     """
 
     project: str
@@ -39,6 +40,7 @@ class Context:
     recorded: frozenset[str] | None = None
     images: tuple[PlannedImage, ...] = ()
     offline: bool = False
+    is_partial: bool = False
 
 
 @dataclass(frozen=True)

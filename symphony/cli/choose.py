@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import typer
@@ -12,6 +12,7 @@ from symphony.backends.access import Streams
 from symphony.cli.screen import clean
 from symphony.errors import UserError
 from symphony.operations import stacks
+from symphony.operations.logs import chosen
 from symphony.operations.matching import AmbiguousError, match
 from symphony.operations.process import in_order
 
@@ -26,6 +27,38 @@ def experiment(given: str | None) -> stacks.Stack:
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
     """The process that `[EXPERIMENT] PROCESS` means, and its experiment."""
     return of_process(words, lambda stack, given: (stack, process_of(stack, given)))
+
+
+def processes(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
+    """The experiment and the processes: it comes first, or is the current one, or comes last."""
+    if not words:
+        return experiment(None), []
+    if (stack := current_with(words, _names)) is not None:
+        return stack, words
+    words = experiment_first(words)
+    ways: list[tuple[str | None, Sequence[str]]] = [(words[0], words[1:]), (None, words)]
+    if len(words) > 1:
+        ways.append((words[-1], words[:-1]))
+    errors: list[UserError] = []
+    for name, message in ways:
+        try:
+            # Only the usual way is worth a question.
+            stack = stacks.find_one(name) if errors else experiment(name)
+            chosen(list(stack.recorded.processes) if stack.recorded else [], message)
+        except UserError as error:
+            if isinstance(error, AmbiguousError) and not errors:
+                raise
+            errors.append(error)
+        else:
+            return stack, message
+    raise errors[0]
+
+
+def _names(stack: stacks.Stack) -> Iterator[str]:
+    """What a process or a group of an experiment is called, whole or without its group."""
+    for path in stack.recorded.processes if stack.recorded else ():
+        group, _, name = path.rpartition("/")
+        yield from (path, name, group)
 
 
 def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> _T:

@@ -40,8 +40,9 @@ class Row(NamedTuple):
 
 COMMANDS = (
     Row("init", "Make a project in this folder, with a small program that runs.", (), ("new", "create")),
-    Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "restart", "apply")),
+    Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "apply")),
     Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview", "diff")),
+    Row("restart", "Start processes again, at their addresses.", ("r",), ("rollout", "reload")),
     Row(
         "delete",
         "Stop an experiment and everything it started.",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 
 from symphony.backends.observe import LogLine
-from symphony.cli import choose, complete, options, screen
+from symphony.cli import choose, options, screen
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.logs import chosen, logs
-from symphony.operations.matching import AmbiguousError
 from symphony.operations.process import processes
 from symphony.plan.names import shown
 
@@ -31,14 +30,7 @@ def _lines(given: str | None) -> int | None:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[EXPERIMENT] [PROCESS]...",
-            help="Processes, groups, patterns as 'worker-*'; none means all.",
-            autocompletion=complete.processes,
-        ),
-    ] = None,
+    words: options.Processes = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
@@ -59,7 +51,7 @@ def command(
         symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
     """
-    stack, given = _meant(words or ())
+    stack, given = choose.processes(words or ())
     lines = logs(stack, given, follow=follow, since=since, tail=_lines(tail))
     if as_json:
         for line in lines:
@@ -74,38 +66,6 @@ def _has_failed(stack: stacks.Stack, given: Sequence[str]) -> bool:
     """Whether something that was followed to its end did not come to a good one."""
     states = {status.path: status.state for status in processes(stack)}
     return any(states.get(path) in ("failed", "lost") for path in chosen(list(states), given))
-
-
-def _meant(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
-    """The experiment and the processes: it comes first, or is the current one, or comes last."""
-    if not words:
-        return choose.experiment(None), []
-    if (stack := choose.current_with(words, _names)) is not None:
-        return stack, words
-    words = choose.experiment_first(words)
-    ways: list[tuple[str | None, Sequence[str]]] = [(words[0], words[1:]), (None, words)]
-    if len(words) > 1:
-        ways.append((words[-1], words[:-1]))
-    errors: list[UserError] = []
-    for name, message in ways:
-        try:
-            # Only the usual way is worth a question.
-            stack = stacks.find_one(name) if errors else choose.experiment(name)
-            chosen(list(stack.recorded.processes) if stack.recorded else [], message)
-        except UserError as error:
-            if isinstance(error, AmbiguousError) and not errors:
-                raise
-            errors.append(error)
-        else:
-            return stack, message
-    raise errors[0]
-
-
-def _names(stack: stacks.Stack) -> Iterator[str]:
-    """What a process or a group of an experiment is called, whole or without its group."""
-    for path in stack.recorded.processes if stack.recorded else ():
-        group, _, name = path.rpartition("/")
-        yield from (path, name, group)
 
 
 def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:

@@ -30,3 +30,11 @@ Process = Annotated[
         autocompletion=complete.process,
     ),
 ]
+Processes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[EXPERIMENT] [PROCESS]...",
+        help="Processes, groups, patterns as 'worker-*'; none means all.",
+        autocompletion=complete.processes,
+    ),
+]

@@ -68,7 +68,9 @@ def _total(planned: Planned) -> str:
     if not parts and planned.images:
         return f"{count(kept, 'process', 'processes')} stay as they are."
     if not parts:
-        return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are."
+        them = "it" if kept == 1 else "them"
+        again = f" `symphony restart {planned.stack}` starts {them} again." if kept else ""
+        return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are.{again}"
     stay = f", {kept} stay as they are" if kept else ""
     return f"{', '.join(parts)}{stay}."
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import choose, cluster_table, options, plan_table, screen
@@ -12,7 +15,7 @@ from symphony.engine.errors import Interrupted
 from symphony.errors import SymphonyError
 from symphony.operations import stack_target
 from symphony.operations.cluster import ClusterEnded, ClusterPlanned
-from symphony.operations.plan import plan
+from symphony.operations.plan import Planned, plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.up import Ended, Watched, up
@@ -23,6 +26,9 @@ def command(
     stack: options.Program = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on with each saved change of the code or the program.")
+    ] = False,
 ) -> int:
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
 
@@ -31,6 +37,7 @@ def command(
         symphony up rl.gke -y
         symphony up rl --dry-run
         symphony up 'sweep.*' -y
+        symphony up rl --watch
     """
     if stack is not None and (names := stack_target.matching(stack)):
         return _all(names, yes, dry_run)
@@ -44,7 +51,18 @@ def command(
     output = ProgramOutput()
     if not yes and not _agreed(stack, output.to(lambda line: screen.tell(screen.of_program(line)))):
         return 1
-    return _run(target, yes, output)
+    planned, code = _run(target, plan_table.show if yes else None, output)
+    if watch and planned is not None:
+        # Only who watches needs it.
+        from symphony.cli import up_watch
+        from symphony.operations import sources
+
+        up_watch.watch(
+            target.name.stack,
+            sources.of(target.workspace, planned),
+            lambda show: _run(stack_target.of(stack), show, ProgramOutput())[0],
+        )
+    return code
 
 
 def _all(names: Sequence[str], yes: bool, dry_run: bool) -> int:
@@ -65,24 +83,33 @@ def _all(names: Sequence[str], yes: bool, dry_run: bool) -> int:
     return max(codes)
 
 
-def _run(target: stack_target.StackTarget, yes: bool, output: ProgramOutput) -> int:
+def _run(
+    target: stack_target.StackTarget, show: Callable[[Planned], None] | None, output: ProgramOutput
+) -> tuple[Planned | None, int]:
+    """The plan that was carried out, and the exit code."""
+    planned: Planned | None = None
     watched: Watched | None = None
     with Board() as board:
         try:
             for event in up(target, output=output.to(lambda line: board.say(screen.of_program(line)))):
-                board.show(event, plan_table.show if yes else None)
-                if isinstance(event, Watched):
-                    watched = event
-                elif isinstance(event, Ended):
-                    return _ended(event)
-                elif isinstance(event, ClusterEnded):
-                    print(screen.clean(cluster_table.ended(event)))
-                    return 0
+                board.show(event, show)
+                match event:
+                    case Planned():
+                        planned = event
+                    case Watched():
+                        watched = event
+                    case Ended():
+                        return planned, show_end(event)
+                    case ClusterEnded():
+                        print(screen.clean(cluster_table.ended(event)))
+                        return planned, 0
+                    case _:
+                        pass
         except KeyboardInterrupt:
             if watched is None:
                 raise
             raise _left_alone(target.name.stack, watched.statuses) from None
-    return 1
+    return planned, 1
 
 
 def _means_another(target: stack_target.StackTarget) -> bool:
@@ -122,7 +149,8 @@ def _agreed(stack: str | None, output: ProgramOutput) -> bool:
     return False
 
 
-def _ended(ended: Ended) -> int:
+def show_end(ended: Ended, text: str = "") -> int:
+    """Print how it ended, in other words where some are given, and what does not run; the exit code."""
     shown = [each for each in ended.statuses if each in ended.troubled or each.why]
     shown.sort(key=lambda each: in_order(each.path))
     why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
@@ -134,5 +162,5 @@ def _ended(ended: Ended) -> int:
             print(screen.clean(f"    | {line}"))
     # What waits or never ran has no logs.
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
-    print(screen.clean(f"{ended}{why}{logs}"))
+    print(screen.clean(f"{text or ended}{why}{logs}"))
     return 1 if ended.troubled else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -227,7 +228,19 @@ def _expand(run: ProgramRun) -> None:
             raise _refused(run, error.problems) from None
         except SymphonyError as error:
             raise _failed(error) from None
-        plan_file.write_plan(launched.plan, rendered, manifests)
+        plan_file.write_plan(launched.plan, rendered, _program(launched.spec, run.context.folder), manifests)
+
+
+def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
+    """The files of the program in its folder, and when they changed: those that declare, and its modules."""
+    declared = {each.where.file for each in (spec, *(process for _, process in spec.members()))}
+    loaded = {getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]}
+    result: dict[str, str] = {}
+    for file in sorted(declared | loaded):
+        if file.startswith(f"{folder}/") and "site-packages" not in file:
+            with contextlib.suppress(OSError):
+                result[file] = str(Path(file).stat().st_mtime_ns)
+    return result
 
 
 def image(spec: ImageSpec) -> pulumi.Output[str]:
@@ -293,4 +306,5 @@ def _context(given: Mapping[str, str] | None = None) -> Context:
         settings=read,
         recorded=plan_file.recorded(),
         offline=plan_file.wants_manifests() and plan_file.runs_on() is None,
+        is_partial=plan_file.is_partial(),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from symphony.operations.cluster import Changes, ClusterPlanned
 from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
+from symphony.plan.code import CodeSets
 from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
 from symphony.plan.problems import PlanError, Problem, folded
 
@@ -26,7 +27,11 @@ MakeRun = Callable[[stack_target.StackTarget, PlanFile], Run]
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and what it changes."""
+    """The plan of a stack and what it changes.
+
+    code:    the files that each digest of code stands for.
+    program: the files of the program -> when they changed.
+    """
 
     stack: str
     project: str
@@ -36,6 +41,8 @@ class Planned:
     now: int
     images: tuple[ImageChange, ...] = ()
     manifests: tuple[Mapping[str, Any], ...] = ()
+    code: CodeSets = field(default_factory=dict[str, Mapping[str, str]])
+    program: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def backend(self) -> str:
@@ -159,13 +166,16 @@ def _previewed(
     return handed
 
 
-def project_run(verb: Verb, target: stack_target.StackTarget, box: PlanFile) -> Run:
+def project_run(
+    verb: Verb, target: stack_target.StackTarget, box: PlanFile, options: Sequence[str] = ()
+) -> Run:
     """An engine run of the program of the project."""
     return Run(
         verb,
         target.workspace,
         target.name.stack,
         extra=box.environment,
+        options=options,
         fetch_plugins=box.plugins,
         needs_plugins=box.needs_plugins,
     )
@@ -175,11 +185,16 @@ _project_run = partial(project_run, "preview")
 
 
 class Before:
-    """A stack as it is before a run: what the program's plan is held against."""
+    """A stack as it is before a run: what the program's plan is held against.
 
-    def __init__(self, stack: stacks.Stack) -> None:
+    only: the processes that are started again by a run that leaves all others as they are.
+    """
+
+    def __init__(self, stack: stacks.Stack, only: Collection[str] = ()) -> None:
         self.stack = stack
-        self._broken = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
+        self._only = only
+        broken = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
+        self._broken = dict.fromkeys(only, "asked for") if only else broken
 
     @property
     def uids(self) -> set[str]:
@@ -196,8 +211,10 @@ class Before:
         rows = changes(processes, handed.inputs, differing, self._broken if recorded else {}, sets)
         state = self.stack.state
         images = image_changes(state.resources if state else (), handed.plan["images"], sets)
+        if self._only:
+            rows = tuple(each if each.path in self._only else Change(each.path, "keep") for each in rows)
         about = (self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
-        return Planned(*about, images, handed.manifests)
+        return Planned(*about, images, handed.manifests, handed.code, handed.program)
 
 
 def no_experiment(stack: str) -> UserError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -14,6 +14,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run.outcome import Outcome
+from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
 from symphony.operations import cluster, stack_target, stacks
 from symphony.operations.cluster import ClusterEnded
@@ -122,20 +123,24 @@ _project_run = partial(project_run, "up")
 
 
 def up(
-    target: StackTarget, make_run: MakeRun = _project_run, output: ProgramOutput | None = None
+    target: StackTarget,
+    make_run: MakeRun = _project_run,
+    output: ProgramOutput | None = None,
+    only: Collection[str] = (),
 ) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
     output: told what the program prints.
+    only:   the processes that are started again, by a run that leaves all others as they are; none: any `up`.
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = Before(stack_target.before(target))
+    before = Before(stack_target.before(target), only)
     cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
-    request = plan_file(before.uids, before.stack.backend, plugins=fetches)
+    request = plan_file(before.uids, before.stack.backend, plugins=fetches, is_partial=bool(only))
     with stack_target.existing(target, changes=True), request as box:
         reports = progress.Reader(box.file.with_name("images"))
         box.environment[progress.VARIABLE] = str(box.file.with_name("images"))
@@ -259,7 +264,7 @@ def _name(urn: str) -> str:
     return urn.rpartition("::")[2]
 
 
-def path_of(step: Step) -> str:
+def path_of(step: Step | Resource) -> str:
     """The path of the process, or of the group, that a resource belongs to: it hangs under its component."""
     if step.type.startswith("symphony:"):
         return ""  # The component of a process hangs under that of its group.

@@ -68,6 +68,11 @@ def ask_for_plugins() -> None:
     _write({"needs_plugins": True})
 
 
+def is_partial() -> bool:
+    """Whether the run is to start some processes again, and to leave all others as they are."""
+    return bool(_request().get("is_partial"))
+
+
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
     """It would stop in one backend and start in another, which is hardly ever meant."""
     back = back or f"Say `symphony:backend: {runs_on}`"
@@ -86,12 +91,17 @@ def _request() -> dict[str, Any]:
 
 
 def write_plan(
-    plan: Plan, inputs: Mapping[str, Mapping[str, Any]], manifests: Sequence[Mapping[str, Any]] = ()
+    plan: Plan,
+    inputs: Mapping[str, Mapping[str, Any]],
+    program: Mapping[str, str],
+    manifests: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """The plan, and the inputs of each process as its backend renders them, and its manifests if wanted."""
+    """The plan, the inputs of each process as its backend renders them, the files of the program, and the
+    manifests if wanted.
+    """
     unused = [str(each) for each in plan.unused]
     handed = {"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code}
-    _write({**handed, "manifests": manifests})
+    _write({**handed, "program": program, "manifests": manifests})
 
 
 def write_cluster(cluster: Mapping[str, Any]) -> None:
@@ -128,12 +138,15 @@ def _file() -> Path | None:
 
 @dataclass(frozen=True)
 class Handed:
-    """The plan as plain values, the inputs of each process as its backend renders them, the files of code."""
+    """The plan as plain values, the inputs of each process as its backend renders them, the files of code and
+    those of the program.
+    """
 
     plan: Mapping[str, Any]
     inputs: Mapping[str, Mapping[str, Any]]
     unused: tuple[str, ...]
     code: CodeSets
+    program: Mapping[str, str]
     manifests: tuple[Mapping[str, Any], ...] = ()
 
     @property
@@ -195,7 +208,7 @@ class PlanFile:
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
-        given = whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"]
+        given = whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"], data["program"]
         return Handed(*given, manifests=tuple(data["manifests"]))
 
     def take_cluster(self) -> HandedCluster | None:
@@ -217,11 +230,13 @@ def plan_file(
     *,
     plugins: bool = True,
     manifests: bool = False,
+    is_partial: bool = False,
 ) -> Generator[PlanFile]:
     """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
 
     recorded: the uids of what the state records, runs_on: the backend on which it is up, for the program.
     plugins: whether the engine has those of Pulumi; manifests: whether the program is to write them, too.
+    is_partial: whether the run starts some processes again and leaves all others as they are.
     """
     home = paths.private_folder(paths.home())
     prefix = f"plan-{paths.host()}-"
@@ -230,6 +245,7 @@ def plan_file(
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
         request = {"uids": sorted(recorded), "runs_on": runs_on, "plugins": plugins, "manifests": manifests}
+        request["is_partial"] = is_partial
         yield PlanFile(Path(folder) / "plan.json", request)
 
 

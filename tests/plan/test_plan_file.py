@@ -44,7 +44,7 @@ def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_pr
     with plan_file.plan_file({"uid-1"}) as box:
         for name, value in box.environment.items():
             monkeypatch.setenv(name, value)
-        plan_file.write_plan(plan, {})
+        plan_file.write_plan(plan, {}, {})
         assert plan_file.recorded() == {"uid-1"}
         assert box.file.read_text().count('"SYMPH_S7_ADDR"') == 1
         taken = box.take()

@@ -77,7 +77,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if (result := inventory.stale(live, owner, manifest))
     }
-    if not context.dry_run:
+    if not context.dry_run and not context.is_partial:
         ending = [each for result in stale.values() for each in result.items()]
         for path, uid in ending:
             # All at once, where the engine ends few at a time.

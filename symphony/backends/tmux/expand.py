@@ -34,6 +34,8 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
         options = _options(components.processes[process.path])
         options.depends_on = [owner]
         options.deleted_with = owner
+        # Also where the engine is told to replace it: what still ran would be taken for the new one.
+        options.delete_before_replace = True
         secrets = {name: each.reveal() for name, each in process.secret_env.items()}
         Window(process.path, **inputs, secret_env=secrets, opts=options)
         rendered[process.path] = inputs

@@ -1,0 +1,73 @@
+"""Starts processes of an experiment again: a run of the engine that replaces their resources and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from symphony.engine import workspace
+from symphony.engine.run.run import Run
+from symphony.errors import UserError
+from symphony.operations import stacks
+from symphony.operations.logs import chosen
+from symphony.operations.plan import project_run
+from symphony.operations.program_output import ProgramOutput
+from symphony.operations.stack_target import StackTarget
+from symphony.operations.up import UpEvent, path_of, up
+from symphony.plan.plan_file import PlanFile
+
+
+@dataclass(frozen=True)
+class Restart:
+    """What starts again: the processes that were named, those that share a pod with them, their resources."""
+
+    target: StackTarget
+    named: tuple[str, ...]
+    sharing: tuple[str, ...]
+    urns: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (*self.named, *self.sharing)
+
+
+def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
+    """What a restart of some processes comes to; given: names, groups, patterns, none means all.
+
+    UserError: there is no such process, or its program is not to be found on this machine.
+    """
+    stack = stacks.ensure_same_location(stack)
+    if stack.recorded is None or stack.state is None:
+        raise UserError(f"{stack.shown} is not up", remedy=f"Start it with `symphony up {stack.shown}`")
+    paths = list(stack.recorded.processes)
+    named = chosen(paths, given)
+    # By the process that a resource hangs under, or the group whose processes share it.
+    owners = {each.urn: owner for each in stack.state.resources if (owner := path_of(each))}
+    groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
+    sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
+    urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
+    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns))
+
+
+def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
+    """Run the program, and replace just these processes; yields what `up` does."""
+
+    def run(target: StackTarget, box: PlanFile) -> Run:
+        return project_run("up", target, box, [f"--target-replace={urn}" for urn in what.urns])
+
+    return up(what.target, run, output, only=frozenset(what.paths))
+
+
+def _target(stack: stacks.Stack) -> StackTarget:
+    """The stack with its program, which is where it was started from."""
+    folder = stacks.folder(stack)
+    place = workspace.find_usable(Path(folder)) if folder else None
+    if place is None or place.project != stack.name.project or not place.program.is_file():
+        raise UserError(
+            f"{stack.shown} was started by a script or a program that is not there any more",
+            where=folder,
+            remedy="Launch it again with force=True, or go to its project and run `symphony up`",
+        )
+    workspace.require_virtualenv(place)
+    return StackTarget(stack.name, place)

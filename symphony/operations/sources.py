@@ -1,0 +1,85 @@
+"""What a plan was made from: declared code and the program; waits until one of these files changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from symphony.components.inputs import code_files
+from symphony.content import sets
+from symphony.engine.workspace import Workspace, config_file
+from symphony.operations.plan import Planned
+
+# Milliseconds without a change before a change counts; and after which the files are compared anyway, for
+# what came while nobody was watching, or what the file system does not tell.
+_QUIET = 300
+_LOOK = 3000
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a plan.
+
+    code:    texts of `code=`.
+    program: absolute paths.
+    state:   file -> its digest, or when it changed.
+    """
+
+    place: Workspace
+    stack: str
+    code: tuple[str, ...]
+    program: tuple[str, ...]
+    state: Mapping[str, str]
+
+    def now(self) -> Sources:
+        """The same files as they are now."""
+        found = code_files.found(self.code, self.place.folder, self.stack)
+        state = {name: digest for each in found.values() for name, digest in each.files.items()}
+        return replace(self, state={**state, **_times(self.program)})
+
+    def after(self, planned: Planned) -> Sources:
+        """The files of the plan that these led to."""
+        return of(self.place, planned)
+
+    def wait(self) -> tuple[Sources, tuple[str, ...]]:
+        """Waits until a file is another than in `state`: the files as they are then, and which differ."""
+        # Only `up --watch` needs it.
+        from watchfiles import watch
+
+        folders = {(self.place.folder / name).parent for name in self.state}
+        places = [str(folder) for folder in folders if folder.is_dir()]
+        for _ in watch(
+            *places,
+            recursive=False,
+            watch_filter=None,
+            step=_QUIET,
+            rust_timeout=_LOOK,
+            yield_on_timeout=True,
+        ):
+            now = self.now()
+            if names := sets.differing(self.state, now.state):
+                return now, tuple(
+                    os.path.relpath(self.place.folder / name, self.place.folder) for name in names
+                )
+        raise KeyboardInterrupt
+
+
+def of(place: Workspace, planned: Planned) -> Sources:
+    """The files that a plan was made from, as they were then."""
+    settings = [str(place.folder / "Pulumi.yaml"), str(config_file(place, planned.stack))]
+    code = {text: None for process in planned.plan["processes"] for text in process["code"]}
+    program = tuple(dict.fromkeys([*planned.program, *settings]))
+    files = {name: digest for each in planned.code.values() for name, digest in each.items()}
+    state = {**files, **_times(settings), **planned.program}
+    return Sources(place, planned.stack, tuple(code), program, state)
+
+
+def _times(files: Iterable[str]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for file in files:
+        with suppress(OSError):
+            result[file] = str(Path(file).stat().st_mtime_ns)
+    return result

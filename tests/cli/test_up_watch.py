@@ -1,0 +1,60 @@
+"""`symphony up --watch`: saved changes are brought up, half an edit is told, Ctrl-C leaves all running."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import Sandbox, sandbox_in, wait_for
+
+pytestmark = pytest.mark.thorough
+
+PROGRAM = """
+from settings import SECONDS
+with Experiment("rl") as e:
+    e.new_process("learner", command=["sleep", SECONDS])
+    e.new_process("agent", command=["sleep", "3600"], code=["agents/"])
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
+        (made.folder / "agents").mkdir()
+        (made.folder / "agents" / "net.py").write_text("first")
+        (made.folder / "settings.py").write_text("SECONDS = '3600'\n")
+        made.write(PROGRAM)
+        yield made
+
+
+def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+
+    def said(text: str) -> None:
+        wait_for(lambda: text in output.read_text(), 40, text)
+
+    with output.open("w") as file:
+        command = [str(sandbox.program), "up", "rl", "-y", "--watch"]
+        run = sandbox.start(command, stdout=file, stderr=subprocess.STDOUT)
+        said("Watching")
+        first = sandbox.trees()
+        (sandbox.folder / "agents" / "new.py").write_text("second")
+        said("restart agent (code: agents/new.py); 1 stay")
+        said("rl is up")
+        (sandbox.folder / "settings.py").write_text("SECONDS = \n")
+        said("settings.py changed")
+        said("SyntaxError")
+        (sandbox.folder / "settings.py").write_text("SECONDS = '3601'\n")
+        said("restart learner (args: sleep 3600 -> 3601)")
+        wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
+        run.send_signal(signal.SIGINT)
+        assert run.wait(20) == 130
+    said("rl is not watched any more and goes on")
+    last = sandbox.trees()
+    assert set(last) == set(first) == {"rl/learner", "rl/agent"}
+    assert not {*last["rl/agent"]} & {*first["rl/agent"]}
+    assert sandbox.engines() == []
