@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -26,6 +27,8 @@ def watch(stack: str, sources: Sources, up: Bring) -> None:
     )
     try:
         while True:
+            # Whoever reads a pipe is to see how the last one ended.
+            sys.stdout.flush()
             sources, changed = sources.wait()
             print(screen.clean(f"{time.strftime('%H:%M:%S')} {names_of(changed)} changed"), flush=True)
             try:

@@ -47,7 +47,7 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         said("rl is up")
         (sandbox.folder / "settings.py").write_text("SECONDS = \n")
         said("settings.py changed")
-        said("SyntaxError")
+        said("invalid syntax")
         (sandbox.folder / "settings.py").write_text("SECONDS = '3601'\n")
         said("restart learner (args: sleep 3600 -> 3601)")
         wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
