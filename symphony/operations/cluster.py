@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from symphony import paths
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Event, Finished, Started, Step
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store
+from symphony.engine.state import file_store, locks
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.stack_target import StackTarget
@@ -117,21 +120,37 @@ def name_of(step: Step) -> str:
 def resume(target: StackTarget) -> None:
     """Take what an interrupted run began to make into the state, where it came to be.
 
-    Google would refuse to make it again. SymphonyError: Google does not answer.
+    The engine forgets it, and Google would refuse to make it again. SymphonyError: Google does not answer.
     """
-    state = stacks.read(target.name).state
-    begun = [each for each in (state.begun if state else ()) if each.type in _IDS]
-    if not begun:
+    name = target.name
+    state = stacks.read(name).state
+    if state is None or not any(each.type in _IDS for each in state.begun):
         return
-    options = [f"--import-pending-creates={each.urn},{_id(each)}" for each in begun]
-    with Run("refresh", target.workspace, target.name.stack, options=[*options], fetch_plugins=True) as run:
+    locks.recover(name.project, name.stack)
+    exported = json.loads(_pulumi(target, ["stack", "export"]))
+    deployment = exported["deployment"]
+    begun = [each for each in deployment["pending_operations"] if each["resource"]["type"] in _IDS]
+    deployment["pending_operations"] = []
+    for each in begun:
+        resource = each["resource"]
+        resource["id"] = _IDS[resource["type"]].format_map(resource["inputs"])
+        deployment["resources"].append({**resource, "outputs": resource["inputs"]})
+    with tempfile.NamedTemporaryFile("w", dir=paths.private_folder(paths.home()), suffix=".json") as file:
+        json.dump(exported, file)
+        file.flush()
+        _pulumi(target, ["stack", "import", f"--file={file.name}"])
+    # What did not come to be goes out of the state again, of the rest it is told what Google says.
+    with Run("refresh", target.workspace, name.stack, fetch_plugins=True) as run:
         for _ in run:
             pass
     errors.check(run.outcome)
 
 
-def _id(resource: file_store.Resource) -> str:
-    return _IDS[resource.type].format_map({**resource.inputs})
+def _pulumi(target: StackTarget, words: list[str]) -> str:
+    done = workspace.pulumi(target.workspace, [*words, f"--stack={target.name.stack}"])
+    if done.returncode:
+        raise errors.from_text(done.stderr, stack=target.name.stack, project=target.name.project)
+    return done.stdout
 
 
 def refuse_used(stack: stacks.Stack) -> None:

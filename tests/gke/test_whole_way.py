@@ -38,7 +38,7 @@ def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-stand
     (sandbox.folder / "stacks" / "rl.py").write_text(program)
     sandbox.config("gke", **{"gcp:project": "my-project"})
     sandbox.config(
-        "rl.gke", backend="kubernetes", cluster="gke", namespace=f"gke-{google.name}", patience="30"
+        "rl.gke", backend="kubernetes", cluster="gke", namespace=f"on-{google.name}", patience="30"
     )
 
 
@@ -66,7 +66,7 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     (listed,) = [each for each in sandbox.symphony("ls", "--json").json if each["name"] == "gke"]
     assert listed["kind"] == "cluster"
     assert "2 pools" in listed["state"]
-    assert "gke" in sandbox.symphony("why", "rl.gke", "learner").out
+    assert f"pool {google.name}-gpu" in sandbox.symphony("why", "rl.gke", "learner").out
     state = (sandbox.home / "state" / ".pulumi" / "stacks" / "gke" / "gke.json").read_text()
     assert "gke-gcloud-auth-plugin" not in state, "the kubeconfig is a secret of its stack"
 

@@ -148,6 +148,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         type_, known = _type_of(request.urn), cloud.find(request.id)
         if known is None:
             return provider_pb2.ReadResponse()
+        # Google goes on where a run that asked was killed.
+        self._nodes(type_, known)
         properties = {**known, **_computed(type_, known, request.id)}
         return provider_pb2.ReadResponse(
             id=request.id, properties=to_struct(properties), inputs=to_struct(known)

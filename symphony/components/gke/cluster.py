@@ -122,9 +122,15 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(f"{name} has no project", "`pulumi config set gcp:project PROJECT`", (where,))
         if not _has_credentials():
             yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
-        places = {each.name: each.where for each in self.declared}
+        told: set[tuple[str, str]] = set()
+        for each in self.declared:
+            for pool, what, remedy in faults([each.pool], self.location):
+                told.add((pool, what))
+                yield Problem(f"pool {pool} {what}", remedy, (each.where,))
         for pool, what, remedy in faults(self.pools, self.location):
-            yield Problem(f"pool {pool} {what}", remedy, (places[pool],))
+            if (pool, what) not in told:
+                lines = tuple(each.where for each in self.declared if each.name == pool)
+                yield Problem(f"pool {pool} {what}", remedy, lines)
         for each in self.declared:
             if not _NAME.fullmatch(each.name):
                 remedy = "use at most 40 lower-case letters, digits and -, a letter first"

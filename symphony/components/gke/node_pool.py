@@ -39,7 +39,7 @@ class NodePool:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: Sequence[tuple[str, str, str]] = ()
     zones: Sequence[str] = ()
-    where: Location = field(default_factory=caller, repr=False, compare=False)
+    where: Location = field(default_factory=lambda: _line(), repr=False, compare=False)
 
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
@@ -83,3 +83,9 @@ class NodePool:
             spot=self.spot,
             zones=tuple(self.zones),
         )
+
+
+def _line() -> Location:
+    """That of the user: what makes a dataclass stands between, in a file without a name."""
+    where = caller()
+    return where.called_from[0] if where.file == "<string>" and where.called_from else where

@@ -1,0 +1,84 @@
+"""A cluster that cannot be is refused with every reason, each with its line, before anything is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symphony import NodePool
+from symphony.placement.pool import Taint
+from tests.sandbox import Sandbox, sandbox_in
+
+# What is wrong stands beside the line that says it.
+PROGRAM = """from symphony import GkeCluster, NodePool
+GkeCluster("rl", location="us-central1-a", pools=[
+    NodePool("cpu", "e2-standart-8"),
+    NodePool("cpu", "e2-standard-8", min=3, max=2),
+    NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 3)),
+    NodePool("far", "e2-standard-8", zones=["europe-west4-a"]),
+    NodePool("Big", "e2-standard-8", taints=[("a", "b", "Sometimes")]),
+])
+"""
+WRONG = {
+    2: ("cluster rl has no project", "finds no credentials"),
+    3: ("pool cpu is declared 2 times", "unknown machine type e2-standart-8", "the nearest is e2-standard-8"),
+    4: ("min 3 above max 2",),
+    5: ("takes 1, 2, 4 or 8 nvidia-tesla-v100",),
+    6: ("is in europe-west4-a, outside of us-central1",),
+    7: ("pool Big has a name that GKE refuses", "has a taint Sometimes"),
+}
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox_in(tmp_path) as made:
+        for name in [each for each in made.environment if each.startswith(("GOOGLE_", "GCLOUD_"))]:
+            del made.environment[name]
+        made.environment["CLOUDSDK_CONFIG"] = str(tmp_path)
+        yield made
+
+
+def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
+    (sandbox.folder / "__main__.py").write_text(PROGRAM)
+    told = sandbox.symphony("up", "gke", "-y", code=2).err
+    assert "Nothing was started." in told
+    assert sandbox.stacks() == set()
+    for line, words in WRONG.items():
+        rows = [row for row in told.splitlines() if re.search(rf"line(s \d+,)? {line}\b", row)]
+        for word in words:
+            assert any(word in row for row in rows), f"{word} on line {line}:\n{told}"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ("gke", "the cluster's stack gke does not exist"),
+        ("bare", "the cluster's stack bare has no outputs yet"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_told_before_anything_starts(
+    sandbox: Sandbox, cluster: str, words: str
+) -> None:
+    sandbox.write('with Experiment() as e: e.new_process("a", image="i", command="x")')
+    sandbox.pulumi("stack", "init", "bare")
+    sandbox.config("rl", backend="kubernetes", cluster=cluster)
+    told = sandbox.symphony("up", "rl", "-y", code=2).err
+    assert words in told
+    assert f"`symphony up {cluster}`" in told
+
+
+def test_gpu_and_spot_pools_are_tainted_and_types_have_googles_names() -> None:
+    pool = NodePool(
+        "gpu", "n1-standard-8", accelerator=("v100", 2), spot=True, taints=[("a", "b", "NO_EXECUTE")]
+    )
+    assert pool.pool.taints == (
+        Taint("a", "b", "NoExecute"),
+        Taint("nvidia.com/gpu", "present"),
+        Taint("cloud.google.com/gke-spot", "true"),
+    )
+    assert pool.pool.gpu_type == "nvidia-tesla-v100"
+    assert NodePool("a100", "a2-highgpu-2g").pool.gpus == 2
