@@ -47,7 +47,7 @@ def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
     assert "Nothing was started." in told
     assert sandbox.stacks() == set()
     for line, words in WRONG.items():
-        rows = [row for row in told.splitlines() if re.search(rf"line(s \d+,)? {line}\b", row)]
+        rows = [row for row in told.splitlines() if re.search(rf"lines? (\d+, )*{line}\b", row)]
         for word in words:
             assert any(word in row for row in rows), f"{word} on line {line}:\n{told}"
 

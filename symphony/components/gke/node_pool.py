@@ -88,4 +88,4 @@ class NodePool:
 def _line() -> Location:
     """That of the user: what makes a dataclass stands between, in a file without a name."""
     where = caller()
-    return where.called_from[0] if where.file == "<string>" and where.called_from else where
+    return where.called_from[0] if where.file.endswith("<string>") and where.called_from else where
