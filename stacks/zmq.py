@@ -1,6 +1,12 @@
-"""Every pattern of caraml, pair by pair: the programs of examples/zmq, each end a process."""
+"""Every pattern of caraml, pair by pair: the programs of examples/zmq, each end a process.
 
-from symphony import Experiment
+On Kubernetes `up` builds their image and pushes it below the setting symphony:registry of the stack; its base
+is zmq:base, python:3.11-slim unless said.
+"""
+
+import pulumi
+
+from symphony import Experiment, Image
 
 PAIRS = {
     "queue": ("push_pull.py", "pull", "push"),
@@ -10,7 +16,10 @@ PAIRS = {
     "batches": ("data_fetcher.py", "server", "fetcher"),
 }
 
-with Experiment("zmq", start_dir="examples/zmq") as experiment:
+base = pulumi.Config("zmq").get("base") or "python:3.11-slim"
+image = Image("zmq", dockerfile="examples/Dockerfile", build_args={"BASE": base, "FOLDER": "examples/zmq"})
+
+with Experiment("zmq", start_dir="examples/zmq", image=image) as experiment:
     for service, (program, binder, connector) in PAIRS.items():
         binding = experiment.new_process(
             f"{service}-{binder}", command="python", args=["-u", program, binder]

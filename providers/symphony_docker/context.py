@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,16 +74,17 @@ def read(given: Given) -> Context:
         return _none(what, "Write one, name it in dockerfile=, or use Image.python(...), which needs none")
     place = f"{root}/".replace("//", "/")
     try:
-        with StatCache("context", root) as cache, StatCache("credentials", root) as looked_into:
+        with StatCache("context", root) as cache:
             every = walk.files(place, _rules(place, given), cache)
             # What is left out says nothing of what is in.
             files = {path[len(place) :]: path for path in every if path != f"{place}{_IGNORE}"}
             if CARAML in text:
                 files |= _caraml()
-            troubles, size = _troubles(root, files, given.allow, looked_into)
-            if size > LARGEST:
-                return _none(*troubles[-1])
+            sizes = {name: os.lstat(path).st_size for name, path in files.items()}
+            if sum(sizes.values()) > LARGEST:
+                return _none(*_too_large(sizes))
             result = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
+            troubles = _troubles_once(root, files, result, given.allow)
     except OSError as error:
         return _none(
             f"{error.filename or root} cannot be read: {(error.strerror or str(error)).lower()}",
@@ -93,7 +94,7 @@ def read(given: Given) -> Context:
     troubles += [
         (f"there is no {each} in {root}", "Name files and folders of the context") for each in missing
     ]
-    return Context(text, files, result, size, tuple(troubles))
+    return Context(text, files, result, sum(sizes.values()), tuple(troubles))
 
 
 def parts(
@@ -147,29 +148,35 @@ def _caraml() -> dict[str, str]:
     return {f"{CARAML}/{each.relative_to(folder)}": str(each) for each in sorted(folder.rglob("*.py"))}
 
 
-def _troubles(
-    root: Path, files: Mapping[str, str], allow: Sequence[str], cache: StatCache
-) -> tuple[list[tuple[str, str]], int]:
-    allowed = {os.path.normpath(each) for each in allow}
-    result: list[tuple[str, str]] = []
-    size = 0
+def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
+    total = f"{sum(sizes.values()) / 1e9:.1f} GB, more than {LARGEST / 1e9:.0f}"
+    what = f"its context has {total}; the largest file is {max(sizes, key=lambda name: sizes[name])}"
+    return what, "Name what the image does not need in .dockerignore"
+
+
+def _troubles_once(
+    root: Path, files: Mapping[str, str], known: Mapping[str, str], allow: Sequence[str]
+) -> list[tuple[str, str]]:
+    """What is wrong with the files; those in which nothing was, are not looked into again."""
+    seen = paths.cache() / "images" / f"sound-{sets.of_all({**known, '': repr((str(root), allow))})}"
+    if seen.exists():
+        return []
+    result = list(_troubles(root, files, {os.path.normpath(each) for each in allow}))
+    if not result:
+        with suppress(OSError):
+            paths.new_file(seen, "")
+    return result
+
+
+def _troubles(root: Path, files: Mapping[str, str], allowed: Container[str]) -> Iterator[tuple[str, str]]:
     for name, path in files.items():
         facts = os.lstat(path)
-        size += facts.st_size
         if stat.S_ISLNK(facts.st_mode):
             if why := _leads_out(root, path):
-                result.append(
-                    (f"{name} {why}", "Copy what it means into the context, or name it in .dockerignore")
-                )
-        elif name not in allowed and (why := ignore.looks_secret(name) or _look_into(path, facts, cache)):
+                yield f"{name} {why}", "Copy what it means into the context, or name it in .dockerignore"
+        elif name not in allowed and (why := ignore.looks_secret(name) or _look_into(path, facts.st_size)):
             what = f"{name} {why} and would be in the image"
-            result.append((what, f'Name it in .dockerignore, or say allow=["{name}"] if it is none'))
-    if size > LARGEST:
-        largest = max(files, key=lambda name: os.lstat(files[name]).st_size)
-        sizes = f"{size / 1e9:.1f} GB, more than {LARGEST / 1e9:.0f}"
-        what = f"its context has {sizes}; the largest file is {largest}"
-        result.append((what, "Name what the image does not need in .dockerignore"))
-    return result, size
+            yield what, f'Name it in .dockerignore, or say allow=["{name}"] if it is none'
 
 
 def _leads_out(root: Path, path: str) -> str:
@@ -179,16 +186,8 @@ def _leads_out(root: Path, path: str) -> str:
     return "" if inside else f"is a link out of the context, to {target}"
 
 
-def _look_into(path: str, facts: os.stat_result, cache: StatCache) -> str:
-    if facts.st_size > ignore.LARGEST_LOOKED_INTO:
-        return ""
-    stamp = stamp_of(facts)
-    known = cache.get(path, stamp)
-    if isinstance(known, str):
-        return known
-    why = ignore.holds_secret(Path(path).read_bytes())
-    cache.put(path, stamp, why, facts)
-    return why
+def _look_into(path: str, size: int) -> str:
+    return "" if size > ignore.LARGEST_LOOKED_INTO else ignore.holds_secret(Path(path).read_bytes())
 
 
 def archive(context: Context) -> Iterator[bytes]:

@@ -26,6 +26,7 @@ BUILD_SECONDS = 3600
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _KEPT_LINES = 2000
+_STEP_LENGTH = 60
 Tell = Callable[[str, int, int], None]
 
 
@@ -256,7 +257,8 @@ class _Steps:
             if match := _STEP.fullmatch(line.strip()):
                 self._step = match[3]
                 self._output = []
-                self._tell(f"step {match[1]}/{match[2]}: {match[3]}", 0, 0)
+                step = match[3] if len(match[3]) <= _STEP_LENGTH else f"{match[3][: _STEP_LENGTH - 1]}…"
+                self._tell(f"step {match[1]}/{match[2]}: {step}", 0, 0)
             elif not line.startswith((" ---> ", "Removing intermediate container ", " ---> Running in ")):
                 self._output = [*self._output, line.rstrip()][-_KEPT_LINES:]
 

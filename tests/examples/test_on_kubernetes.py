@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-import pip
 import pytest
 import yaml
 
-from tests.documents import blocks, text
+from tests.documents import blocks
 from tests.examples.test_zmq import SAID
-from tests.sandbox import ROOT, SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.kubernetes.registry import docker_build, python_image
 from toolchain.plugin_kubernetes.install import install
@@ -115,8 +112,11 @@ def test_hello_on_pods(made: Made) -> None:
 
 
 @pytest.mark.thorough
-def test_every_pattern_of_caraml_on_pods(made: Made) -> None:
-    with made("zmq.pods", "examples/zmq") as sandbox:
+def test_every_pattern_of_caraml_on_pods(made: Made, cluster: Access) -> None:
+    """In the image that the program itself declares."""
+    settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.pushed()}
+    with made("zmq.pods", "examples/zmq", **settings) as sandbox:
+        sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
         for name, words in SAID.items():
             wait_for(
@@ -124,27 +124,19 @@ def test_every_pattern_of_caraml_on_pods(made: Made) -> None:
             )
 
 
-def test_code_outside_the_clone_has_caraml_in_its_image(made: Made, cluster: Access, tmp_path: Path) -> None:
-    """The recipe of docs/kubernetes.md with the program of README.md; the base has what the wheel needs."""
-    mine, docs = tmp_path / "mine", text("docs/kubernetes.md")
-    mine.mkdir()
-    (mine / "talk.py").write_text(blocks("README.md", "python")[-1])
-    (recipe,) = blocks("docs/kubernetes.md", "dockerfile")
-    base = f"FROM {python_image.pushed()}\nCOPY tools /tools\nENV PYTHONPATH=/tools PIP_NO_DEPS=1"
-    (mine / "Dockerfile").write_text(recipe.replace("FROM python:3.11-slim", base))
-    shutil.copytree(Path(pip.__file__).parent, mine / "tools" / "pip")
-    (words,) = re.findall(r"^    pip (wheel .*)$", docs, re.M)
-    wheel = words.replace("CLONE", str(ROOT)).split()
-    offline = ["--no-build-isolation", "--no-index", "-q"]
-    subprocess.run([sys.executable, "-m", "pip", *wheel, *offline], cwd=mine, check=True, timeout=120)
-    image = docker_build.pushed(cluster.registry, cluster.docker_host, mine, "mine")
-    program = """
-with Experiment("e") as e:
-    e.new_process("learner", command="python", args=["talk.py", "learner"]).binds("replay")
-    e.new_process("worker", command="python", args=["talk.py", "worker"]).connects("replay")
-"""
-    with made("hello.pods", ".", **{"symphony:image": image}) as sandbox:
+def test_code_outside_the_clone_has_caraml_in_its_image(
+    made: Made, cluster: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of docs/kubernetes.md with that of README.md; the base has what caraml imports."""
+    (program,) = blocks("docs/kubernetes.md", "python")
+    program = program.replace("requirements=None", f'requirements=None, base="{python_image.pushed()}"')
+    monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
+    registry = f"{cluster.registry}/test"
+    with made("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:
+        sandbox.write(blocks("README.md", "python")[-1], "talk.py")
         sandbox.write(program, "stacks/hello.py")
+        (sandbox.folder / ".dockerignore").write_text("")
+        sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "hello.pods", "-y", timeout=120)
         wait_for(
             lambda: sandbox.symphony("logs", "hello.pods", "learner").out.startswith("1.0"), 60, "it learns"
