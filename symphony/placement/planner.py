@@ -229,12 +229,12 @@ def _uneven(pod: Pod, room: Amounts) -> list[str]:
 def _too_small(room: Amounts, total: Amounts) -> list[str]:
     lacks: list[str] = []
     if total.cpu > room.cpu:
-        lacks.append(f"has {_cores(room.cpu)} of {_cores(total.cpu, up=True)} cpu")
+        lacks.append(f"{_cores(room.cpu)} of {_cores(total.cpu, up=True)} cpu")
     if total.memory > room.memory:
-        lacks.append(f"has {_gib(room.memory)} of {_gib(total.memory, up=True)} GiB")
+        lacks.append(f"{_gib(room.memory)} of {_gib(total.memory, up=True)} GiB")
     if total.gpus > room.gpus:
-        lacks.append(f"has {room.gpus} of {total.gpus} GPUs" if room.gpus else "has no GPUs")
-    return lacks
+        lacks.append(f"{room.gpus} of {total.gpus} GPUs" if room.gpus else "no GPUs")
+    return [f"has {', '.join(lacks)}"] if lacks else []
 
 
 def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:

@@ -11,7 +11,8 @@ from symphony.errors import UserError
 from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
 
-LONGEST = 300
+# What six pools lack goes into it.
+LONGEST = 600
 
 
 # From a loop over more processes than this, the report shows the first and how many more.

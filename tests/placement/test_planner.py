@@ -37,9 +37,9 @@ def test_the_cheapest_pool_that_fits_is_chosen():
 
 def test_what_does_not_fit_is_told_of_each_pool():
     assert lacks(pod("a", 12, 96)) == {
-        "cheap": "has spot machines, has 7.55 of 12 cpu, has 25.3 of 96 GiB",
-        "cpu": "has 7.21 of 12 cpu, has 45.3 of 96 GiB",
-        "gpu": "is kept for processes with GPUs, has 7.5 of 12 cpu, has 25.2 of 96 GiB",
+        "cheap": "has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB",
+        "cpu": "has 7.21 of 12 cpu, 45.3 of 96 GiB",
+        "gpu": "is kept for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
     }
     assert lacks(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
         "cheap": "has no GPUs",

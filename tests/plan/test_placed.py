@@ -144,9 +144,9 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         cluster,
     )
     assert [each.what for each in found] == [
-        "big fits no pool: cheap has spot machines, has 7.55 of 12 cpu,"
-        " has 25.3 of 96 GiB; cpu has 7.21 of 12 cpu, has 45.3 of 96 GiB; gpu is kept for processes with"
-        " GPUs, has 7.5 of 12 cpu, has 25.2 of 96 GiB",
+        "big fits no pool: cheap has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB;"
+        " cpu has 7.21 of 12 cpu, 45.3 of 96 GiB;"
+        " gpu is kept for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
         "more does not fit gpu: it has 1 of 2 GPUs",
         'typo is placed on "gpus", which the cluster does not have',
     ]

@@ -44,7 +44,7 @@ def test_names_of_the_user_cannot_move_the_cursor():
 
 
 def test_a_name_without_end_is_cut():
-    assert len(Problem("x" * 10_000, "y").what) == 300
+    assert len(Problem("x" * 10_000, "y").what) == 600
 
 
 def test_as_json():
