@@ -30,6 +30,7 @@ from caraml import process, serializers
 from caraml.address import resolve
 from caraml.errors import CaramlError, ClosedError, MalformedMessageError, SharedMemoryError, ZmqTimeoutError
 from caraml.inmemory.pool import MAX_BYTES, Shared, get
+from caraml.limits import DEFAULT_LIMITS, Limits
 from caraml.pickled import pickle_codec
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.fetch_worker import FetchPlan, work
@@ -52,7 +53,8 @@ class DataFetcher(threading.Thread):
     is at `remote_host` and `remote_port`, or is the service `remote_service`. `worker_comm_port` is this
     machine's port for the workers, None for a free one. `worker_handler(reply)` runs in the worker, on every
     reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
-    `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait.
+    `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait. `limits`
+    are those of the server's replies.
     """
 
     def __init__(
@@ -72,9 +74,10 @@ class DataFetcher(threading.Thread):
         remote_service: str | None = None,
         timeout: float = -1,
         pool_bytes: int = MAX_BYTES,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
-        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service)
+        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service, limits=limits)
         resolve(
             bind=False, host=remote_host, port=remote_port, service=remote_service
         )  # raises here rather than in every worker
@@ -93,12 +96,15 @@ class DataFetcher(threading.Thread):
         self._stopped = False
         self._error: BaseException | None = None
         key = secrets.token_bytes(32)
-        self._encode, self._decode = pickle_codec("fetcher", False, key)
-        self._server = ZmqServer(host="127.0.0.1", port=worker_comm_port or 0, serializer=self._encode)
+        self._encode, self._decode = pickle_codec("fetcher", False, key, limits)
+        self._server = ZmqServer(
+            host="127.0.0.1", port=worker_comm_port or 0, serializer=self._encode, limits=limits
+        )
         deserializer = remote_deserialzer if remote_deserializer is None else remote_deserializer
         self._plan = FetchPlan(
             self._server.address,
             key,
+            limits,
             remote,
             remote_serializer,
             deserializer,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from caraml import process, serializers
 from caraml.inmemory.pool import SharedPool
+from caraml.limits import Limits
 from caraml.pickled import pickle_codec
 from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.request_reply import ZmqClient
@@ -25,6 +26,7 @@ class FetchPlan(NamedTuple):
 
     master: str
     key: bytes
+    limits: Limits
     remote: SocketOptions
     serializer: serializers.Serializer
     deserializer: serializers.Serializer
@@ -62,12 +64,12 @@ def _fetch_all(plan: FetchPlan, worker: tuple[int, int]) -> None:
 
 
 def _ask_and_fetch(plan: FetchPlan, worker: tuple[int, int]) -> None:
-    encode, decode = pickle_codec(plan.master, False, plan.key)
+    encode, decode = pickle_codec(plan.master, False, plan.key, plan.limits)
     pool = SharedPool(plan.pool_bytes)
     remote = ZmqClient(
         serializer=plan.serializer, deserializer=plan.deserializer, timeout=plan.timeout, **plan.remote
     )
-    master = ZmqClient(address=plan.master, serializer=encode)
+    master = ZmqClient(address=plan.master, serializer=encode, limits=plan.limits)
     try:
         report: tuple[Any, ...] = ("ready", worker)
         while True:
