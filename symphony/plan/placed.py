@@ -18,7 +18,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
-from symphony.spec.pod import Place, PodSettings
+from symphony.spec.pod import Place, PodSettings, Toleration
 from symphony.spec.process import ProcessSpec, Resources
 
 _GPU = "nvidia.com/gpu"
@@ -53,7 +53,7 @@ def placed(spec: ExperimentSpec, target: Target) -> Placed:
     reader = _Reader(target)
     pods = [pod for each in _pods(spec) if (pod := reader.pod(each)) is not None]
     placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
-    problems = [*reader.problems, *_misfits(spec, pods, placement)]
+    problems = [*reader.problems, *_misfits(spec, pods, placement), *_untolerated(spec, placement)]
     return Placed(
         placement,
         tuple(problems),
@@ -113,7 +113,7 @@ class _Reader:
         for who, owner in of.places:
             self._amounts(who, owner)
             self._needs_pools(who, owner)
-        claims = tuple(self._claim(of.path(each), each) for each in of.processes)
+        claims = (*(self._claim(of.path(each), each) for each in of.processes), *_others(of, raw))
         chosen = {name: self._one(of, name) for name in ("pool", "gpu_type", "spot")}
         gpu_type = machines.gpu_type_of(chosen["gpu_type"]) if chosen["gpu_type"] else ""
         whole = _claim(of.whole) if of.whole != _UNASKED else None
@@ -194,6 +194,18 @@ class _Reader:
         self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
 
 
+def _others(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
+    """What the containers claim that pod_yml adds."""
+    names = {each.name for each in of.processes}
+    for container in map(_mapping, raw.get("containers") or ()):
+        if container.get("name") not in names:
+            resources = _mapping(container.get("resources"))
+            given = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
+            yield Claim(
+                _cores(given.get("cpu")) or 0, _bytes(given.get("memory")) or 0, _whole(given.get(_GPU)) or 0
+            )
+
+
 def _chooses(pod_yml: Mapping[str, Any], name: str) -> bool:
     value = pod_yml.get(name)
     return "nodeAffinity" in _mapping(value) if name == "affinity" else bool(value)
@@ -252,6 +264,20 @@ def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) ->
         yield Problem(what, remedy, (_line(owners[pod.name]),))
 
 
+def _untolerated(spec: ExperimentSpec, placement: Placement) -> Iterator[Problem]:
+    """Tolerations in pod_yml stand in place of all others."""
+    for of in _pods(spec):
+        given = _mapping(of.owner.pod.pod_yml.get("spec")).get("tolerations")
+        if given is None or (choice := placement.chosen.get(of.name)) is None:
+            continue
+        fields = ("key", "operator", "value", "effect")
+        own = [Toleration(*map(_mapping(each).get, fields)) for each in given or ()]  # pyright: ignore[reportArgumentType]
+        for each in choice.tolerations(own):
+            pool = choice.pool.name
+            what = f"{of.name} has tolerations in pod_yml, and not one of {each.key}, the taint of {pool}"
+            yield Problem(what, "say add_toleration() instead, or add it there", (_line(of),))
+
+
 def _line(of: _PodOf) -> Location:
     owner = next((each for _, each in of.places), None)
     return owner.at("place") if owner else of.processes[0].at("resource_request")
@@ -274,7 +300,7 @@ def _resources(
         if not of.places:
             continue
         claims = choice.claims if choice else planner.claims_of(pod, Amounts())
-        for process, claimed in zip(of.processes, claims, strict=True):
+        for process, claimed in zip(of.processes, claims, strict=False):
             result[of.path(process)] = _written(process, claimed)
     return result
 
