@@ -57,7 +57,7 @@ def _edit(backend: Backend, name: str, text: str) -> None:
 
 def _reason(plan: str, path: str) -> str:
     (row,) = [line for line in plan.splitlines() if line.split()[1:2] == [path]]
-    return row.partition("code: ")[2].partition("  ")[0]
+    return row.partition("code: ")[2].partition("  ")[0].partition(";")[0]
 
 
 def test_those_whose_code_changed_restart_and_the_plan_says_which_files(
