@@ -10,7 +10,7 @@ import sys
 from tests.benchmarks.timing import table
 from toolchain.kubernetes import cluster
 
-PARTS = ("everyday", "commands", "launching", "thousand", "kubernetes", "gke")
+PARTS = ("everyday", "commands", "launching", "thousand", "kubernetes", "gke", "images")
 # These print tables of their own.
 OTHERS = {"surreal": "tests.benchmarks.surreal", "caraml": "tests.benchmarks.caraml.__main__"}
 
@@ -21,7 +21,7 @@ def main(parts: list[str]) -> None:
     wanted = parts or [*PARTS, *OTHERS]
     for part in wanted:
         print(f"{part}: load {os.getloadavg()[0]:.1f}", flush=True)
-        if part in ("kubernetes", "gke") and (reason := cluster.impossible()):
+        if part in ("kubernetes", "gke", "images") and (reason := cluster.impossible()):
             print(f"left out: {reason}", flush=True)
         elif part in OTHERS:
             importlib.import_module(OTHERS[part]).main()

@@ -1,0 +1,105 @@
+"""The loop on a cluster: a file is edited until pods run it, against Docker and kubectl by hand."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import yaml
+
+from symphony_docker.engine import Engine
+from tests.benchmarks.clusters import add_plugin, configure
+from tests.benchmarks.projects import Project, project
+from tests.benchmarks.timing import Row, paired
+from toolchain.kubernetes.fixtures import Access, in_use
+from toolchain.kubernetes.images import BUSYBOX_IMAGE
+from toolchain.kubernetes.layout import Layout
+
+PODS = 3
+DEADLINE = 300
+_EDITS = itertools.count()
+PROGRAM = f"""
+from symphony import Experiment, Image
+with Experiment(image=Image("loop", context="app")) as experiment:
+    for number in range({PODS}):
+        experiment.new_process(f"p-{{number}}")
+"""
+DOCKERFILE = f"FROM {BUSYBOX_IMAGE}\nRUN echo dependencies\nCOPY code /code\nCMD sleep 100000\n"
+
+
+def rows() -> list[Row]:
+    """One edit, built, pushed and running: ours, then by hand, in turn."""
+    with in_use(Layout.default()) as cluster, project(PROGRAM) as ours:
+        os.environ["DOCKER_HOST"] = ours.env["DOCKER_HOST"] = cluster.docker_host or Engine().place
+        add_plugin(ours)
+        namespace = configure(ours, "ours.loop", cluster, BUSYBOX_IMAGE)
+        file = ours.folder / "stacks" / "Pulumi.ours.loop.yaml"
+        settings = yaml.safe_load(file.read_text())["config"]
+        settings["symphony:registry"] = f"{cluster.registry}/{namespace}"
+        file.write_text(yaml.safe_dump({"config": settings}))
+        app = ours.folder / "app"
+        (app / "code").mkdir(parents=True)
+        (app / "Dockerfile").write_text(DOCKERFILE)
+        hand = _Hand(cluster, app, f"{cluster.registry}/{namespace}/hand", f"{namespace}-hand")
+        _edit(app)
+        ours.symphony("up", "ours.loop", "-y")
+        hand.begin()
+        try:
+            what = f"an edit until {PODS} pods run it: `up` with an Image"
+            by_hand = "docker build, push, kubectl rollout"
+            return [paired(what, lambda: _loop(ours, app), hand.loop, against=by_hand, goal=2)]
+        finally:
+            ours.symphony("delete", "ours.loop", "-y")
+            hand.end()
+
+
+def _edit(app: Path) -> None:
+    (app / "code" / "main.txt").write_text(f"{next(_EDITS)}\n")
+
+
+def _loop(ours: Project, app: Path) -> float:
+    _edit(app)
+    return ours.symphony("up", "ours.loop", "-y")
+
+
+class _Hand:
+    """The same with a Deployment."""
+
+    def __init__(self, cluster: Access, app: Path, repository: str, namespace: str) -> None:
+        self._kubectl = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "-n", namespace]
+        self._app, self._repository, self._namespace = app, repository, namespace
+        self._count = itertools.count()
+
+    def begin(self) -> None:
+        self._run(*self._kubectl, "create", "namespace", self._namespace)
+        words = ["deployment", "hand", f"--image={self._pushed()}", f"--replicas={PODS}"]
+        self._run(*self._kubectl, "create", *words)
+        spec = {"template": {"spec": {"terminationGracePeriodSeconds": 0}}}
+        patch = yaml.safe_dump({"spec": spec})
+        self._run(*self._kubectl, "patch", "deployment", "hand", "-p", patch)
+        self._wait()
+
+    def loop(self) -> float:
+        _edit(self._app)
+        began = time.perf_counter()
+        self._run(*self._kubectl, "set", "image", "deployment/hand", f"*={self._pushed()}")
+        self._wait()
+        return time.perf_counter() - began
+
+    def end(self) -> None:
+        self._run(*self._kubectl, "delete", "namespace", self._namespace, "--wait=false")
+
+    def _pushed(self) -> str:
+        image = f"{self._repository}:{next(self._count)}"
+        self._run("env", "DOCKER_BUILDKIT=0", "docker", "build", "-q", "-t", image, str(self._app))
+        self._run("docker", "push", "-q", image)
+        return image
+
+    def _wait(self) -> None:
+        self._run(*self._kubectl, "rollout", "status", "deployment/hand", "--timeout=240s")
+
+    def _run(self, *argv: str) -> None:
+        subprocess.run(argv, check=True, capture_output=True, timeout=DEADLINE)
