@@ -20,6 +20,7 @@ from toolchain.kubernetes.layout import Layout
 
 PODS = 3
 DEADLINE = 300
+RUNS = 3
 _EDITS = itertools.count()
 PROGRAM = f"""
 from symphony import Experiment, Image
@@ -50,7 +51,7 @@ def rows() -> list[Row]:
         try:
             what = f"an edit until {PODS} pods run it: `up` with an Image"
             by_hand = "docker build, push, kubectl rollout"
-            return [paired(what, lambda: _loop(ours, app), hand.loop, against=by_hand, goal=2)]
+            return [paired(what, lambda: _loop(ours, app), hand.loop, against=by_hand, goal=2, runs=RUNS)]
         finally:
             ours.symphony("delete", "ours.loop", "-y")
             hand.end()

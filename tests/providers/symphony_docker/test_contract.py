@@ -11,11 +11,8 @@ from symphony_docker import provider, resource
 
 def test_the_provider_in_the_state_never_changes() -> None:
     """This text lies in the state of every user: code that cannot read it cannot delete."""
-    assert (
-        resource.PROVIDER
-        == "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu"
-    assert resource.PROVIDER == golden
-    )
+    golden = "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu"
+    assert golden == resource.PROVIDER
     assert type(pickle.loads(base64.b64decode(resource.PROVIDER))) is provider.ImageProvider
     assert provider.ImageProvider.serialize_as_secret_always is False
     assert resource.TYPE == image_changes.TYPE == "pulumi-python:dynamic/symphony_docker:Image"
