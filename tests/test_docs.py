@@ -52,7 +52,7 @@ def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize("name", ["kubernetes", "gke"])
 def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
     """They are in the table, also those that stand there as remarks, and .gitignore keeps them in."""
-    (settings,) = blocks(f"docs/{name}.md", "yaml")
+    settings = blocks(f"docs/{name}.md", "yaml")[0]
     config = yaml.safe_load(settings.replace("  # kubernetes", "  kubernetes"))["config"]
     table = re.findall(r"`(symphony:\w+)", text("docs/kubernetes.md").partition("## Settings")[2])
     assert {key for key in config if key.startswith("symphony:")} <= set(table)
