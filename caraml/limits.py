@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     ZmqPub take, each counted as 16 bytes more than its topic; ZeroMQ holds some 50 bytes for each of these.
     """
 
-    message_bytes: int = 1 << 27
+    message_bytes: int = 1 << 26
     header_bytes: int = 1 << 20
     parts: int = 4096
     depth: int = 64
