@@ -12,7 +12,7 @@ from symphony.cli import choose, cluster_table, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target
 from symphony.operations.cluster import ClusterEnded, ClusterPlanned
 from symphony.operations.plan import Planned, plan
@@ -40,6 +40,8 @@ def command(
         symphony up rl --watch
     """
     if stack is not None and (names := stack_target.matching(stack)):
+        if watch:
+            raise UserError("--watch is for one experiment", remedy=f"Name one of: {', '.join(names[:10])}")
         return _all(names, yes, dry_run)
     if dry_run:
         show_plan(stack)

@@ -161,6 +161,7 @@ def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) 
     words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
     assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out
     assert 'no stack matches "swep.*"' in sandbox.symphony("up", "swep.*", "-y", code=2).err
+    assert "--watch is for one experiment" in sandbox.symphony("up", "sweep.*", "--watch", code=2).err
     sandbox.symphony("up", "sweep.*", "-y")
 
     def states() -> set[str]:
