@@ -14,9 +14,9 @@ from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import broken
 from symphony.plan.rules.remarks import remarks
+from symphony.plan.rules.unused import not_used
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
-from symphony.plan.unused import not_used
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.process import ProcessSpec
 
