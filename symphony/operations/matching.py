@@ -24,7 +24,7 @@ class AmbiguousError(UserError):
 def match(given: str, names: Iterable[str], kind: str) -> str:
     """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
     known = sorted(names)
-    tests = (str.__eq__, is_same, str.startswith, str.endswith, str.__contains__)
+    tests = (str.__eq__, is_same, _is_member, str.startswith, str.endswith, str.__contains__)
     for test in tests if given else ():
         result = [name for name in known if test(name, given)]
         if len(result) == 1:
@@ -38,6 +38,11 @@ def match(given: str, names: Iterable[str], kind: str) -> str:
     raise UserError(
         f"there is no {kind} {shown(given)}", remedy=f"Did you mean {_or(meant)}?" if meant else listed
     )
+
+
+def _is_member(path: str, given: str) -> bool:
+    """Whether it is the process of this name in some group."""
+    return is_same(path.rpartition("/")[2], given)
 
 
 def _or(names: Sequence[str]) -> str:
