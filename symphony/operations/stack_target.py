@@ -158,7 +158,10 @@ def before(target: StackTarget) -> stacks.Stack:
         # Its kubeconfig only the program reads.
         _check_cluster(target, stack, str(cluster))
         return stacks.ensure_same_location(stack)
-    return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
+    if stack.backend == wanted.name or is_said:
+        return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
+    # The Cluster of the program says how it is reached: as the state has it.
+    return stacks.ensure_same_location(stack)
 
 
 def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> None:
