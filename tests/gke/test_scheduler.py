@@ -104,5 +104,4 @@ def test_the_generated_fleets_hold_all_kinds() -> None:
     assert min(kinds.values()) > 50
     full = [fits for each in every for _, fits, _ in fleets.with_one_more(each)]
     assert full.count(False) > 50
-    assert sum(bool(each.placed.placement.tight) for each in every) < 100
     assert not any(placed(each.spec, each.target).problems for each in every)
