@@ -116,7 +116,7 @@ class Engine:
                     fileobj=archive(build.context),
                     custom_context=True,
                     dockerfile=DOCKERFILE,
-                    tag=build.reference,
+                    tag=build.reference or None,
                     buildargs=dict(build.build_args) or None,
                     target=build.target or None,
                     platform=build.platform or None,

@@ -61,7 +61,7 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
             f"the Docker engine did not answer in time amid {doing}", where=place, remedy="Run it again"
         ) from error
     except docker.errors.DockerException as error:
-        raise no_engine(place, str(error).partition(":")[0]) from error
+        raise SymphonyError(f"Docker refused {doing}: {error}", where=place) from error
 
 
 def of_engine(text: str, doing: str) -> SymphonyError:
