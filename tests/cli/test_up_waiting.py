@@ -44,7 +44,7 @@ def test_what_all_wait_for_is_one_line_and_names_no_logs(
     why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"
     ended = Ended("rl", tuple(waiting(f"a-{number}", why) for number in (4, 0, 3, 1, 2)), 3.0)
     monkeypatch.setattr(command, "up", lambda _, **__: iter([ended]))
-    assert command._run(STACK, True, ProgramOutput()) == 1  # pyright: ignore[reportPrivateUsage]
+    assert command._run(STACK, None, ProgramOutput())[1] == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
         "rl: 0 of 5 run: all wait for REGISTRY/rl:1: invalid reference format, after 3.0 s."
         "   symphony why rl a-0"
@@ -73,7 +73,7 @@ def test_ctrl_c_while_waiting_says_that_all_is_started(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(command, "up", events)
     with pytest.raises(Interrupted) as error:
-        command._run(STACK, True, ProgramOutput())  # pyright: ignore[reportPrivateUsage]
+        command._run(STACK, None, ProgramOutput())  # pyright: ignore[reportPrivateUsage]
     assert error.value.line == (
         "rl: all 2 are started and go on; 1 does not run yet. `symphony process rl` shows them."
     )

@@ -138,7 +138,7 @@ def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objection
         (path, process.image, process.at("image")),
         ("the experiment", spec.image, spec.where),
     ):
-        if image is not None:
+        if isinstance(image, str):
             yield from _image(who, image, (where,))
     yield from _resources(path, process)
 
