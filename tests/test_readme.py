@@ -43,6 +43,7 @@ def test_it_goes_the_way_of_a_newcomer() -> None:
         "Commands",
         "Settings",
         "caraml",
+        "On GKE",
         "More",
     ]
     assert re.findall(r"^## (.+)$", TEXT, re.M) == names

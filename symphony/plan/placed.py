@@ -196,13 +196,15 @@ class _Reader:
 
 def _others(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
     """What the containers claim that pod_yml adds."""
-    names = {each.name for each in of.processes}
-    for container in map(_mapping, raw.get("containers") or ()):
+    names = [each.name for each in of.processes]
+    for container in map(_mapping, _list(raw.get("containers"))):
         if container.get("name") not in names:
             resources = _mapping(container.get("resources"))
-            given = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
+            claims = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
             yield Claim(
-                _cores(given.get("cpu")) or 0, _bytes(given.get("memory")) or 0, _whole(given.get(_GPU)) or 0
+                _cores(claims.get("cpu")) or 0,
+                _bytes(claims.get("memory")) or 0,
+                _whole(claims.get(_GPU)) or 0,
             )
 
 
@@ -242,6 +244,10 @@ def _bytes(given: object) -> int | None:
 
 def _whole(given: object) -> int | None:
     return None if (value := amount(given)) is None else int(value)
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ def made(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5)
     monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: messages.append(given[3]))
     monkeypatch.setattr(expand.pulumi, "ResourceOptions", lambda **given: SimpleNamespace(**given))
     maker: Any = expand._Maker
-    maker(None, None, deadline, frozenset(replaced))._pod(POD, None, [], None)
+    maker(SimpleNamespace(images={}), None, deadline, frozenset(replaced))._pod(POD, None, [], None)
     return messages[0]
 
 
