@@ -133,7 +133,7 @@ def test_code_outside_the_clone_has_caraml_in_its_image(
     monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
     registry = f"{cluster.registry}/test"
     with made("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:
-        sandbox.write(blocks("README.md", "python")[-1], "talk.py")
+        (sandbox.folder / "talk.py").write_text(blocks("README.md", "python")[-1])
         sandbox.write(program, "stacks/hello.py")
         (sandbox.folder / ".dockerignore").write_text("")
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
