@@ -66,7 +66,7 @@ class Resource:
 class StackState:
     """What the engine knows of a stack; pending are the urns of what an interrupted run began.
 
-    begun: those of them that it was about to make, as resources without an id.
+    begun: those of them that it was about to make by a plugin, as resources without an id.
     """
 
     name: StackName
@@ -213,7 +213,11 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
         # A resource marked `delete` is on its way out: its successor has the same name.
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
         pending=tuple(str(each["resource"]["urn"]) for each in pending),
-        begun=tuple(_resource(each["resource"]) for each in pending if each.get("type") == "creating"),
+        begun=tuple(
+            _resource(each["resource"])
+            for each in pending
+            if each.get("type") == "creating" and not _is_dynamic(each["resource"])
+        ),
     )
 
 
@@ -244,9 +248,13 @@ def _properties(raw: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise TypeError(f"{raw['urn']} has {name} of another shape")
     # Without it the engine cannot even delete what a provider in Python has made.
-    if "__provider" not in result and str(raw.get("type")).startswith("pulumi-python:dynamic"):
+    if "__provider" not in result and _is_dynamic(raw):
         raise ValueError(f"{raw['urn']} has no {name}")
     return cast("dict[str, Any]", result)
+
+
+def _is_dynamic(raw: dict[str, Any]) -> bool:
+    return str(raw.get("type")).startswith("pulumi-python:dynamic")
 
 
 def _epoch(text: str) -> float | None:

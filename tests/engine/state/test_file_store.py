@@ -17,6 +17,8 @@ from symphony.errors import SymphonyError
 
 NAME = file_store.StackName("symphony", "rl")
 ROOT = "urn:pulumi:rl::symphony::pulumi:pulumi:Stack::symphony-rl"
+# What a killed engine began of a provider in Python has nothing that its deletion would need.
+BEGUN = {"urn": "urn:x::agent-1", "type": "pulumi-python:dynamic/x:Y", "custom": True}
 CHECKPOINT = {
     "version": 3,
     "checkpoint": {
@@ -38,7 +40,7 @@ CHECKPOINT = {
                 },
                 {"urn": "urn:pulumi:rl::symphony::t:index:T::agent-0", "type": "t:index:T", "delete": True},
             ],
-            "pending_operations": [{"type": "creating", "resource": {"urn": "urn:x::agent-1"}}],
+            "pending_operations": [{"type": "creating", "resource": BEGUN}],
         },
     },
 }
