@@ -64,7 +64,11 @@ def expand(prepared: Plan, context: Context, components: Components) -> dict[str
     for process in prepared.processes:
         inputs = rendered[process.path] = {**about, **_inputs(prepared, process, context.folder)}
         options = pulumi.ResourceOptions(
-            parent=components.processes[process.path], depends_on=[experiment], deleted_with=experiment
+            parent=components.processes[process.path],
+            depends_on=[experiment],
+            deleted_with=experiment,
+            # Also where the engine is told to replace it.
+            delete_before_replace=True,
         )
         Process(process.path, inputs, options)
     return rendered
