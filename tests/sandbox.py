@@ -244,9 +244,9 @@ def sandbox_in(place: Path, project: str = "sandbox", folder: Path | None = None
 def clone_in(folder: Path) -> Path:
     """The root project, as a clone would have it, in this folder."""
     clone = folder / "clone"
-    for part in ("stacks", "examples"):
+    for part in ("caraml", "examples", "stacks"):
         shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
-    for part in ("Pulumi.yaml", "__main__.py"):
+    for part in (".dockerignore", "Pulumi.yaml", "__main__.py"):
         shutil.copy(ROOT / part, clone / part)
     (clone / ".venv").symlink_to(ROOT / ".venv")
     return clone
