@@ -157,7 +157,9 @@ def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
     place.sandbox.symphony("delete", "dev", "-y")
     kept = Engine().find(f"{place.repository}-mine:1")
     assert kept is not None
-    assert kept.references == (f"{place.repository}-mine:1",)
+    # Other tests may have built the same content, which is one image then.
+    ours = [each for each in kept.references if each.startswith(place.repository)]
+    assert ours == [f"{place.repository}-mine:1"]
     Engine().remove(f"{place.repository}-mine:1")
 
 
