@@ -29,6 +29,10 @@ class Machine:
         family = self.type.partition("-")[0]
         return "n1" if family == "custom" else family
 
+    @property
+    def is_custom(self) -> bool:
+        return "custom-" in self.type
+
 
 # family -> class -> (GiB per vCPU, the vCPUs it comes with)
 _SIZES: dict[str, dict[str, tuple[float, str]]] = {
@@ -64,6 +68,11 @@ _SIZES: dict[str, dict[str, tuple[float, str]]] = {
         "highmem": (8, "4 8 22 44 88 176"),
         "highcpu": (2, "4 8 22 44 88 176"),
     },
+    "c3d": {
+        "standard": (4, "4 8 16 30 60 90 180 360"),
+        "highmem": (8, "4 8 16 30 60 90 180 360"),
+        "highcpu": (2, "4 8 16"),
+    },
     "t2d": {"standard": (4, "1 2 4 8 16 32 48 60")},
     "t2a": {"standard": (4, "1 2 4 8 16 32 48")},
 }
@@ -71,6 +80,7 @@ _L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80g
 # Those that follow no rule: type -> vCPUs, GiB, GPU, how many.
 _SINGLE: dict[str, tuple[int, float, str, int]] = {
     "n2-highmem-128": (128, 864, "", 0),
+    **{f"c3d-highcpu-{30 * n}": (30 * n, 59 * n, "", 0) for n in (1, 2, 3, 6, 12)},
     **{f"g2-standard-{n}": (n, 4 * n, _L4, gpus) for n, gpus in zip(
         (4, 8, 12, 16, 24, 32, 48, 96), (1, 1, 1, 1, 2, 1, 4, 8), strict=True)},
     **{f"a2-highgpu-{n}g": (12 * n, 85 * n, _A100, n) for n in (1, 2, 4, 8)},

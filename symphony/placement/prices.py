@@ -30,7 +30,8 @@ class Prices:
         """Dollars an hour of one machine of a pool; None: a price is not known."""
         rates = self.spot if pool.spot else self.on_demand
         machine = find(pool.machine_type)
-        known = rates.machines.get(pool.machine_type) or rates.machines.get(machine.family if machine else "")
+        family = machine.family if machine and not machine.is_custom else ""
+        known = rates.machines.get(pool.machine_type) or rates.machines.get(family)
         if known is None or (pool.gpus and pool.gpu_type not in rates.gpus):
             return None
         of_gpus = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
@@ -40,21 +41,28 @@ class Prices:
         return machine.billed * of_cpu + machine.memory / GIB * of_gib + of_gpus
 
 
+# Of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. Where a family
+# has one ratio of memory, a vCPU's price holds its GiB; of an A3 that of a GPU holds its part of the machine.
+# Custom types cost more than their family, and spot GPUs of an N1 are not listed there.
 LIST_PRICES = Prices(
-    date="2025-01",
+    date="2025-03",
     region="us-central1",
     on_demand=Rates(
         {
             "n1": (0.031611, 0.004237),
-            "e2": (0.021811, 0.002923),
+            "e2": (0.02181159, 0.00292353),
             "n2": (0.031611, 0.004237),
             "n2d": (0.027502, 0.003686),
-            "c2": (0.03398, 0.00455),
+            "n4": (0.032578, 0.003702),
+            "c2": (0.052202, 0),
             "c2d": (0.029563, 0.003959),
-            "c3": (0.03398, 0.00456),
-            "t2d": (0.027502, 0.003686),
-            "g2": (0.024988, 0.002927),
+            "c3": (0.03465, 0.003938),
+            "c3d": (0.029563, 0.003959),
+            "t2d": (0.042246, 0),
+            "t2a": (0.0385, 0),
+            "g2": (0.036698, 0),
             "a2": (0.031611, 0.004237),
+            "a3": (0, 0),
         },
         {
             "nvidia-tesla-t4": 0.35,
@@ -63,16 +71,32 @@ LIST_PRICES = Prices(
             "nvidia-tesla-p100": 1.46,
             "nvidia-l4": 0.56004,
             "nvidia-tesla-a100": 2.933908,
-            "nvidia-a100-80gb": 3.92808,
+            "nvidia-a100-80gb": 3.969176,
+            "nvidia-h100-80gb": 11.06125,
         },
     ),
     spot=Rates(
-        {"n1": (0.006655, 0.000892), "e2": (0.006543, 0.000877)},
         {
-            "nvidia-tesla-t4": 0.11,
-            "nvidia-tesla-p4": 0.216,
-            "nvidia-tesla-v100": 0.74,
-            "nvidia-tesla-p100": 0.43,
+            "n1": (0.00878, 0.001126),
+            "e2": (0.00872, 0.001169),
+            "n2": (0.00976, 0.001307),
+            "n2d": (0.00544, 0.000728),
+            "n4": (0.01274, 0.001448),
+            "c2": (0.008818, 0),
+            "c2d": (0.0081, 0.001086),
+            "c3": (0.00604, 0.000808),
+            "c3d": (0.01005, 0.001346),
+            "t2d": (0.005872, 0),
+            "t2a": (0.010136, 0),
+            "g2": (0.014208, 0),
+            "a2": (0.01264, 0.001695),
+            "a3": (0, 0),
+        },
+        {
+            "nvidia-l4": 0.2231,
+            "nvidia-tesla-a100": 0.9976,
+            "nvidia-a100-80gb": 1.587638,
+            "nvidia-h100-80gb": 4.424469,
         },
     ),
 )

@@ -30,7 +30,7 @@ def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
 
 
 def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]):
-    arm = pool("arm", "t2a-standard-8", spot=True)
+    arm = pool("arm", "n2-custom-8-32768", spot=True)
     out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
-    assert " ".join(out.splitlines()[1].split()) == "arm t2a-standard-8, spot 1 - a (1/7) -"
+    assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7) -"
     assert out.splitlines()[2].endswith(": - $/h")

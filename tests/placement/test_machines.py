@@ -74,20 +74,65 @@ def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
     assert tainted.holds(available(pool("n1-standard-8")) + Amounts(cpu=300))
 
 
+# Whole machines of us-central1 on 2025-03-06: on demand and spot, as Google lists them.
+LISTED = {
+    "n1-standard-4": (0.189999, 0.05201),
+    "n1-highcpu-8": (0.2833944, 0.0783472),
+    "n1-standard-96": (4.559976, 1.24824),
+    "e2-highmem-4": (0.18079932, 0.072288),
+    "e2-standard-8": (0.26804568, 0.107168),
+    "n2-highcpu-16": (0.573568, 0.177072),
+    "n2-standard-48": (2.330832, 0.719424),
+    "n2d-highcpu-16": (0.499008, 0.098688),
+    "n2d-highmem-96": (5.47104, 1.081344),
+    "n2d-standard-128": (5.407488, 1.069056),
+    "n4-highcpu-8": (0.319856, 0.125088),
+    "n4-highmem-16": (0.995104, 0.389184),
+    "n4-standard-4": (0.189544, 0.074128),
+    "c2-standard-30": (1.56606, 0.26454),
+    "c2d-highcpu-32": (1.199392, 0.328704),
+    "c2d-standard-8": (0.363192, 0.099552),
+    "c3-highcpu-88": (3.742288, 0.673728),
+    "c3-highmem-176": (11.643104, 2.200704),
+    "c3d-highcpu-60": (2.240942, 0.761828),
+    "c3d-highcpu-8": (0.299848, 0.101936),
+    "t2a-standard-48": (1.848, 0.486528),
+    "t2d-standard-1": (0.042246, 0.005872),
+    "g2-standard-12": (1.000416, 0.393596),
+    "g2-standard-16": (1.147208, 0.450428),
+    "a2-highgpu-8g": (29.38708, 10.34684),
+    "a2-megagpu-16g": (55.739504, 19.48024),
+    "a2-ultragpu-4g": (20.275192, 8.109873),
+    "a3-highgpu-4g": (44.245, 17.697875),
+}
+
+
+@pytest.mark.parametrize("machine_type", LISTED)
+def test_a_machine_costs_what_google_lists(machine_type: str):
+    prices = [LIST_PRICES.hourly(pool(machine_type, spot=spot)) for spot in (False, True)]
+    assert prices == pytest.approx(LISTED[machine_type], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("machines_of", "dollars"),
     [
-        (pool("n1-highmem-8"), 0.4732),
         (pool("n1-standard-8", gpus=1, gpu_type="nvidia-tesla-v100"), 2.86),
-        (pool("a2-highgpu-1g", gpus=1, gpu_type="nvidia-tesla-a100"), 3.6734),
         (pool("a2-highgpu-1g", gpus=1, gpu_type="nvidia-x"), None),
-        (pool("t2a-standard-1"), None),
-        (pool("n1-standard-8", spot=True), 0.08),
+        (pool("n1-standard-8", gpus=1, gpu_type="nvidia-tesla-v100", spot=True), None),
+        (pool("n2-custom-4-8192"), None),
     ],
 )
-def test_prices(machines_of: Pool, dollars: float | None):
+def test_gpus_are_paid_for_by_piece_and_what_is_not_known_has_no_price(
+    machines_of: Pool, dollars: float | None
+):
     found = LIST_PRICES.hourly(machines_of)
     assert found == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
+
+
+def test_every_family_has_a_price_on_demand_and_as_spot():
+    for machine_type in machines.known():
+        assert LIST_PRICES.hourly(pool(machine_type))
+        assert LIST_PRICES.hourly(pool(machine_type, spot=True))
 
 
 def test_a_pool_survives_an_output():
