@@ -35,10 +35,10 @@ test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,
 	@scripts/test.sh --slow $(PYTEST_ARGS)
 
 chaos: setup ## an hour of kills, races, damage and hostile processes; writes tests/chaos/RESULTS.md
-	@$(BIN)/python -m tests.chaos $(if $(KIND),--kind '$(KIND)') $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos $(if $(KIND),--kind '$(KIND)') $(if $(SEED),--seed $(SEED))
 
 chaos-short: setup ## three minutes of it, other seeds each time
-	@$(BIN)/python -m tests.chaos --short --minutes 3
+	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos --short --minutes 3
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))

@@ -68,8 +68,13 @@ both() { part "$1" "not kubernetes and $2" "${@:3}" && on_a_cluster "$@"; }
 chosen=${1:-}
 case $chosen in --kubernetes | --thorough | --slow) shift ;; esac
 workers=4
-# The slow ones kill API servers and wait for minutes: one at a time.
-[ "$chosen" = --slow ] && workers=1
+if [ "$chosen" = --slow ]; then
+    # They kill API servers and wait for minutes: one at a time.
+    workers=1
+else
+    # A test that hangs where no signal reaches it, so that its own timeout cannot end it, says where and fails.
+    pytest+=(-o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true)
+fi
 case "$chosen $* " in
 *" -m "*) side_by_side "$workers" "$@" ;;
 --kubernetes*) CI=1 on_a_cluster "$workers" "not thorough and not slow" "$@" ;;

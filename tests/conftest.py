@@ -44,6 +44,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: run_order.rank(item.nodeid))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(error: object) -> None:
+    """A worker that was ended takes tests along that did not run: no pass of the others makes up for them."""
+    if error:
+        pytest.exit(f"a worker ended: {error}", returncode=3)
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A private SYMPHONY_HOME with the store in it, and a passphrase that is quick to come by."""

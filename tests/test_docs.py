@@ -25,6 +25,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
     launch, look = blocks("docs/scripts.md", "python")
     assert sandbox.python(launch).out.startswith("sweep is up: 1 of 1 running")

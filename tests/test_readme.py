@@ -67,6 +67,7 @@ def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
         assert shape(on_a_terminal(sandbox, command)) == shape(shown[command])
 
 
+@pytest.mark.thorough
 def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
     """The files of `symphony init`, and what `up` says after the edits that the text describes."""
     lab.symphony("init")

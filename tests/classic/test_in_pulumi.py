@@ -26,6 +26,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: Sandbox) -> None:
     assert "2 start." in sandbox.symphony("plan", "rl").out
     assert sandbox.trees() == {}

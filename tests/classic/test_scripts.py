@@ -75,6 +75,7 @@ def test_at_a_terminal_it_is_its_own_lines(sandbox: Sandbox) -> None:
     assert "not reached" not in seen
 
 
+@pytest.mark.thorough
 def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
     launch += "except UserError as error: print(str(error))"
@@ -83,6 +84,7 @@ def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     assert "nobody binds" in output
 
 
+@pytest.mark.thorough
 def test_two_launches_at_once_are_told_apart(sandbox: Sandbox) -> None:
     output = sandbox.python(AT_ONCE).out.splitlines()
     assert [line.partition(",")[0] for line in output] == [

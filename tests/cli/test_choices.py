@@ -88,6 +88,7 @@ def test_a_plan_writes_nothing(sandbox: Sandbox) -> None:
     assert [each for each in sorted(sandbox.folder.iterdir()) if each.name != "__pycache__"] == before
 
 
+@pytest.mark.thorough
 def test_the_only_program_needs_no_name(sandbox: Sandbox) -> None:
     """Named as its project where it is alone, and as its file among others."""
     sandbox.write(PROGRAM)

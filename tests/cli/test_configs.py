@@ -31,6 +31,7 @@ def test_config_files_are_in_every_process_and_restart_nothing(sandbox: Sandbox)
     assert not copied.exists()
 
 
+@pytest.mark.thorough
 def test_a_config_file_that_is_not_there_or_twice_is_one_line(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.replace('"table.bin"', '"other/train.yaml"'))
     ran = sandbox.symphony("up", "rl", "-y", code=2)

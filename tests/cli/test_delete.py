@@ -113,6 +113,7 @@ def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox)
     assert [each["name"] for each in sandbox.symphony("ls", "--json").json] == ["one", "two"]
 
 
+@pytest.mark.thorough
 def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     sandbox.config("rl", grace="60")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from tests.sandbox import Sandbox
@@ -42,6 +43,7 @@ def test_what_runs(lab: Sandbox) -> None:
     assert lab.trees() == trees
 
 
+@pytest.mark.thorough
 def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
     nowhere = {"KUBECONFIG": str(sandbox.home / "none")}
     (sandbox.folder / "key").write_text("hush")

@@ -46,6 +46,7 @@ def test_plan_and_up_show_it(sandbox: Sandbox) -> None:
     assert "program | reading" in sandbox.symphony("up", "rl", "-y").out
 
 
+@pytest.mark.thorough
 def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
     sandbox.write(SPEAKS)
     ran = sandbox.symphony("up", "rl", "-y", code=2, env={"FAIL": "yes"})

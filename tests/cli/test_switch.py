@@ -45,6 +45,7 @@ def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
     assert "there is no experiment" not in sandbox.symphony("process").err
 
 
+@pytest.mark.thorough
 def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     for name in ("a", "b"):

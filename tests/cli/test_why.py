@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from symphony import paths
 from tests.cli.support import has_no_control
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
@@ -49,6 +51,7 @@ def test_every_end_has_its_chain(sandbox: Sandbox) -> None:
     assert "pool/w" in steps(sandbox, "rl", "w")["started"]["what"]
 
 
+@pytest.mark.thorough
 def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None)

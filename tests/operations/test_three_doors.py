@@ -32,6 +32,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_made_by_symphony(sandbox: Sandbox) -> None:
     """Seen and changed by plain pulumi, seen and changed by a script, deleted by plain pulumi."""
     sandbox.write(PROGRAM % 1001)

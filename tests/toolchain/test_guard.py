@@ -99,6 +99,7 @@ def test_a_killed_run_leaves_nothing(way: str, tmp_path: Path, left: str) -> Non
     assert processes_with(left) == []
 
 
+@pytest.mark.thorough
 def test_a_run_that_ends_leaves_nothing_either(tmp_path: Path, left: str) -> None:
     assert Run(tmp_path, seconds=0).ends() == 0
     assert processes_with(left) == []

@@ -144,6 +144,7 @@ def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> N
     wait_for(lambda: not sandbox.servers(), 10, "its last session took the server along")
 
 
+@pytest.mark.thorough
 def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
     """Also those that come later: in their places, not at the end."""
 

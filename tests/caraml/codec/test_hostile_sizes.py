@@ -125,6 +125,7 @@ def test_items_are_counted_exactly():
     assert not over_limits(wide, Limits(items=1))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_subscriptions_take_no_more_than_the_limits_say(spawn):
     """20 MB of subscriptions kept 978 MB. Who brings too many is disconnected, and others are served."""
@@ -206,7 +207,13 @@ def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("bound", ["hwm=8, limits=L(1 << 20)", "limits=L(1 << 20, unread_bytes=9 << 20)"])
+@pytest.mark.parametrize(
+    "bound",
+    [
+        pytest.param("hwm=8, limits=L(1 << 20)", marks=pytest.mark.thorough),
+        "limits=L(1 << 20, unread_bytes=9 << 20)",
+    ],
+)
 def test_what_nobody_receives_is_one_message_more_than_the_mark_for_each_connection(spawn, bound):
     """A sender that would go on finds no room soon; the pages of the receiver say what it holds."""
     program = spawn(

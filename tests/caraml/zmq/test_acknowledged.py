@@ -50,6 +50,7 @@ def receive_all(receiver, into, pause=0.0, timeout=2.0):
     return thread
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(20)
 def test_a_slow_receiver_that_gets_on_is_not_taken_for_a_dead_one(receiver):
     """60 ms a message, of which it fetched many at once: it acknowledges before it has given them all."""

@@ -181,6 +181,7 @@ def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Works
     assert ignoring == {False}
 
 
+@pytest.mark.thorough
 def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> None:
     workspace.create_stack(tiny, "dev")
     program = "Thing('slow', sleep=2)"

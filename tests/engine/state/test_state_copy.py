@@ -39,6 +39,7 @@ def spoilt(good: bytes, random: random.Random) -> bytes:
     return good[:at] + bytes([good[at] ^ 1 << random.randrange(8)]) + good[at + 1 :]
 
 
+@pytest.mark.thorough
 def test_a_thousand_damaged_states_come_back() -> None:
     file = written(RESOURCES)
     good, state = file.read_bytes(), file_store.read(NAME)

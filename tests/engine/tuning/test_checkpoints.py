@@ -117,6 +117,7 @@ def test_a_program_that_makes_nothing_else(traced: Callable[..., list[str]]) -> 
     assert traced(COMPONENT) == ["without"]
 
 
+@pytest.mark.thorough
 def test_what_else_a_program_makes_is_made_once_and_with_checkpoints(
     traced: Callable[..., list[str]], tiny: Workspace
 ) -> None:
