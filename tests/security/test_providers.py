@@ -15,7 +15,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from symphony.engine import environment
-from toolchain.plugin_kubernetes import real
+from toolchain.plugins import real
 
 HOST = environment.BIN / "pulumi-resource-pulumi-python"
 Calls = Callable[..., dict[str, str]]

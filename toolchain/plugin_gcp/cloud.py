@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
-from toolchain.plugin_kubernetes.failures import Failure
+from toolchain.plugins.failures import Failure
 
 # How long Google takes for a cluster or a pool, seconds: for tests that kill a run in the middle.
 _SECONDS = float(os.environ.get("SYMPHONY_GCP_SECONDS", "0"))

@@ -13,7 +13,7 @@ import yaml
 from toolchain.kubernetes.layout import Layout
 from toolchain.plugin_kubernetes.api import access
 from toolchain.plugin_kubernetes.api.connection import Connection
-from toolchain.plugin_kubernetes.failures import Refused
+from toolchain.plugins.failures import Refused
 
 _ACCOUNT = "symphony-gke-stand-in"
 _NAMESPACE = "/api/v1/namespaces/kube-system/serviceaccounts"

@@ -16,7 +16,7 @@ from symphony.placement.allocatable import allocatable, available
 from symphony.placement.pool import Amounts, Pool
 from toolchain.kubernetes.addons.kwok import ANNOTATION, TAINT
 from toolchain.plugin_kubernetes.api.connection import Connection
-from toolchain.plugin_kubernetes.failures import Refused
+from toolchain.plugins.failures import Refused
 
 _NODES = "/api/v1/nodes"
 _PODS = "/api/v1/namespaces/kube-system/pods"

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from typing import Any
 
-import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import provider_pb2
 
 from toolchain.plugin_gcp import cloud, local_cluster, messages, nodes
 from toolchain.plugin_gcp.messages import CLUSTER, POOL
-from toolchain.plugin_kubernetes import differences
-from toolchain.plugin_kubernetes.failures import Failure, abort
-from toolchain.plugin_kubernetes.provider import version
-from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, from_struct, plain, to_struct
+from toolchain.plugins import differences
+from toolchain.plugins.failures import Failure
+from toolchain.plugins.provider import StandIn, difference, guarded, type_of
+from toolchain.plugins.values import UNKNOWN, Secret, from_struct, plain, to_struct
 
-NOTICE = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
-_CHANGE = provider_pb2.PropertyDiff
 # What Google makes anew when it changes, as far as a stack of ours has it.
 _IDENTITY = (("name",), ("location",), ("project",), ("cluster",), ("region",))
 _FIXED = {
@@ -39,34 +34,11 @@ _FIXED = {
 }
 
 
-def _guarded(rpc: Callable[..., Any]) -> Callable[..., Any]:
-    """Failures end the RPC with one line; anything else is a bug and keeps its traceback."""
+class Provider(StandIn):
+    """Serves one provider resource."""
 
-    @wraps(rpc)
-    def call(self: Provider, request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return rpc(self, request, context)
-        except Failure as failure:
-            return abort(context, failure)
-
-    return call
-
-
-class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves one provider resource; the engine calls from many threads."""
-
-    def __init__(self, engine_address: str = "") -> None:
-        self._engine_address = engine_address
-
-    def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
-        self._engine_address = request.engine_address
-        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
-
-    def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=version("gcp"))
-
-    def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        return empty_pb2.Empty()
+    name = "gcp"
+    notice = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
 
     def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         return provider_pb2.CheckResponse(inputs=request.news)
@@ -74,13 +46,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
-    def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        self._say(NOTICE)  # nobody must take the stand-in for the real plugin without knowing
-        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
-
-    @_guarded
+    @guarded
     def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        type_, inputs = _type_of(request.urn), from_struct(request.news)
+        type_, inputs = type_of(request.urn), from_struct(request.news)
         if type_ not in cloud.TYPES:
             raise Failure(f"the stand-in for the gcp plugin makes no {type_}")
         failures = [
@@ -97,29 +65,18 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             ]
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
-    @_guarded
+    @guarded
     def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         old, new = plain(from_struct(request.old_inputs)), plain(from_struct(request.news))
-        fixed = (*_IDENTITY, *_FIXED.get(_type_of(request.urn), ()))
+        fixed = (*_IDENTITY, *_FIXED.get(type_of(request.urn), ()))
         changes = [
             each for each in differences.changes(old, new, fixed) if each.path[0] not in request.ignoreChanges
         ]
-        replaces = sorted({each.written() for each in changes if each.replaces})
-        answer = provider_pb2.DiffResponse(
-            changes=provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE,
-            diffs=sorted({str(each.path[0]) for each in changes}),
-            replaces=replaces,
-            deleteBeforeReplace=bool(replaces),
-            hasDetailedDiff=True,
-        )
-        for each in changes:
-            kind = f"{each.kind}_REPLACE" if each.replaces else each.kind
-            answer.detailedDiff[each.written()].CopyFrom(_CHANGE(kind=getattr(_CHANGE, kind), inputDiff=True))
-        return answer
+        return difference(changes, in_place=True)
 
-    @_guarded
+    @guarded
     def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
-        type_, inputs = _type_of(request.urn), from_struct(request.properties)
+        type_, inputs = type_of(request.urn), from_struct(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(properties=to_struct({**inputs, **_unknown(type_)}))
         known = plain(inputs)
@@ -133,9 +90,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             id=id, properties=to_struct({**inputs, **_computed(type_, known, id)})
         )
 
-    @_guarded
+    @guarded
     def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
-        type_, inputs = _type_of(request.urn), from_struct(request.news)
+        type_, inputs = type_of(request.urn), from_struct(request.news)
         known = plain(inputs)
         if not request.preview:
             cloud.update(request.id, known)
@@ -143,9 +100,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         computed = _computed(type_, known, request.id)
         return provider_pb2.UpdateResponse(properties=to_struct({**inputs, **computed}))
 
-    @_guarded
+    @guarded
     def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
-        type_, known = _type_of(request.urn), cloud.find(request.id)
+        type_, known = type_of(request.urn), cloud.find(request.id)
         if known is None:
             return provider_pb2.ReadResponse()
         # Google goes on where a run that asked was killed.
@@ -155,9 +112,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             id=request.id, properties=to_struct(properties), inputs=to_struct(known)
         )
 
-    @_guarded
+    @guarded
     def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
-        type_, known = _type_of(request.urn), plain(from_struct(request.properties))
+        type_, known = type_of(request.urn), plain(from_struct(request.properties))
         if type_ == CLUSTER and known.get("deletionProtection", True):
             raise Failure(
                 "cannot destroy cluster without setting deletion_protection=false and running `pulumi up`"
@@ -179,14 +136,6 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             self._say("no local cluster is up, so that no nodes were made")
             return
         nodes.ensure(requests, known["cluster"], known["location"], messages.pool_of(known))
-
-    def _say(self, text: str) -> None:
-        """To the log of the plugin and to that of the run."""
-        sys.stderr.write(f"{text}\n")
-        if self._engine_address:
-            with grpc.insecure_channel(self._engine_address) as channel:
-                engine = engine_pb2_grpc.EngineStub(channel)
-                engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text), timeout=5)
 
 
 def _computed(type_: str, inputs: dict[str, Any], id: str) -> dict[str, Any]:
@@ -227,8 +176,3 @@ def _arguments(type_: str) -> frozenset[str]:
         if each not in ("__self__", "resource_name", "opts", "__props__")
     ]
     return frozenset(re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), each) for each in given)
-
-
-def _type_of(urn: str) -> str:
-    """`gcp:container/cluster:Cluster` at the end of the URN's type chain."""
-    return urn.split("::")[2].rsplit("$", 1)[-1]

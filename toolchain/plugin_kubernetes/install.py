@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from symphony.backends.kubernetes import plugin
-from toolchain.plugin_kubernetes import real
-from toolchain.plugin_kubernetes.provider import version
+from toolchain.plugins import real
+from toolchain.plugins.provider import version
 
 
 def install(name: str = plugin.KUBERNETES) -> Path:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pulumi.runtime.proto import provider_pb2
 
-from toolchain.plugin_kubernetes.failures import Failure
-from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, plain
+from toolchain.plugins.failures import Failure
+from toolchain.plugins.values import UNKNOWN, Secret, plain
 
 AUTONAMED = "pulumi.com/autonamed"
 _Autonaming = provider_pb2.CheckRequest.AutonamingOptions

@@ -2,77 +2,44 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import wraps
-from importlib import metadata
 from typing import Any
 
-import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import provider_pb2
 
-from toolchain.plugin_kubernetes import differences, immutable, naming, settings, state
+from toolchain.plugin_kubernetes import immutable, naming, settings, state
 from toolchain.plugin_kubernetes.api import access
 from toolchain.plugin_kubernetes.api.kinds import UnknownKind
 from toolchain.plugin_kubernetes.api.objects import Objects
-from toolchain.plugin_kubernetes.failures import Failure, Unreachable, abort
-from toolchain.plugin_kubernetes.values import UNKNOWN, from_struct, has_unknown, plain, to_struct
-
-NOTICE = "this is symphony's stand-in for the Kubernetes plugin, not Pulumi's own"
-_CHANGE = provider_pb2.PropertyDiff
-_KINDS = {
-    ("ADD", False): _CHANGE.ADD,
-    ("ADD", True): _CHANGE.ADD_REPLACE,
-    ("DELETE", False): _CHANGE.DELETE,
-    ("DELETE", True): _CHANGE.DELETE_REPLACE,
-    ("UPDATE", False): _CHANGE.UPDATE,
-    ("UPDATE", True): _CHANGE.UPDATE_REPLACE,
-}
+from toolchain.plugins import differences
+from toolchain.plugins.failures import Failure, Unreachable
+from toolchain.plugins.provider import StandIn, difference, guarded, type_of
+from toolchain.plugins.values import UNKNOWN, from_struct, has_unknown, plain, to_struct
 
 
-def _guarded(rpc: Callable[..., Any]) -> Callable[..., Any]:
-    """Failures end the RPC with one line; anything else is a bug and keeps its traceback."""
-
-    @wraps(rpc)
-    def call(self: Provider, request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return rpc(self, request, context)
-        except Failure as failure:
-            return abort(context, failure)
-
-    return call
-
-
-class Provider(provider_pb2_grpc.ResourceProviderServicer):
+class Provider(StandIn):
     """Serves one provider resource; the engine calls from many threads."""
 
+    name = "kubernetes"
+    notice = "this is symphony's stand-in for the Kubernetes plugin, not Pulumi's own"
+
     def __init__(self, engine_address: str = "") -> None:
-        self._engine_address = engine_address
+        super().__init__(engine_address)
         self._settings = settings.Settings()
         self._objects: Objects | None = None
         self._namespace = "default"
-
-    def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
-        self._engine_address = request.engine_address
-        return provider_pb2.ProviderHandshakeResponse(
-            accept_secrets=True, supports_autonaming_configuration=True
-        )
-
-    def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=version())
 
     def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
         if self._objects is not None:
             self._objects.cancel()
         return empty_pb2.Empty()
 
-    @_guarded
+    @guarded
     def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         settings.read(plain(from_struct(request.news)))
         return provider_pb2.CheckResponse(inputs=request.news)
 
-    @_guarded
+    @guarded
     def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         old, new = plain(from_struct(request.old_inputs or request.olds)), plain(from_struct(request.news))
         changed = sorted({str(each.path[0]) for each in differences.changes(old, new, ())})
@@ -83,19 +50,17 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             replaces=replaces,
         )
 
-    @_guarded
+    @guarded
     def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        self._say(NOTICE)  # nobody must take the stand-in for the real plugin without knowing
+        answer = super().Configure(request, context)
         self._settings = read = settings.read(plain(from_struct(request.args)))
         if read.known:
             reached = access.load(read.kubeconfig, read.context, read.cluster)
             self._namespace = read.namespace or reached.namespace or "default"
             self._objects = Objects(reached, read, self._say)
-        return provider_pb2.ConfigureResponse(
-            acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
-        )
+        return answer
 
-    @_guarded
+    @guarded
     def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         inputs = {**_type_of(request.urn), **from_struct(request.news)}
         old = from_struct(request.olds)
@@ -105,7 +70,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             inputs = naming.in_namespace(inputs, self._namespace)
         return provider_pb2.CheckResponse(inputs=to_struct(state.clean(inputs)))
 
-    @_guarded
+    @guarded
     def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         if request.old_inputs == request.news:
             # A state holds no unknowns, so neither do the news.
@@ -116,21 +81,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         old_plain, new_plain = plain(old), plain(new)
         guarded = immutable.fields(new_plain["apiVersion"], new_plain["kind"], self._settings.mutable)
         changes = differences.changes(old_plain, new_plain, guarded)
-        replaces = [each for each in changes if each.replaces]
         same_name = naming.identity(old_plain) == naming.identity(new_plain) and naming.identity(new_plain)[1]
-        answer = provider_pb2.DiffResponse(
-            changes=provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE,
-            diffs=sorted({str(each.path[0]) for each in changes}),
-            replaces=[each.written() for each in replaces],
-            deleteBeforeReplace=bool(replaces) and bool(same_name) and not naming.autonamed(new),
-            hasDetailedDiff=True,
-        )
-        for each in changes:
-            kind = _KINDS[each.kind, each.replaces]
-            answer.detailedDiff[each.written()].CopyFrom(_CHANGE(kind=kind, inputDiff=True))
-        return answer
+        return difference(changes, in_place=bool(same_name) and not naming.autonamed(new))
 
-    @_guarded
+    @guarded
     def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
         inputs = from_struct(request.properties)
         if request.preview:
@@ -140,7 +94,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         id, outputs = self._reached().create(inputs, request.timeout)
         return provider_pb2.CreateResponse(id=id, properties=to_struct(outputs))
 
-    @_guarded
+    @guarded
     def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
         inputs = from_struct(request.news)
         if request.preview and (self._objects is None or has_unknown(inputs)):
@@ -149,7 +103,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         _, outputs = self._reached().update(request.id, old, inputs, request.timeout, preview=request.preview)
         return provider_pb2.UpdateResponse(properties=to_struct(outputs))
 
-    @_guarded
+    @guarded
     def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
         old, inputs = from_struct(request.properties), from_struct(request.inputs)
         known = plain(inputs) or plain(old) or {}
@@ -166,7 +120,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         id, outputs, now = result
         return provider_pb2.ReadResponse(id=id, properties=to_struct(outputs), inputs=to_struct(now))
 
-    @_guarded
+    @guarded
     def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
         old, inputs = plain(from_struct(request.properties)), plain(from_struct(request.old_inputs))
         try:
@@ -189,27 +143,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         except UnknownKind:  # its definition may come with this very run
             return False
 
-    def _say(self, text: str) -> None:
-        """To the log of the plugin and to that of the run."""
-        sys.stderr.write(f"{text}\n")
-        if self._engine_address:
-            with grpc.insecure_channel(self._engine_address) as channel:
-                engine = engine_pb2_grpc.EngineStub(channel)
-                engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text), timeout=5)
-
-
-def version(name: str = "kubernetes") -> str:
-    """That of the package programs import, because the engine asks for the plugin of that version."""
-    try:
-        return metadata.version(f"pulumi_{name}")
-    except metadata.PackageNotFoundError:
-        return "0.0.0"
-
 
 def _type_of(urn: str) -> dict[str, str]:
-    """`kubernetes:apps/v1:Deployment` at the end of the URN's type chain."""
-    token = urn.split("::")[2].rsplit("$", 1)[-1]
-    _, module, kind = token.split(":", 2)
+    """What `kubernetes:core/v1:Pod` says."""
+    _, module, kind = type_of(urn).split(":", 2)
     return {"apiVersion": module.removeprefix("core/"), "kind": kind}
 
 

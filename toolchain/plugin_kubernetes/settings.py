@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.plugin_kubernetes.api import access
-from toolchain.plugin_kubernetes.failures import Failure
-from toolchain.plugin_kubernetes.values import UNKNOWN
+from toolchain.plugins.failures import Failure
+from toolchain.plugins.values import UNKNOWN
 
 
 @dataclass(frozen=True)

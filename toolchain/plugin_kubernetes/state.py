@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, mark_like, plain
+from toolchain.plugins.values import UNKNOWN, Secret, mark_like, plain
 
 FIELD_MANAGER = "__fieldManager"
 FIRST_VERSION = "__initialApiVersion"

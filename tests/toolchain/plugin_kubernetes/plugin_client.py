@@ -12,8 +12,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
-from toolchain.plugin_kubernetes import real
-from toolchain.plugin_kubernetes.values import from_struct, to_struct
+from toolchain.plugins import real
+from toolchain.plugins.values import from_struct, to_struct
 
 URN = "urn:pulumi:dev::tests::kubernetes:{token}::{name}"
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.toolchain.plugin_kubernetes.plugin_client import UID, Plugin, config, manifest, pod
 from toolchain.kubernetes.fixtures import Access
-from toolchain.plugin_kubernetes import provider
-from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, plain
+from toolchain.plugin_kubernetes.provider import Provider
+from toolchain.plugins.values import UNKNOWN, Secret, plain
 
 pytestmark = pytest.mark.kubernetes
 
@@ -20,7 +20,7 @@ Live = Callable[[str, str], dict[str, Any]]
 
 
 def test_it_says_that_it_is_a_stand_in(plugin: Plugin):
-    assert provider.NOTICE in plugin.log()
+    assert Provider.notice in plugin.log()
 
 
 def test_every_character_arrives(plugin: Plugin, live: Live):

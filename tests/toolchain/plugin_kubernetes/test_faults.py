@@ -25,8 +25,8 @@ from tests.backends.kubernetes.relay import silenced
 from tests.toolchain.network_namespace import Elsewhere
 from tests.toolchain.plugin_kubernetes.plugin_client import Plugin, manifest
 from toolchain.kubernetes.fixtures import Access
-from toolchain.plugin_kubernetes import provider, real
 from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import provider, real
 
 CONFIG = manifest("ConfigMap", {"name": "it", "namespace": "default"}, data={"k": "v"})
 
@@ -251,12 +251,12 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("version", ["4.9.0", ""], ids=["of another version", "of our version"])
 def test_the_stand_in_of_another_clone_is_no_real_plugin(clone: Path, version: str):
     """Else the engine would find no plugin of the version that it asks for."""
-    place = plugin.place(plugin.KUBERNETES, version or provider.version())
+    place = plugin.place(plugin.KUBERNETES, version or provider.version(plugin.KUBERNETES))
     place.parent.mkdir(parents=True)
     place.symlink_to(clone)
     assert real.find() is None
     ours = install()
-    assert ours.parent.name == f"resource-kubernetes-v{provider.version()}"
+    assert ours.parent.name == f"resource-kubernetes-v{provider.version(plugin.KUBERNETES)}"
     assert ours.resolve() == real.OWN.resolve()
     shutil.rmtree(clone.parent)
     assert real.find() is None

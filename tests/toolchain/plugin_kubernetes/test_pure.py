@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.plugin_kubernetes import differences, immutable, settings, state
+from toolchain.plugin_kubernetes import immutable, settings, state
 from toolchain.plugin_kubernetes.api import access, readiness
-from toolchain.plugin_kubernetes.failures import Failure
-from toolchain.plugin_kubernetes.values import UNKNOWN, Secret, from_struct, mark_like, plain, to_struct
+from toolchain.plugins import differences
+from toolchain.plugins.failures import Failure
+from toolchain.plugins.values import UNKNOWN, Secret, from_struct, mark_like, plain, to_struct
 
 leaves = st.one_of(st.text(), st.booleans(), st.integers(-(2**53), 2**53), st.builds(Secret, st.text()))
 trees = st.recursive(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.toolchain.plugin_kubernetes.plugin_client import Plugin, manifest
-from toolchain.plugin_kubernetes.values import plain
+from toolchain.plugins.values import plain
 
 pytestmark = pytest.mark.kubernetes
 

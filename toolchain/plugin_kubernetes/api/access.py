@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from toolchain.plugin_kubernetes.failures import Failure
+from toolchain.plugins.failures import Failure
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from toolchain.plugin_kubernetes.api.access import Access
-from toolchain.plugin_kubernetes.failures import Canceled, Refused, Silent, Unreachable
+from toolchain.plugins.failures import Canceled, Refused, Silent, Unreachable
 
 CONNECT_WITHIN = 5
 # A server that restarts is back well within this; one that is gone must not hold up the user for longer.

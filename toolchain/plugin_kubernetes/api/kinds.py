@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.plugin_kubernetes.api.connection import Connection
-from toolchain.plugin_kubernetes.failures import Refused
+from toolchain.plugins.failures import Refused
 
 
 @dataclass(frozen=True)

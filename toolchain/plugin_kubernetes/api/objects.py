@@ -12,10 +12,10 @@ from toolchain.plugin_kubernetes.api.access import Access
 from toolchain.plugin_kubernetes.api.connection import Connection
 from toolchain.plugin_kubernetes.api.kinds import Kind, Kinds, UnknownKind
 from toolchain.plugin_kubernetes.api.waiting import DEFAULT_TIMEOUT, Place, Waiting
-from toolchain.plugin_kubernetes.failures import Canceled, Failure, NotLive, Refused
 from toolchain.plugin_kubernetes.naming import annotation, identity, make_id, parse_id
 from toolchain.plugin_kubernetes.settings import Settings
-from toolchain.plugin_kubernetes.values import plain
+from toolchain.plugins.failures import Canceled, Failure, NotLive, Refused
+from toolchain.plugins.values import plain
 
 # No object ever has the first revision of the store: an apply that names it only succeeds as a create.
 _NEVER = "1"

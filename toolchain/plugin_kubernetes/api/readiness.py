@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from toolchain.plugin_kubernetes.failures import Failure
 from toolchain.plugin_kubernetes.naming import annotation
+from toolchain.plugins.failures import Failure
 
 WAIT_FOR = "pulumi.com/waitFor"
 SKIP = "pulumi.com/skipAwait"

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolchain.plugin_kubernetes.api.connection import PATIENCE, Connection
 from toolchain.plugin_kubernetes.api.readiness import Check, Hopeless
-from toolchain.plugin_kubernetes.failures import Failure, Refused, Silent, Unreachable
+from toolchain.plugins.failures import Failure, Refused, Silent, Unreachable
 
 DEFAULT_TIMEOUT = 600.0
 # A watch that lasts longer than this is begun anew after a look, lest an event was lost.

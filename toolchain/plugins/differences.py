@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.plugin_kubernetes.values import UNKNOWN
+from toolchain.plugins.values import UNKNOWN
 
 Path = tuple[str | int, ...]
 

@@ -1,23 +1,36 @@
-"""Serves a provider until the engine closes it, to this user only."""
+"""Serves a stand-in until the engine closes it; steps aside where there is a real plugin."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from pulumi.runtime.proto import provider_pb2_grpc
-
-from symphony import peers
+from toolchain.plugins import real
 
 # More than the engine's default of parallel operations; each may be waiting for an object.
 _THREADS = 128
 _SIZE = 400 * 1024 * 1024
 
 
-def serve(provider: provider_pb2_grpc.ResourceProviderServicer) -> None:
-    """Tell the port on standard output, and answer until the process is ended."""
+def main(name: str) -> None:
+    """Run the real plugin of that name in our place, or our stand-in for it."""
+    result = real.find(name)
+    if result is not None:
+        os.execv(result, [str(result), *sys.argv[1:]])
+    _serve(name, sys.argv[1] if len(sys.argv) > 1 else "")
+
+
+def _serve(name: str, engine_address: str) -> None:
+    """Tell the port on standard output, and answer to this user until the process is ended."""
+    # A real plugin must not pay for these.
+    from pulumi.runtime.proto import provider_pb2_grpc
+
+    from symphony import peers
+
+    provider = importlib.import_module(f"toolchain.plugin_{name}.provider").Provider(engine_address)
     server = peers.server(
         ThreadPoolExecutor(_THREADS),
         options=[("grpc.max_receive_message_length", _SIZE), ("grpc.max_send_message_length", _SIZE)],

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import grpc
 from pulumi.runtime.proto import provider_pb2, status_pb2
 
-from toolchain.plugin_kubernetes.values import to_struct
+from toolchain.plugins.values import to_struct
 
 
 class Failure(Exception):
