@@ -52,10 +52,10 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
 def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
     """One line of an import at the end of one file of a copy; `make check` sees the original kept."""
     leave = shutil.ignore_patterns("__pycache__")
-    for package in ("symphony", "caraml"):
+    for package in ("symphony", "caraml", "toolchain"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=leave)
-    for package in ("symphony_docker", "symphony_tmux"):
-        shutil.copytree(ROOT / "providers" / package, tmp_path / package, ignore=leave)
+    for package in (ROOT / "providers").iterdir():
+        shutil.copytree(package, tmp_path / package.name, ignore=leave)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / file).parent.mkdir(exist_ok=True)
     with (tmp_path / file).open("a") as source:
@@ -81,7 +81,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     """Every committed file of the packages, those that are no Python too."""
-    committed = git_files("symphony", "caraml", "providers/symphony_docker", "providers/symphony_tmux")
+    committed = git_files("symphony", "caraml", "providers")
     assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/processes/supervise.pl"} <= set(
         committed
     )
@@ -92,6 +92,7 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
         "symphony",
         "caraml",
         "symphony_docker",
+        "symphony_dynamic",
         "symphony_tmux",
     }
 

@@ -11,50 +11,38 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from pulumi.dynamic import (
-    CheckResult,
-    ConfigureRequest,
-    CreateResult,
-    DiffResult,
-    ReadResult,
-    ResourceProvider,
-    UpdateResult,
-)
+from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from symphony.errors import SymphonyError
 from symphony_docker import context, failures, registry, uses
 from symphony_docker.engine import IDENTITY_LABEL, NAME_LABEL, Build, Engine
 from symphony_docker.progress import Report, report
-from symphony_tmux.resource import host_patches
+from symphony_dynamic.provider import DynamicProvider, is_same, without
 
 # Given where the registry is to be asked, in an `up`; a preview asks nobody.
 ASKS = "asks_registry"
 # Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
 REASON = "why"
 GONE = "gone from the registry"
+# Where the context lies on this machine makes no other image.
+_IDENTITY = ("repository", "tag", "identity")
 # Lines of a failed step in an error; --debug shows all.
 _LINES = 2
 _DEBUG = "SYMPHONY_DEBUG"
 Props = dict[str, Any]
 
 
-class ImageProvider(ResourceProvider):
+class ImageProvider(DynamicProvider):
     """CRUD of an Image resource."""
 
-    serialize_as_secret_always = False
-
-    def configure(self, req: ConfigureRequest) -> None:
-        del req
-        host_patches.adapt()
-
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        given = {name: value for name, value in news.items() if name not in (ASKS, REASON, "image")}
-        if news.get(ASKS) and _is_same(_olds, given) and _is_gone(given):
+        given = without(news, ASKS, REASON, "image")
+        if news.get(ASKS) and is_same(_olds, given, _IDENTITY) and _is_gone(given):
             given[REASON] = GONE
         return CheckResult(given, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        return DiffResult(not _is_same(_olds, _news) or REASON in _news)
+        return DiffResult(not is_same(_olds, _news, _IDENTITY) or REASON in _news)
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(reference_of(props), _made(props))
@@ -77,11 +65,6 @@ class ImageProvider(ResourceProvider):
 def reference_of(props: Mapping[str, Any]) -> str:
     """What people call the image."""
     return f"{props['repository']}:{props['tag']}"
-
-
-def _is_same(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Where the context lies on this machine makes no other image."""
-    return bool(olds) and all(olds.get(name) == news.get(name) for name in ("repository", "tag", "identity"))
 
 
 def _is_gone(props: Mapping[str, Any]) -> bool:
@@ -108,9 +91,8 @@ def _made(props: Props) -> Props:
         tell("pushing")
         digest = engine.push(str(props["repository"]), str(props["tag"]), tell)
         uses.add(reference, str(props["owner"]))
-    given = {name: value for name, value in props.items() if name != REASON}
     return {
-        **given,
+        **without(props, REASON),
         "image": f"{props['repository']}@{digest}",
         "digest": digest,
         "size": existing.size if existing else 0,

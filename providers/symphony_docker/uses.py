@@ -7,8 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 
 # A build of hours is one that nobody waits for.
 SECONDS = 4 * 3600.0

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 
 # A file may change twice within one tick of its file system's clock: what is younger than this, in
 # nanoseconds, is looked at again.

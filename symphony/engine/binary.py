@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import SymphonyError
-from symphony_tmux import files
 
 VERSION = "3.259.0"
 OLDEST = (3, 200, 0)

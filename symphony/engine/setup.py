@@ -13,12 +13,11 @@ import urllib.request
 from collections.abc import Generator
 from pathlib import Path
 
-from symphony import paths
+from symphony import files, paths
 from symphony.engine import binary, gobuild
 from symphony.engine.binary import Engine
 from symphony.engine.subprocess_progress import DEADLINE, Report, Unavailable, Work, WorkProgress
 from symphony.errors import SymphonyError
-from symphony_tmux import files
 
 INSTALLER = "https://get.pulumi.com/install.sh"
 REACH = 5.0

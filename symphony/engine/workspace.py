@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import paths
+from symphony import files, paths
 from symphony.engine import binary, environment
 from symphony.engine.state import encryption_salt, file_store, locks
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux import files
 
 DEADLINE = 60.0
 DEFAULT_PROJECT = "symphony"

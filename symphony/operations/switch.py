@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from symphony import paths
+from symphony import files, paths
 from symphony.engine.state.file_store import StackName
-from symphony_tmux import files
 
 
 def remember(name: StackName) -> None:

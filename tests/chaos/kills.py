@@ -19,7 +19,7 @@ VICTIMS: dict[str, Callable[[list[str]], bool]] = {
     "command line": lambda words: False,
     "engine": lambda words: _name(words[0]) == "pulumi",
     "program": lambda words: any("pulumi-language-python-exec" in word for word in words),
-    "provider": lambda words: "symphony_tmux.host" in words,
+    "provider": lambda words: "symphony_dynamic.host" in words,
     "supervisor": lambda words: len(words) > 1 and words[1].startswith("tmux/supervise-"),
     "tmux server": lambda words: False,
 }

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import SymphonyError
-from symphony_tmux import files, names
+from symphony_tmux import names
 from symphony_tmux.ports import listeners
 from symphony_tmux.processes import process_table, record, trees
 from symphony_tmux.resource import owners

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symphony_tmux import files, names
+from symphony import files
+from symphony_tmux import names
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_id import Identity
 from symphony_tmux.resource import owners

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import paths
-from symphony_tmux import files, names
+from symphony import files, paths
+from symphony_tmux import names
 
 NAME = "record.json"
 KEPT = (

@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import files, names
+from symphony_tmux import names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import process_table, record
 from symphony_tmux.processes.launch import exports, launch_file, limits

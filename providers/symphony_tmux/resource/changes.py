@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 REPLACED = ("owner", "server", "session", "path")
@@ -22,7 +23,18 @@ LAUNCHED = (
     "restart_policy",
     "services",
 )
+# What `check` adds to the inputs, so that a plain `pulumi preview` says why.
+REASON, STRAYS = "repair", "strays"
 Props = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """changed: what to do something for; replaced: fields that need another resource; reason: of a repair."""
+
+    changed: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def changes(old: Props, new: Props) -> list[str]:

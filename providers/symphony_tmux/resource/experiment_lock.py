@@ -10,8 +10,7 @@ import os
 import threading
 from pathlib import Path
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 
 SECONDS = 20.0
 _held: dict[Path, int] = {}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 
 NAME = "owner"
 

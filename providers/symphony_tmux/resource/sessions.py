@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from symphony import paths
@@ -14,19 +13,13 @@ from symphony_tmux.processes import child, observe, process_table, record, stop,
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, inputs, owners, windows
+from symphony_tmux.resource.changes import REASON, STRAYS, Difference
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
 
 Props = Mapping[str, Any]
-REPLACED = ("name", "owner", "server")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """changed: what to do something for; replaced: the fields that need another session."""
-
-    changed: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
+IDENTITY = ("name", "owner", "server")
+problems = inputs.session_problems
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
@@ -43,6 +36,11 @@ def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
     return sorted(snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
 
 
+def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
+    """What `check` adds to the inputs of an experiment that is in state."""
+    return {REASON: reason(old_inputs, snapshot), STRAYS: strays(news, old_inputs, snapshot)}
+
+
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Make or adopt the session; of what an interrupted run left only the declared processes stay."""
     wanted = inputs.session_inputs(props)
@@ -56,7 +54,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     A change of its services starts nothing again: a window whose process uses one of them changes itself.
     """
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
-    if replaced := tuple(name for name in REPLACED if olds.get(name) != news.get(name)):
+    if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed: list[str] = []
     if olds.get("grace") != news.get("grace"):
@@ -65,7 +63,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("services")
     if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
-    if news.get("strays"):
+    if news.get(STRAYS):
         changed.append("strays")
     return Difference(tuple(changed))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from symphony import paths
@@ -19,15 +18,8 @@ from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Pane
 
 Props = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """changed: what needs doing something; replaced: fields that need another window; reason: of a repair."""
-
-    changed: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-    reason: str = ""
+IDENTITY = ("server", "session", "owner", "path")
+problems = inputs.window_problems
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
@@ -40,6 +32,11 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     return "" if condition.is_good else condition.reason
 
 
+def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
+    """What `check` adds to the inputs of a process that is in state."""
+    return {changes.REASON: reason(old_inputs, snapshot)}
+
+
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Adopt what an interrupted run left of this very process, else take down what it left and start."""
     wanted = inputs.window_inputs(props)
@@ -49,18 +46,18 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     return identifier(wanted), {**kept, **outputs}
 
 
-def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
+def diff(olds: Props, news: Props, snapshot: Snapshot) -> changes.Difference:
     """What the program changed, and what the snapshot did to the process since."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
-        return Difference(tuple(changed), tuple(replaced))
+        return changes.Difference(tuple(changed), tuple(replaced))
     condition = observe.condition(olds, snapshot.listing(olds["server"]))
     if (olds.get("grace") or 0) != (news.get("grace") or 0):
         changed.append("grace")
     if not condition.is_good:
         changed.append("status")
-    return Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
+    return changes.Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import files, names
+from symphony_tmux import names
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import owners
 from symphony_tmux.tmux import client, program, servers

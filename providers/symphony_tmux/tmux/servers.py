@@ -6,8 +6,7 @@ Supervisors read the files, too.
 
 from __future__ import annotations
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_id import Identity
 

@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from symphony import files as private
 from symphony import paths
 from symphony.backends import file_changes
 from symphony.plan.checked_spec import CheckedSpec
-from symphony_tmux import files as private
 
 SECRETS, CONFIGS = "secrets", "configs"
 

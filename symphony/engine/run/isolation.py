@@ -59,7 +59,7 @@ def command(
     """
     python = _python(workspace, env)
     provider: dict[str, Any] = {
-        "command": [_provider_python(python), "-u", "-m", "symphony_tmux.host"],
+        "command": [_provider_python(python), "-u", "-m", "symphony_dynamic.host"],
         "environment": {
             **_activated(workspace, python, env),
             "SYMPHONY_PROVIDER_SOCKET": str(folder / _PROVIDER_SOCKET),

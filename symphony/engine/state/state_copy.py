@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import paths
-from symphony_tmux import files
+from symphony import files, paths
 
 
 def is_intact(file: Path) -> bool:

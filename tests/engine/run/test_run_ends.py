@@ -141,7 +141,7 @@ def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
 
 def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: str) -> None:
     for pid in processes_with(f"MARK={mark}"):
-        if "symphony_tmux.host" in psutil.Process(pid).cmdline():
+        if "symphony_dynamic.host" in psutil.Process(pid).cmdline():
             os.kill(pid, signal.SIGKILL)
     out, _ = begun.communicate(timeout=20)
     assert out.strip() == "failed"

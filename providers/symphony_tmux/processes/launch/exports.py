@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from symphony_tmux import files
+from symphony import files
 from symphony_tmux.processes.launch.launch_file import export
 
 # In the folder of a process: what only that process is to see.

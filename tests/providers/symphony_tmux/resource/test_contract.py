@@ -98,7 +98,7 @@ class Servicer:
 @pytest.fixture
 def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     """The process of a servicer, configured, and what speaks to it."""
-    command = [sys.executable, "-u", "-m", "symphony_tmux.host", "x"]
+    command = [sys.executable, "-u", "-m", "symphony_dynamic.host", "x"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         port = int(run.stdout.readline())

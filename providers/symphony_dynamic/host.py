@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from symphony import peers
-from symphony_tmux.resource import host_patches
+from symphony_dynamic import host_patches
 
 # Where to listen instead of at a port; then the engine itself started us.
 SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"

@@ -1,0 +1,1 @@
+"""What dynamic providers of Pulumi share: how they are served, and how ours answer."""
