@@ -25,7 +25,8 @@ _run = Snapshot()
 class _Crud(Protocol):
     """The module that does it, over plain dicts."""
 
-    IDENTITY: tuple[str, ...]
+    @property
+    def IDENTITY(self) -> tuple[str, ...]: ...
 
     def problems(self, props: Mapping[str, Any], /) -> list[Problem]: ...
     def repairs(self, news: Props, old_inputs: Props, snapshot: Snapshot, /) -> Props: ...

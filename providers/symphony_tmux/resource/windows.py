@@ -13,6 +13,7 @@ from symphony_tmux.processes.launch import exports, failed_lines, limits
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs, owners
+from symphony_tmux.resource.changes import Difference
 from symphony_tmux.resource.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Pane
@@ -46,18 +47,18 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     return identifier(wanted), {**kept, **outputs}
 
 
-def diff(olds: Props, news: Props, snapshot: Snapshot) -> changes.Difference:
+def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     """What the program changed, and what the snapshot did to the process since."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
-        return changes.Difference(tuple(changed), tuple(replaced))
+        return Difference(tuple(changed), tuple(replaced))
     condition = observe.condition(olds, snapshot.listing(olds["server"]))
     if (olds.get("grace") or 0) != (news.get("grace") or 0):
         changed.append("grace")
     if not condition.is_good:
         changed.append("status")
-    return changes.Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
+    return Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
