@@ -9,6 +9,8 @@ from symphony.placement.pool import Amounts
 
 _Tuple = tuple[int, ...]
 _MOST_SUMS = 500
+# Kinds of pods times machines: so much is packed anew in a pool, until that takes longer than it is worth.
+_MOST_REPACKED = 50_000
 
 
 class Packed:
@@ -23,7 +25,10 @@ class Packed:
         self._pods: Counter[_Tuple] = Counter()
         # free room -> how many machines have just that.
         self._free: Counter[_Tuple] = Counter()
-        self._refused: set[_Tuple] = set()
+        self._sum: _Tuple = (0, 0, 0, 0)
+        # What is as large as one of these finds no place either.
+        self._refused: list[_Tuple] = []
+        self._repacked_so_far = 0
 
     @property
     def machines(self) -> int:
@@ -33,9 +38,14 @@ class Packed:
     @property
     def is_tight(self) -> bool:
         """Whether one of the pods may find no place, as the others lie, however the scheduler takes them."""
-        if self._most is None:
+        if self._most is None or not self._pods:
             return False
-        return any(self._blocked_for(pod) >= self._most for pod in self._pods if self._pods[pod])
+        every = sorted(self._pods, key=self._share, reverse=True)
+        # One that is as large as the largest of all in each way, for a start.
+        largest = tuple(map(max, zip(*every, strict=True)))
+        return self._blocked_for(largest) >= self._most and any(
+            self._blocked_for(pod) >= self._most for pod in every
+        )
 
     def _blocked_for(self, pod: _Tuple) -> int:
         """The most machines on which the others can leave it no room.
@@ -52,29 +62,41 @@ class Packed:
             number * max(take / low for take, low in zip(other, least, strict=True))
             for other, number in others.items()
         )
-        return int(sum(parts) + 1e-9)
+        whole = (
+            sum(other[kind] * number for other, number in others.items()) // low
+            for kind, low in enumerate(least)
+        )
+        return int(min(sum(parts) + 1e-9, sum(whole)))
 
     def add(self, amounts: Amounts) -> bool:
         """Put one more pod there; whether there is room for it."""
         pod = _tuple(amounts)
-        if pod in self._refused:
+        if any(_holds(pod, each) for each in self._refused):
             return False
         self._pods[pod] += 1
-        if self._fill(self._free, pod):
-            return True
-        if self._may_fit() and (again := self._repacked()).total() <= (self._most or 0):
-            self._free = again
+        if self._fill(self._free, pod) or self._fits_repacked(pod):
+            self._sum = _less(self._sum, pod, -1)
             return True
         self._pods[pod] -= 1
-        self._refused.add(pod)
+        if not self._pods[pod]:
+            del self._pods[pod]
+        self._refused = [each for each in self._refused if not _holds(each, pod)] + [pod]
         return False
 
-    def _may_fit(self) -> bool:
-        """Whether all machines together have what all pods claim together."""
-        return all(
-            sum(pod[kind] * number for pod, number in self._pods.items()) <= have * (self._most or 0)
-            for kind, have in enumerate(self._room)
-        )
+    def _fits_repacked(self, pod: _Tuple) -> bool:
+        """Whether all go on when the largest are packed first; they are, then."""
+        most = self._most or 0
+        together = zip(self._sum, pod, self._room, strict=True)
+        if any(taken + more > have * most for taken, more, have in together):
+            return False
+        self._repacked_so_far += len(self._pods) * len(self._free)
+        if self._repacked_so_far > _MOST_REPACKED:
+            return False
+        again = self._repacked()
+        if again.total() > most:
+            return False
+        self._free = again
+        return True
 
     def _fill(self, free: Counter[_Tuple], pod: _Tuple) -> bool:
         """Take the room from the fullest machine that has it, else from a new one."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from symphony import Experiment, NodePool
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
-from symphony.placement.pool import POOL_LABEL, Pool
+from symphony.placement.allocatable import available
+from symphony.placement.planner import total_of
+from symphony.placement.pool import POOL_LABEL, Amounts, Pool
 from symphony.plan.build import build_plan
 from symphony.plan.checked_spec import CheckedSpec, checked
 from symphony.plan.placed import Placed, placed
@@ -111,6 +113,40 @@ def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
     return {name: pod for name, (_, pod) in every.pods.items()}
 
 
+def packed(fleet: Fleet) -> dict[str, str]:
+    """pod -> its machine, where the plan says that a pool holds its pods only if they are packed well: so."""
+    result: dict[str, str] = {}
+    for pool in (each for each in fleet.pools if each.name in fleet.placed.placement.tight):
+        machines = _packed(fleet, pool)
+        result |= {name: f"gke-{fleet.name}-{pool.name}-{number}" for name, number in machines.items()}
+    return result
+
+
+def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
+    """The largest pod first, else in the order of the plan, each on the fullest machine with room for it."""
+    room, chosen = available(pool), fleet.placed.placement.chosen
+    taken = {
+        name: total_of(choice.claims) for name, choice in chosen.items() if choice.pool.name == pool.name
+    }
+    named = {process.name for process in fleet.experiment.spec.processes if process.place.pool}
+    by_size = sorted(taken, key=lambda name: _share(taken[name], room), reverse=True)
+    for order in (by_size, sorted(taken, key=lambda name: name not in named)):
+        free, result = [room] * (pool.max or 0), dict[str, int]()
+        for name in order:
+            fitting = [number for number, left in enumerate(free) if left.holds(taken[name])]
+            if not fitting:
+                break
+            result[name] = min(fitting, key=lambda number: astuple(free[number]))
+            free[result[name]] -= taken[name]
+        else:
+            return result
+    raise AssertionError(f"nobody knows how the pods of {pool.name} are packed")
+
+
+def _share(amounts: Amounts, room: Amounts) -> float:
+    return max(take / have for take, have in zip(astuple(amounts), astuple(room), strict=True) if have)
+
+
 def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
     """For each pool that is shared: its name, whether one more of the share fits, and that one's pod."""
     for pool in fleet.pools:
@@ -165,7 +201,7 @@ class Scheduler:
     def nodes_of(self, names: Sequence[str]) -> list[str]:
         """The node of each."""
         living = {each["metadata"]["name"]: each for each in self._items()}
-        return [living[name]["spec"]["nodeName"] for name in names]
+        return [living[name]["spec"].get("nodeName", "") for name in names]
 
     def clear(self) -> None:
         self._requests.request("DELETE", self._path, {"gracePeriodSeconds": "0"})

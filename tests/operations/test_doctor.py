@@ -44,6 +44,33 @@ def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
     assert found("kube plugin").version == metadata.version("pulumi-kubernetes")
 
 
+def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    rows = ("gcloud", "auth plugin", "gcp project", "gcp plugin")
+    assert [(found(row).there, found(row).get) for row in rows] == [
+        (False, "cloud.google.com/sdk/docs/install"),
+        (False, "gcloud components install gke-gcloud-auth-plugin"),
+        (False, "gcloud config set project PROJECT"),
+        (False, "`symphony up` gets it by itself"),
+    ]
+    assert is_ready(list(map(found, rows)))
+    programs = [tmp_path / "bin" / name for name in ("gcloud", "gke-gcloud-auth-plugin")]
+    project = tmp_path / "gcloud" / "configurations" / "config_work"
+    for file, text in ((project, "[core]\nproject = mine\n"), *((each, "#!/bin/sh\n") for each in programs)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o700)
+    (tmp_path / "gcloud" / "active_config").write_text("work\n")
+    place = install.install(plugin.GCP)
+    assert [(found(row).there, found(row).version, found(row).place) for row in rows] == [
+        (True, "", str(programs[0])),
+        (True, "", str(programs[1])),
+        (True, "mine", str(project)),
+        (True, "a stand-in", str(place)),
+    ]
+
+
 def test_a_plugin_of_another_version_is_not_the_one() -> None:
     other = plugin.place(plugin.KUBERNETES, "1.0.0")
     other.parent.mkdir(parents=True)
