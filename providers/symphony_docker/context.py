@@ -37,7 +37,8 @@ _CHUNK = 1 << 20
 class Given:
     """What a program says of an image's content; text: a whole Dockerfile, in the place of one in a file.
 
-    only: the files and folders that are sent, all by default; allow: those called like credentials, too.
+    only: the files, folders and globs that are sent, all by default.
+    allow: files that are sent although they are called like credentials.
     """
 
     context: str
@@ -90,10 +91,7 @@ def read(given: Given) -> Context:
             f"{error.filename or root} cannot be read: {(error.strerror or str(error)).lower()}",
             "Name it in .dockerignore, or make it yours",
         )
-    missing = [each for each in given.only if not os.path.lexists(root / each)]
-    troubles += [
-        (f"there is no {each} in {root}", "Name files and folders of the context") for each in missing
-    ]
+    troubles += _not_there(root, given.only, result)
     return Context(text, files, result, sum(sizes.values()), tuple(troubles))
 
 
@@ -152,6 +150,23 @@ def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
     total = f"{sum(sizes.values()) / 1e9:.1f} GB, more than {LARGEST / 1e9:.0f}"
     what = f"its context has {total}; the largest file is {max(sizes, key=lambda name: sizes[name])}"
     return what, "Name what the image does not need in .dockerignore"
+
+
+def _not_there(root: Path, only: Sequence[str], files: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What of the code is nothing, which Docker would only say when it comes to copy it."""
+    result: list[tuple[str, str]] = []
+    for each in only:
+        chosen = os.path.normpath(each)
+        if any(ignore.is_chosen(name, chosen) for name in files):
+            continue
+        if chosen.startswith(("/", "..")):
+            why = f"{each} is outside of the context {root}"
+        elif os.path.lexists(root / chosen):
+            why = f"no file of {each} is left in by .dockerignore"
+        else:
+            why = f"there is no {each} in {root}"
+        result.append((why, "Name files, folders and globs of the context"))
+    return result
 
 
 def _troubles_once(

@@ -25,6 +25,8 @@ CALL_SECONDS = 60
 BUILD_SECONDS = 3600
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+# What Docker says of a layer that is there.
+_ENDED = ("Pushed", "Layer already exists", "Mounted from", "Pull complete", "Already exists")
 _KEPT_LINES = 2000
 _STEP_LENGTH = 60
 Tell = Callable[[str, int, int], None]
@@ -136,13 +138,13 @@ class Engine:
     def push(self, repository: str, tag: str, tell: Tell = _nothing) -> str:
         """Push an image and return its digest, sha256:...; what the registry has is not sent again."""
         with failures.in_one_line("the push", self.place):
-            layers: dict[str, tuple[int, int]] = {}
+            layers = _Layers()
             digest = ""
             for event in self.api.push(repository, tag=tag, stream=True, decode=True):
                 if "error" in event:
                     raise failures.of_push(str(event["error"]), repository)
-                if _note_size(event, layers):
-                    tell("pushing", *map(sum, zip(*layers.values(), strict=True)))
+                if layers.note(event):
+                    tell(f"pushing, {layers}", *layers.sizes)
                 digest = _aux(event, "Digest") or digest
         if not digest:
             raise SymphonyError("the push told no digest", where=f"{repository}:{tag}", remedy="Run it again")
@@ -208,13 +210,33 @@ class Engine:
                 self.api.prune_images({"dangling": True})
 
 
-def _note_size(event: Mapping[str, Any], sizes: dict[str, tuple[int, int]]) -> bool:
-    """Note how far a layer is, where an event tells."""
-    detail: Mapping[str, Any] = event.get("progressDetail") or {}
-    if not detail.get("total"):
-        return False
-    sizes[str(event.get("id"))] = (int(detail.get("current") or 0), int(detail["total"]))
-    return True
+class _Layers:
+    """How far the layers are that a push sends, or that the pull of a base brings."""
+
+    def __init__(self) -> None:
+        self._ended: dict[str, bool] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+
+    def note(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event tells something of a layer."""
+        layer, status = str(event.get("id") or ""), str(event.get("status") or "")
+        if not layer or not status or status.startswith("Pulling from"):
+            return False
+        self._ended[layer] = self._ended.get(layer, False) or status.startswith(_ENDED)
+        detail: Mapping[str, Any] = event.get("progressDetail") or {}
+        if detail.get("total"):
+            self._sizes[layer] = (int(detail.get("current") or 0), int(detail["total"]))
+        elif self._ended[layer] and layer in self._sizes:
+            self._sizes[layer] = (self._sizes[layer][1],) * 2
+        return True
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """In bytes: what went, and all that goes as far as it is known."""
+        return sum(done for done, _ in self._sizes.values()), sum(all_ for _, all_ in self._sizes.values())
+
+    def __str__(self) -> str:
+        return f"{sum(self._ended.values())} of {len(self._ended)} layers"
 
 
 def _aux(event: Mapping[str, Any], name: str) -> str:
@@ -236,7 +258,7 @@ class _Steps:
 
     def follow(self, stream: Iterable[Mapping[str, Any]]) -> str:
         """The id of the image. UserError: a step failed."""
-        pulled: dict[str, tuple[int, int]] = {}
+        pulled = _Layers()
         for event in stream:
             if "error" in event:
                 raise failures.of_build(
@@ -244,8 +266,8 @@ class _Steps:
                 )
             if text := str(event.get("stream") or ""):
                 self._say(text)
-            if _note_size(event, pulled):
-                self._tell("pulling the base,", *map(sum, zip(*pulled.values(), strict=True)))
+            if pulled.note(event):
+                self._tell(f"pulling the base, {pulled}", *pulled.sizes)
             self._id = _aux(event, "ID") or self._id
         if not self._id:
             raise SymphonyError("the Docker engine ended the build without an image", remedy="Run it again")

@@ -23,7 +23,11 @@ _NO_BASE = (
     "failed to do request",
 )
 _UNREACHABLE = ("connection refused", "no such host", "i/o timeout", "dial tcp", "no route to host", "EOF")
-_FULL = "no space left on device"
+_FULL = re.compile("no space left on device", re.I)
+_LINES_OF_CAUSE = 20
+_KILLED = "137"
+_MORE_MEMORY = "Run it again, with more memory for Docker"
+_AGAIN = "Run it again later: what is pushed is kept"
 
 
 class BuildError(UserError):
@@ -45,6 +49,7 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
     """What a call of the engine raises, as an error of ours; doing: what the call does, in words."""
     import docker.errors
     import requests
+    import urllib3
 
     try:
         yield
@@ -52,22 +57,32 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
         raise
     except docker.errors.APIError as error:
         raise of_engine(str(error.explanation or error), doing) from error
-    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-        raise SymphonyError(
-            f"the Docker engine went away amid {doing}", where=place, remedy="Start it, and run this again"
-        ) from error
-    except requests.exceptions.Timeout as error:
+    except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise SymphonyError(
             f"the Docker engine did not answer in time amid {doing}", where=place, remedy="Run it again"
         ) from error
+    # The package docker reads some answers past requests.
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
+        raise SymphonyError(
+            f"the Docker engine went away amid {doing}", where=place, remedy="Start it, and run this again"
+        ) from error
     except docker.errors.DockerException as error:
+        if "Credentials store" in str(error):
+            raise of_credentials(str(error)) from error
         raise SymphonyError(f"Docker refused {doing}: {error}", where=place) from error
+
+
+def of_credentials(text: str) -> UserError:
+    """What keeps passwords for Docker gives none."""
+    why = text.partition("('")[2].rstrip("')") or text
+    remedy = "Install the program, or take it out of Docker's config.json and run `docker login`"
+    return UserError(f"Docker's credentials cannot be read: {why}", remedy=remedy)
 
 
 def of_engine(text: str, doing: str) -> SymphonyError:
     """What the engine refused."""
     text = " ".join(text.split())
-    if _FULL in text:
+    if _FULL.search(text):
         return _full()
     return SymphonyError(f"Docker refused {doing}: {text}")
 
@@ -75,7 +90,8 @@ def of_engine(text: str, doing: str) -> SymphonyError:
 def of_build(text: str, step: str, output: Sequence[str], dockerfile: str) -> SymphonyError:
     """Why a build failed; step: the one it was at, output: the lines that it wrote."""
     plain = " ".join(text.split())
-    if _FULL in plain:
+    # A step that fails for that says so in its own words.
+    if _FULL.search(plain) or any(map(_FULL.search, output[-_LINES_OF_CAUSE:])):
         return _full()
     if match := _PARSE.search(plain):
         where = f"{dockerfile}:{match[1]}" if match[1] else dockerfile
@@ -93,6 +109,9 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str) -> Sy
     if "platform" in plain and "does not match" in plain:
         return BuildError(plain, where=dockerfile, remedy="Say platform=, or name a base of that platform")
     if match := re.search(r"returned a non-zero code: (\d+)", plain):
+        if match[1] == _KILLED:
+            what = f"{step} was killed: memory ran out, or the Docker engine stopped"
+            return BuildError(what, where=dockerfile, remedy=_MORE_MEMORY, details=output)
         return BuildError(f"{step} failed with exit code {match[1]}", where=dockerfile, details=output)
     if "forbidden path outside the build context" in plain:
         return BuildError(
@@ -106,7 +125,7 @@ def of_push(text: str, repository: str) -> SymphonyError:
     """Why a push failed."""
     plain, host = " ".join(text.split()), host_of(repository)
     lowered = plain.lower()
-    if _FULL in plain:
+    if _FULL.search(plain):
         return SymphonyError(f"the disk of the registry {host} is full", remedy="Make room there")
     if "unauthorized" in lowered or "no basic auth" in lowered or "authentication required" in lowered:
         return UserError(f"the registry {host} does not know you", where=repository, remedy=_login(host))
@@ -119,9 +138,9 @@ def of_push(text: str, repository: str) -> SymphonyError:
         return SymphonyError(
             f"the registry {host} does not answer: {_last(plain)}",
             where=repository,
-            remedy="Run it again once it does: what is pushed is kept",
+            remedy=_AGAIN,
         )
-    return SymphonyError(f"the push failed: {plain}", where=repository)
+    return SymphonyError(f"the push failed: {plain}", where=repository, remedy=_AGAIN)
 
 
 def host_of(repository: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 # Never sent, wherever they lie: version control, keys and credentials, state, and what Python writes while it
 # runs, which would make another image each time.
@@ -32,6 +33,7 @@ _SUSPECT_CONTENT = (
     (re.compile(rb"(?i)aws_secret_access_key\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}"), "holds an AWS key"),
     (re.compile(rb'"auths?"\s*:\s*\{.{0,400}"auth"\s*:\s*"', re.DOTALL), "holds registry credentials"),
 )
+_GLOB = frozenset("*?[")
 # A key is short; what is larger is data.
 LARGEST_LOOKED_INTO = 256 * 1024
 
@@ -70,7 +72,7 @@ class DockerIgnore:
     root:  the context, an absolute path with a slash at its end.
     state: a folder of symphony's own in it, which is not sent either.
     allow: files and folders that are sent although they are called like credentials.
-    only:  the files and folders that are sent; all if there are none.
+    only:  the files, folders and globs that are sent; all if there are none.
     """
 
     root: str
@@ -101,7 +103,7 @@ class DockerIgnore:
         """Whether a file, or a folder with all in it, is not sent; a folder has a slash at its end."""
         name = path[len(self.root) :]
         is_folder, plain = name.endswith("/"), name.rstrip("/")
-        if self.only and not any(_is_within(plain, each, is_folder) for each in self.only):
+        if self.only and not any(is_chosen(plain, each, is_folder) for each in self.only):
             return True
         if not any(_is_within(plain, each, is_folder) for each in self.allow) and (
             is_left_out(name) or (self.state and path == self.state)
@@ -113,6 +115,26 @@ class DockerIgnore:
                 left_out = leaves_out
         # What is in a folder may be taken back, so that the folder is looked into.
         return left_out and not (is_folder and self._has_exceptions)
+
+
+def plain_part(chosen: str) -> str:
+    """The folder in which everything lies that a glob may match; what is no glob is itself.
+
+    >>> plain_part("agents/**/*.py"), plain_part("*.py"), plain_part("train.py")
+    ('agents', '.', 'train.py')
+    """
+    parts = chosen.split("/")
+    first = next((i for i, part in enumerate(parts) if _GLOB & {*part}), len(parts))
+    return "/".join(parts[:first]) or "."
+
+
+def is_chosen(name: str, chosen: str, is_folder: bool = False) -> bool:
+    """Whether a path or a glob stands for a file; of a folder, whether it may hold such a file."""
+    if not _GLOB & {*chosen}:
+        return _is_within(name, chosen, is_folder)
+    if is_folder and _is_within(name, plain_part(chosen), is_folder):
+        return True
+    return re.fullmatch(_translated(chosen), name) is not None
 
 
 def _is_within(name: str, chosen: str, is_folder: bool) -> bool:
@@ -151,6 +173,7 @@ def _cleaned(pattern: str) -> str:
     return "/".join(parts)
 
 
+@cache
 def _translated(pattern: str) -> str:
     """A pattern of Docker as a regular expression; what is in a folder that it matches goes with it."""
     result, i = "", 0

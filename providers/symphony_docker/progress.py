@@ -25,10 +25,9 @@ class Report(NamedTuple):
     total: int = 0
 
     @property
-    def note(self) -> str:
-        """In words: `pushing 12 of 40 MB`."""
-        is_long = self.total >= _SMALL
-        return f"{self.what} {_mega(self.done)} of {_mega(self.total)} MB" if is_long else self.what
+    def size(self) -> str:
+        """In words: `12 of 40 MB`; empty for what is gone in a moment."""
+        return f"{_mega(self.done)} of {_mega(self.total)} MB" if self.total >= _SMALL else ""
 
 
 def _mega(count: int) -> str:

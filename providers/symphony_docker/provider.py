@@ -42,7 +42,8 @@ class ImageProvider(DynamicProvider):
         return CheckResult(given, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        return DiffResult(not is_same(_olds, _news, _IDENTITY) or REASON in _news)
+        is_other = not is_same(_olds, _news, _IDENTITY) or REASON in _news
+        return DiffResult(is_other or _keeps(_olds) != _keeps(_news))
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(reference_of(props), _made(props))
@@ -51,6 +52,8 @@ class ImageProvider(DynamicProvider):
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        if is_same(_olds, _news, _IDENTITY) and REASON not in _news:
+            return UpdateResult({**_olds, **_news})
         made = _made(_news)
         if reference_of(_olds) != reference_of(made):
             _release(_olds)
@@ -58,13 +61,18 @@ class ImageProvider(DynamicProvider):
 
     def delete(self, _id: str, _props: Props) -> None:
         _release(_props)
-        if not _props.get("retain_on_delete", True) and (digest := str(_props.get("digest") or "")):
-            registry.delete(str(_props["repository"]), digest)
+        if not _keeps(_props) and (digest := str(_props.get("digest") or "")):
+            registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
 
 
 def reference_of(props: Mapping[str, Any]) -> str:
     """What people call the image."""
     return f"{props['repository']}:{props['tag']}"
+
+
+def _keeps(props: Mapping[str, Any]) -> bool:
+    """Whether the registry has it for longer than the stack."""
+    return bool(props.get("retain_on_delete", True))
 
 
 def _is_gone(props: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """Asks a registry about one image, with the credentials of Docker's own settings; no engine is needed.
 
-Of the API of registries (OCI Distribution): whether it answers, HEAD and DELETE of a manifest.
+Of the API of registries (OCI Distribution): whether it answers, HEAD and DELETE of a manifest, its tags.
 """
 
 from __future__ import annotations
@@ -31,11 +31,21 @@ def has(repository: str, reference: str) -> bool:
     return _manifest("HEAD", repository, reference).status_code == 200
 
 
-def delete(repository: str, digest: str) -> None:
-    """Remove an image from its registry; one that is gone is. SymphonyError: the registry does not do it."""
+def delete(repository: str, tag: str, digest: str) -> None:
+    """Remove an image from its registry, unless it has another tag there, which would go with it.
+
+    SymphonyError: the registry does not do it.
+    """
+    if any(each != tag and _digest(repository, each) == digest for each in _tags(repository)):
+        return
     answer = _manifest("DELETE", repository, digest)
     if answer.status_code not in (200, 202, 404):
-        raise failures.of_push(f"{answer.status_code} {answer.reason}", repository)
+        why = f"{answer.status_code} {answer.reason}"
+        raise UserError(
+            f"the registry {failures.host_of(repository)} deletes no image: {why}",
+            where=f"{repository}@{digest}",
+            remedy="Have it allow that, or say retain_on_delete=True and `symphony up` before you delete",
+        )
 
 
 def check(host: str) -> str:
@@ -46,14 +56,29 @@ def check(host: str) -> str:
     return "logged in" if _credentials(host) else "open"
 
 
+def _tags(repository: str) -> list[str]:
+    answer = _of_repository("GET", repository, "tags/list")
+    body: Any = answer.json() if answer.ok else {}
+    return body.get("tags") or []
+
+
+def _digest(repository: str, tag: str) -> str:
+    return str(_manifest("HEAD", repository, tag).headers.get("Docker-Content-Digest", ""))
+
+
 def _manifest(verb: str, repository: str, reference: str) -> Any:
+    return _of_repository(verb, repository, f"manifests/{reference}")
+
+
+def _of_repository(verb: str, repository: str, what: str) -> Any:
     host = failures.host_of(repository)
     name = repository.removeprefix(f"{host}/")
     if host == "docker.io" and "/" not in name:
         name = f"library/{name}"
-    answer = _send(verb, host, f"/v2/{name}/manifests/{reference}", name)
+    answer = _send(verb, host, f"/v2/{name}/{what}", name)
     if answer.status_code in (401, 403):
-        raise failures.of_push(f"{answer.status_code} unauthorized", repository)
+        reason = "unauthorized" if answer.status_code == 401 else "forbidden"
+        raise failures.of_push(f"{answer.status_code} {reason}", repository)
     return answer
 
 
@@ -111,9 +136,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
         config: Any = docker.auth.load_config()  # pyright: ignore[reportUnknownMemberType]
         found: Any = config.resolve_authconfig(None if host == "docker.io" else host)
     except docker.errors.DockerException as error:
-        raise UserError(
-            f"Docker's credentials for {host} cannot be read: {error}", remedy=f"Run `docker login {host}`"
-        ) from error
+        raise failures.of_credentials(str(error)) from error
     if not found:
         return None
     if found.get("IdentityToken"):

@@ -35,6 +35,8 @@ _COLOURS = {
 _UNDER_WAY = ("working", "stopping")
 # More rows than this are told as a bar and the last few.
 _ROWS = 16
+# Of what an image sends, in columns.
+_BAR = 20
 # So many processes in one state are named one by one.
 _NAMED = 3
 
@@ -187,6 +189,10 @@ class Board:
             line = Text(f"  {name}{' ' * (width - screen.width(name))}  ")
             line.append(f"{row.state:9}", _COLOURS[row.state])
             parts.append(line.append(f"  {seconds}{f'   {row.note}' if row.note else ''}"))
+            if row.share >= 0:
+                full = round(row.share * _BAR)
+                line.append(f"   {'━' * full}", "green").append(f"{'━' * (_BAR - full)}", "dim")
+                line.append(f" {row.size}")
         return Group(*parts)
 
     def _come_up(self) -> list[Any]:

@@ -49,6 +49,7 @@ class Progress:
     state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`; of a resource of a
            cluster `created`, `updated`, `replaced` or `deleted`; of an image `pushed`.
     note:  what keeps it, or did.
+    share: of what an image sends or fetches now, 0 to 1, and size the same in words; -1 where none is known.
     """
 
     path: str
@@ -58,6 +59,8 @@ class Progress:
     ]  # fmt: skip
     seconds: float = 0.0
     note: str = ""
+    share: float = -1.0
+    size: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,8 @@ def up(
         with make_run(target, box) as run:
             for event in run:
                 for report in reports.new():
-                    yield Progress(f"image {report.image}", "working", note=report.note)
+                    share = report.done / report.total if report.size else -1.0
+                    yield Progress(f"image {report.image}", "working", 0.0, report.what, share, report.size)
                 if output is not None:
                     output.take(event)
                 if planned is None and (handed := box.take_new()) is not None:

@@ -21,6 +21,11 @@ from symphony_docker import failures
             "RUN pip install x failed with exit code 1 (Dockerfile).",
         ),
         (
+            "The command '/bin/sh -c make' returned a non-zero code: 137",
+            "RUN make",
+            "RUN make was killed: memory ran out, or the Docker engine stopped (Dockerfile).",
+        ),
+        (
             "pull access denied for nowhere, repository does not exist or may require 'docker login'",
             "FROM nowhere/x:1",
             "the base nowhere/x:1 cannot be pulled",

@@ -1,0 +1,162 @@
+"""Registries that want a password, refuse, lose an image, fail amid a push, delete or do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.errors import SymphonyError
+from symphony_docker import registry
+from symphony_docker.engine import Engine
+from symphony_docker.provider import ASKS, GONE, REASON, ImageProvider
+from tests.providers.symphony_docker import servers
+from tests.sandbox import wait_for
+from toolchain.kubernetes.fixtures import Access, cluster
+
+__all__ = ["cluster"]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough]
+
+
+@pytest.fixture
+def folder(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The context of an image, with an engine to build it."""
+    monkeypatch.setenv("DOCKER_HOST", cluster.docker_host or Engine().place)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    result = tmp_path / "context"
+    result.mkdir()
+    (result / "Dockerfile").write_text("FROM scratch\nCOPY a /a\nCOPY b /b\n")
+    for name in "ab":
+        (result / name).write_bytes(os.urandom(400_000))
+    yield result
+    for each in Engine().list_images(ours=True):
+        for name in each.references:
+            if name.startswith("127.0.0.1:"):
+                Engine().remove(name, force=True)
+
+
+def line(make: Any) -> str:
+    with pytest.raises(SymphonyError) as raised:
+        make()
+    assert "\n" not in raised.value.line
+    return raised.value.line
+
+
+def configure(folder: Path, **settings: Any) -> None:
+    file = Path(os.environ["DOCKER_CONFIG"], "config.json")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(settings))
+
+
+def test_a_registry_that_wants_a_password(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = servers.credential_helper(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    with servers.registry(tmp_path / "registry", login=True) as host, servers.Gate(host) as gate:
+        repository = f"{gate.host}/team/rl"
+        given = servers.inputs(folder, repository)
+
+        def push() -> Any:
+            return ImageProvider().create(given).outs
+
+        unknown = (
+            f"the registry {gate.host} does not know you ({repository}). Log in: `docker login {gate.host}`."
+        )
+        assert line(push) == unknown
+        assert line(lambda: registry.has(repository, "one")) == unknown
+        assert registry.check(gate.host) == registry.NEEDS_LOGIN
+        configure(folder, auths={gate.host: {"auth": "bWU6d3Jvbmc="}})
+        assert line(push) == unknown
+        # A helper that keeps all passwords, then one of this registry alone.
+        configure(folder, credsStore="canary")
+        gate.refuses["POST /v2/team/rl/blobs"] = 403
+        refused = line(push)
+        assert refused.startswith(
+            f"you may not push to {repository}. Ask for the right to, or log in as another"
+        )
+        del gate.refuses["POST /v2/team/rl/blobs"]
+        # Nothing half done: no tag of it is there.
+        assert not registry.has(repository, "one")
+        configure(folder, credHelpers={gate.host: "canary"})
+        digest = push()["digest"]
+        assert registry.has(repository, digest)
+        assert registry.check(gate.host) == "logged in"
+        assert set(log.read_text().split()) == {"get"}
+        configure(folder, credHelpers={gate.host: "nowhere"})
+        with pytest.warns(UserWarning, match="not installed"):
+            assert "cannot be read: docker-credential-nowhere not installed" in line(push)
+
+
+def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path) -> None:
+    with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
+        given = servers.inputs(folder, f"{gate.host}/rl")
+        provider = ImageProvider()
+        olds = provider.create(given).outs
+        gate.requests.clear()
+        assert REASON not in provider.check(olds, given).inputs
+        assert gate.requests == []
+        assert REASON not in provider.check(olds, {**given, ASKS: True}).inputs
+        assert gate.requests == ["HEAD /v2/rl/manifests/one"]
+        registry.delete(f"{gate.host}/rl", "one", olds["digest"])
+        gone = provider.check(olds, {**given, ASKS: True}).inputs
+        assert gone[REASON] == GONE
+        assert provider.update("", olds, gone).outs["image"] == olds["image"]
+        assert registry.has(f"{gate.host}/rl", "one")
+
+
+def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
+    with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
+        given = servers.inputs(folder, f"{gate.host}/rl")
+        # Both layers are sent, the list of them is not taken any more.
+        gate.stuck = ("PUT /v2/rl/manifests",)
+        errors: list[str] = []
+        pushing = threading.Thread(target=lambda: errors.append(line(lambda: ImageProvider().create(given))))
+        pushing.start()
+        wait_for(lambda: gate.asked("PUT")[-1:] == ["/v2/rl/manifests/one"], 60, "both layers are there")
+        gate.refuses["PUT /v2/rl/manifests"] = 500
+        gate.stuck = ()
+        pushing.join()
+        assert len(errors) == 1
+        assert errors[0].startswith("the push failed: ")
+        assert not registry.has(f"{gate.host}/rl", "one")
+        gate.refuses.clear()
+        gate.requests.clear()
+        assert ImageProvider().create(given).outs["digest"]
+        assert gate.asked("POST") == []
+        assert gate.asked("PUT") == ["/v2/rl/manifests/one"]
+
+
+def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    provider = ImageProvider()
+    with servers.registry(tmp_path / "registry") as host:
+        repository = f"{host}/rl"
+        asked = {"retain_on_delete": False}
+        one = provider.create(servers.inputs(folder, repository, "one", **asked)).outs
+        two = provider.create(servers.inputs(folder, repository, "two")).outs
+        assert one["digest"] == two["digest"]
+        # They are one image there, which is another stack's as well.
+        provider.delete("", one)
+        assert registry.has(repository, "one")
+        (folder / "b").write_bytes(b"another")
+        alone = provider.create(servers.inputs(folder, repository, "alone")).outs
+        # What becomes of it is said otherwise: nothing is built for that.
+        given = servers.inputs(folder, repository, "alone", **asked)
+        assert provider.diff("", alone, given).changes
+        said = provider.update("", alone, given).outs
+        assert said["built"] == alone["built"]
+        provider.delete("", said)
+        assert not registry.has(repository, "alone")
+        assert registry.has(repository, "two")
+    with servers.registry(tmp_path / "keeps", deletes=False) as host:
+        made = provider.create(servers.inputs(folder, f"{host}/rl", **asked)).outs
+        assert line(lambda: provider.delete("", made)).startswith(
+            f"the registry {host} deletes no image: 405"
+        )
