@@ -23,7 +23,8 @@ def python(base: str, requirements: str | None, code: Sequence[str]) -> str:
     install = "python -m pip install --no-cache-dir --disable-pip-version-check"
     steps = [
         f"FROM {base}",
-        f"ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={_HOME}",
+        "ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1",
+        f"ENV PYTHONPATH={_HOME}${{PYTHONPATH:+:$PYTHONPATH}}",
         "WORKDIR /app",
     ]
     if requirements:

@@ -227,7 +227,8 @@ class _Layers:
         if detail.get("total"):
             self._sizes[layer] = (int(detail.get("current") or 0), int(detail["total"]))
         elif self._ended[layer] and layer in self._sizes:
-            self._sizes[layer] = (self._sizes[layer][1],) * 2
+            _, total = self._sizes[layer]
+            self._sizes[layer] = (total, total)
         return True
 
     @property

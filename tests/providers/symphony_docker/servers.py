@@ -112,8 +112,8 @@ class Gate:
                 except OSError:
                     self.close_connection = True
 
-            def log_message(self, *_: Any) -> None:
-                return
+            def log_message(self, format: str, *args: Any) -> None:
+                del format, args
 
             def _handle(self) -> None:
                 gate.hand_on(self)

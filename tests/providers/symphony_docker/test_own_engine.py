@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ MEGABYTES = 40
 
 
 @pytest.fixture
-def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The context of an image; who has the cluster has the programs of an engine."""
     del cluster
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))

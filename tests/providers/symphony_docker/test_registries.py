@@ -49,6 +49,15 @@ def line(make: Any) -> str:
     return raised.value.line
 
 
+def pushed(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict[str, Any]:
+    """The outputs of an image that was built and pushed."""
+    return ImageProvider().create(servers.inputs(folder, repository, tag, **more)).outs or {}
+
+
+def updated(olds: dict[str, Any], news: dict[str, Any]) -> dict[str, Any]:
+    return ImageProvider().update("", olds, news).outs or {}
+
+
 def configure(folder: Path, **settings: Any) -> None:
     file = Path(os.environ["DOCKER_CONFIG"], "config.json")
     file.parent.mkdir(exist_ok=True)
@@ -62,10 +71,9 @@ def test_a_registry_that_wants_a_password(
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     with servers.registry(tmp_path / "registry", login=True) as host, servers.Gate(host) as gate:
         repository = f"{gate.host}/team/rl"
-        given = servers.inputs(folder, repository)
 
         def push() -> Any:
-            return ImageProvider().create(given).outs
+            return pushed(folder, repository)
 
         unknown = (
             f"the registry {gate.host} does not know you ({repository}). Log in: `docker login {gate.host}`."
@@ -99,7 +107,7 @@ def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path)
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
         given = servers.inputs(folder, f"{gate.host}/rl")
         provider = ImageProvider()
-        olds = provider.create(given).outs
+        olds = pushed(folder, f"{gate.host}/rl")
         gate.requests.clear()
         assert REASON not in provider.check(olds, given).inputs
         assert gate.requests == []
@@ -108,17 +116,18 @@ def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path)
         registry.delete(f"{gate.host}/rl", "one", olds["digest"])
         gone = provider.check(olds, {**given, ASKS: True}).inputs
         assert gone[REASON] == GONE
-        assert provider.update("", olds, gone).outs["image"] == olds["image"]
+        assert updated(olds, gone)["image"] == olds["image"]
         assert registry.has(f"{gate.host}/rl", "one")
 
 
 def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
-        given = servers.inputs(folder, f"{gate.host}/rl")
         # Both layers are sent, the list of them is not taken any more.
         gate.stuck = ("PUT /v2/rl/manifests",)
         errors: list[str] = []
-        pushing = threading.Thread(target=lambda: errors.append(line(lambda: ImageProvider().create(given))))
+        pushing = threading.Thread(
+            target=lambda: errors.append(line(lambda: pushed(folder, f"{gate.host}/rl")))
+        )
         pushing.start()
         wait_for(lambda: gate.asked("PUT")[-1:] == ["/v2/rl/manifests/one"], 60, "both layers are there")
         gate.refuses["PUT /v2/rl/manifests"] = 500
@@ -129,7 +138,7 @@ def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Pa
         assert not registry.has(f"{gate.host}/rl", "one")
         gate.refuses.clear()
         gate.requests.clear()
-        assert ImageProvider().create(given).outs["digest"]
+        assert pushed(folder, f"{gate.host}/rl")["digest"]
         assert gate.asked("POST") == []
         assert gate.asked("PUT") == ["/v2/rl/manifests/one"]
 
@@ -138,25 +147,24 @@ def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Pa
     provider = ImageProvider()
     with servers.registry(tmp_path / "registry") as host:
         repository = f"{host}/rl"
-        asked = {"retain_on_delete": False}
-        one = provider.create(servers.inputs(folder, repository, "one", **asked)).outs
-        two = provider.create(servers.inputs(folder, repository, "two")).outs
+        one = pushed(folder, repository, "one", retain_on_delete=False)
+        two = pushed(folder, repository, "two")
         assert one["digest"] == two["digest"]
         # They are one image there, which is another stack's as well.
         provider.delete("", one)
         assert registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
-        alone = provider.create(servers.inputs(folder, repository, "alone")).outs
+        alone = pushed(folder, repository, "alone")
         # What becomes of it is said otherwise: nothing is built for that.
-        given = servers.inputs(folder, repository, "alone", **asked)
+        given = servers.inputs(folder, repository, "alone", retain_on_delete=False)
         assert provider.diff("", alone, given).changes
-        said = provider.update("", alone, given).outs
+        said = updated(alone, given)
         assert said["built"] == alone["built"]
         provider.delete("", said)
         assert not registry.has(repository, "alone")
         assert registry.has(repository, "two")
     with servers.registry(tmp_path / "keeps", deletes=False) as host:
-        made = provider.create(servers.inputs(folder, f"{host}/rl", **asked)).outs
+        made = pushed(folder, f"{host}/rl", retain_on_delete=False)
         assert line(lambda: provider.delete("", made)).startswith(
             f"the registry {host} deletes no image: 405"
         )
