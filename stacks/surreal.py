@@ -3,12 +3,14 @@
 Settings of the stack, under `config:` in stacks/Pulumi.NAME.yaml:
 surreal:settings       options of the roles: environment, seed, ... (examples/surreal/shared/settings.py)
 surreal:agents         how many agents, 4 unless given; surreal:evals how many evaluators, 1 unless given
-surreal:colocateAgent  how many agents share a process group, a pod on Kubernetes
-surreal:batchAgent     how many agents share a process
+surreal:colocateAgent  how many agents share a process group, a pod on Kubernetes; so colocateEval
+surreal:batchAgent     how many agents share a process; so batchEval
 surreal:folder         where checkpoint, log and TensorBoard files go: under examples/surreal, in pods a mount
 surreal:image          what image to build for all pods, the options of Image: repository, dockerfile, ...
-surreal:podTypes       by name: image, place, resource_request, resource_limit, selector, tolerations
+surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations, and for its
+                       machines place, the options of place(), or assign_to, those of GKEDispatcher
 surreal:agentPodType   which of them agents have, "agent" unless given; so nonagentPodType, evalPodType
+surreal:tfJson         the .tf.json of the cluster, for assign_to
 surreal:nfs            server and path of an NFS share that all processes mount at surreal:folder
 surreal:tensorboardPort   6006 unless given; 0: any
 """
@@ -18,25 +20,24 @@ from typing import Any
 
 import pulumi
 
-from symphony import Experiment, Image, Process, ProcessGroup, UserError
+from symphony import Experiment, GKEDispatcher, Image, Process, ProcessGroup, UserError
 
 config = pulumi.Config("surreal")
-agent_count, eval_count = config.get_int("agents") or 4, config.get_int("evals") or 1
-colocate_agent, batch_agent = config.get_int("colocateAgent") or 1, config.get_int("batchAgent") or 1
+config_file = f"stacks/Pulumi.{pulumi.get_stack()}.yaml"
 settings: dict[str, Any] = config.get_object("settings") or {}
 folder = config.get("folder") or f"runs/{pulumi.get_stack()}"
 pod_types: dict[str, dict[str, Any]] = config.get_object("podTypes") or {}
 nfs: dict[str, str] | None = config.get_object("nfs")
-tensorboard_port = config.get_int("tensorboardPort")
 built: dict[str, Any] | None = config.get_object("image")
 image = Image("surreal", **built) if built else None
+tf_json = config.get("tfJson")
+dispatcher = GKEDispatcher(tf_json) if tf_json else None
 
-if colocate_agent > 1 and batch_agent > 1:
-    raise UserError(
-        "agents cannot be colocated and batched at once",
-        where=f"surreal:colocateAgent and surreal:batchAgent in stacks/Pulumi.{pulumi.get_stack()}.yaml",
-        remedy="Remove one of the two",
-    )
+
+def number(setting: str, default: int) -> int:
+    """A setting that is a number; 0 is one."""
+    given = config.get_int(setting)
+    return default if given is None else given
 
 
 def pod_type(setting: str, default: str) -> dict[str, Any]:
@@ -45,21 +46,61 @@ def pod_type(setting: str, default: str) -> dict[str, Any]:
     if pod_types and name not in pod_types:
         raise UserError(
             f'there is no pod type "{name}"',
-            where=f"surreal:podTypes in stacks/Pulumi.{pulumi.get_stack()}.yaml",
+            where=f"surreal:podTypes in {config_file}",
             remedy=f"Add it, or set surreal:{setting} to one of {', '.join(sorted(pod_types))}",
         )
     return pod_types.get(name, {})
 
 
 def command(program: str, *words: str | int) -> dict[str, Any]:
-    """How a role is started: what it is told beside the settings of the run, which are the same for all."""
-    told = {"agents": agent_count, "folder": folder, **settings}
-    options = [word for name, value in told.items() for word in (f"--{name.replace('_', '-')}", value)]
+    """How a role is started: its own options, and the settings of the run, which are the same for all."""
+    shared = {"agents": number("agents", 4), "folder": folder, **settings}
+    options = [word for name, value in shared.items() for word in (f"--{name.replace('_', '-')}", value)]
     return {"command": "python", "args": ["-u", f"{program}.py", *words, *options]}
 
 
-def place(pod: Process | ProcessGroup, kind: dict[str, Any]) -> None:
-    """On which machines a pod may run: those of a pool or a size, or what node selectors say."""
+def several(role: str, count: int, setting: str, kind: dict[str, Any]) -> list[Process]:
+    """Numbered processes of a role: each a pod, or `colocate` of them a pod, or `batch` of them a process."""
+    colocate, batch = number(f"colocate{setting}", 1), number(f"batch{setting}", 1)
+    if colocate > 1 and batch > 1:
+        raise UserError(
+            f"surreal:colocate{setting} and surreal:batch{setting} exclude each other",
+            where=config_file,
+            remedy="Remove one of the two",
+        )
+    share, pod_image = max(colocate, batch, 1), kind.get("image", image)
+    made: list[Process] = []
+    for index, first in enumerate(range(0, count, share)):
+        members = range(first, min(first + share, count))
+        if colocate > 1:
+            pod = exp.new_process_group(f"{role}-pg-{index}", image=pod_image)
+            inside = [
+                pod.new_process(f"{role}-{each}", **command(role, "--number", each)) for each in members
+            ]
+        else:
+            words = ("--number", first, "--batch", len(members)) if batch > 1 else ("--number", first)
+            name = f"{role}s-{index}" if batch > 1 else f"{role}-{first}"
+            pod = exp.new_process(name, **command(role, *words), image=pod_image)
+            inside = [pod]
+        settle(pod, inside, kind)
+        made += inside
+    return made
+
+
+def settle(pod: Process | ProcessGroup, processes: list[Process], kind: dict[str, Any]) -> None:
+    """On which machines a pod of this type may run, and what these processes of it claim there."""
+    for process in processes:
+        process.resource_request(**kind.get("resource_request", {}))
+        process.resource_limit(**kind.get("resource_limit", {}))
+        if "assign_to" in kind:
+            if dispatcher is None:
+                raise UserError(
+                    "assign_to needs the pools of a cluster",
+                    where=f"surreal:podTypes in {config_file}",
+                    remedy="Set surreal:tfJson to its .tf.json, or say place instead",
+                )
+            group = pod if isinstance(pod, ProcessGroup) else None
+            dispatcher.assign_to(process, process_group=group, **kind["assign_to"])
     if "place" in kind:
         pod.place(**kind["place"])
     for key, value in kind.get("selector", {}).items():
@@ -67,12 +108,6 @@ def place(pod: Process | ProcessGroup, kind: dict[str, Any]) -> None:
     for toleration in kind.get("tolerations", []):
         pod.add_toleration(**toleration)
     pod.restart_policy("OnFailure")
-
-
-def claim(process: Process, kind: dict[str, Any]) -> None:
-    """What a process claims of its machine."""
-    process.resource_request(**kind.get("resource_request", {}))
-    process.resource_limit(**kind.get("resource_limit", {}))
 
 
 agent_type = pod_type("agentPodType", "agent")
@@ -90,33 +125,10 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
     tensorboard = nonagent.new_process("tensorboard", **command("tensorboard_server"))
     tensorplex = nonagent.new_process("tensorplex", **command("logger", "tensorplex"))
     loggerplex = nonagent.new_process("loggerplex", **command("logger", "loggerplex"))
+    settle(nonagent, [learner], nonagent_type)
 
-    agents: list[Process] = []
-    agent_pods: list[Process | ProcessGroup] = []
-    agent_image = agent_type.get("image", image)
-    if batch_agent > 1:
-        for number, first in enumerate(range(0, agent_count, batch_agent)):
-            words = ("--number", first, "--batch-agents", batch_agent)
-            agents.append(exp.new_process(f"agents-{number}", **command("agent", *words), image=agent_image))
-        agent_pods.extend(agents)
-    elif colocate_agent > 1:
-        for number in range(agent_count):
-            if number % colocate_agent == 0:
-                group = exp.new_process_group(f"agent-pg-{number // colocate_agent}", image=agent_image)
-                agent_pods.append(group)
-            agents.append(group.new_process(f"agent-{number}", **command("agent", "--number", number)))
-    else:
-        for number in range(agent_count):
-            words = ("--number", number)
-            agents.append(exp.new_process(f"agent-{number}", **command("agent", *words), image=agent_image))
-        agent_pods.extend(agents)
-
-    evals = [
-        exp.new_process(
-            f"eval-{number}", **command("evaluator", "--number", number), image=eval_type.get("image", image)
-        )
-        for number in range(eval_count)
-    ]
+    agents = several("agent", number("agents", 4), "Agent", agent_type)
+    evals = several("evaluator", number("evals", 1), "Eval", eval_type)
 
     for process in chain(agents, evals):
         process.connects("ps-frontend", "collector-frontend")
@@ -131,7 +143,7 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
     loggerplex.binds("loggerplex")
     for process in chain(agents, evals, [ps, replay, learner]):
         process.connects("tensorplex", "loggerplex")
-    tensorboard.exposes({"tensorboard": 6006 if tensorboard_port is None else tensorboard_port or None})
+    tensorboard.exposes({"tensorboard": number("tensorboardPort", 6006) or None})
 
     if nfs is not None:
         for process in exp.list_all_processes():
@@ -139,13 +151,3 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
     elif folder.startswith("/"):
         # It outlives the containers of its pod: a learner that is started again finds its checkpoint.
         nonagent.mount_empty_dir("runs", use_memory=False, mount_path=folder)
-
-    claim(learner, nonagent_type)
-    place(nonagent, nonagent_type)
-    for process in agents:
-        claim(process, agent_type)
-    for pod in agent_pods:
-        place(pod, agent_type)
-    for process in evals:
-        claim(process, eval_type)
-        place(process, eval_type)

@@ -5,12 +5,12 @@ from algorithms import policy_of
 from algorithms.environments import Environments
 from parameter_server import Parameters
 from shared.channels import Reports, pusher
-from shared.children import run_all
-from shared.settings import Settings, chosen, parser
+from shared.children import run_role
+from shared.settings import Settings
 
 
 def act(settings: Settings, number: int) -> None:
-    """One agent, for ever."""
+    """One agent, forever."""
     reports, parameters = Reports(f"agent-{number}"), Parameters()
     collector = pusher("collector-frontend")
     seed = 10_000 * settings.seed + 100 * number
@@ -36,16 +36,5 @@ def act(settings: Settings, number: int) -> None:
             reported = made
 
 
-def main() -> None:
-    options = parser()
-    options.add_argument("--number", type=int, default=0, help="which agent this is")
-    options.add_argument("--batch-agents", type=int, default=1, help="how many from there on")
-    given = options.parse_args()
-    if given.batch_agents == 1:
-        act(chosen(given), given.number)
-    last = min(given.number + given.batch_agents, chosen(given).agents)
-    run_all(act, [(chosen(given), number) for number in range(given.number, last)])
-
-
 if __name__ == "__main__":
-    main()
+    run_role(act)

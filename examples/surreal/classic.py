@@ -34,7 +34,7 @@ def create_surreal(cluster, name, num_agents=4, num_evals=1, environment="CartPo
     evals = []
     for i in range(num_evals):
         args = command("evaluator", "--number", i)
-        evals.append(exp.new_process(f"eval-{i}", command="python", args=args))
+        evals.append(exp.new_process(f"evaluator-{i}", command="python", args=args))
 
     for proc in itertools.chain(agents, evals):
         proc.connects("ps-frontend")

@@ -1,4 +1,4 @@
-"""Plays whole episodes by the newest parameters and prints a line for each time; `eval-*` of the stack."""
+"""Plays whole episodes by the newest parameters, a line for each time; `evaluator-*` of the stack."""
 
 import time
 
@@ -6,15 +6,16 @@ from algorithms import policy_of
 from algorithms.environments import evaluate, spaces
 from parameter_server import Parameters
 from shared.channels import Reports
-from shared.settings import Settings, chosen, parser
+from shared.children import run_role
+from shared.settings import Settings
 
 EPISODES = 20
 FIRST_SEED = 1_000_000
 
 
 def play(settings: Settings, number: int) -> None:
-    """Evaluate for ever; say once when the target is reached."""
-    reports, parameters = Reports(f"eval-{number}"), Parameters()
+    """Evaluate forever; say once when the target is reached."""
+    reports, parameters = Reports(f"evaluator-{number}"), Parameters()
     policy = policy_of(spaces(settings.environment))
     began, evaluations, reached = time.monotonic(), 0, False
     while True:
@@ -35,7 +36,4 @@ def play(settings: Settings, number: int) -> None:
 
 
 if __name__ == "__main__":
-    options = parser()
-    options.add_argument("--number", type=int, default=0, help="which evaluator this is")
-    given = options.parse_args()
-    play(chosen(given), given.number)
+    run_role(play)

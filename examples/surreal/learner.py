@@ -125,15 +125,15 @@ def main() -> None:
         state, scalars, priorities = algorithm.learn(state, sample)
         version, updates = version + 1, updates + 1
         if settings.replay == "prioritized":
-            told = {"indices": indices, "priorities": priorities}
-            publishing.pub(f"priorities/{batch['shard']}/", told)
+            message = {"indices": indices, "priorities": priorities}
+            publishing.pub(f"priorities/{batch['shard']}/", message)
         if time.monotonic() - checkpoint.saved > settings.checkpoint_every:
             checkpoint.save(state, version, steps)
         if passed := reports.every(SAY_EVERY):
             scalars |= {"updates_per_second": updates / passed, "staleness": float(np.mean(stale))}
             reports.plot(steps, **scalars)
-            told = "  ".join(f"{name} {value:.3g}" for name, value in scalars.items())
-            reports.say(f"update {version:6,}  {steps:9,} steps  {told}")
+            shown = "  ".join(f"{name} {value:.3g}" for name, value in scalars.items())
+            reports.say(f"update {version:6,}  {steps:9,} steps  {shown}")
             updates, stale = 0, []
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib import pyplot
 
-EVALUATION = re.compile(r"eval-\d+: +(?P<seconds>\S+) s .* return +(?P<mean>\S+) \(")
+EVALUATION = re.compile(r"evaluator-\d+: +(?P<seconds>\S+) s .* return +(?P<mean>\S+) \(")
 
 
 def curve(folder: Path) -> tuple[list[float], list[float]]:

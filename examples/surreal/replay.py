@@ -15,7 +15,7 @@ A_WHILE = 0.02
 
 
 def keep(settings: Settings, shard: int) -> None:
-    """One shard, for ever: a thread takes fragments, this one answers the learner."""
+    """One shard, forever: a thread takes fragments, this one answers the learner."""
     kept = buffer(settings.replay, settings.capacity // settings.shards, settings.seed + shard)
     changed = threading.Condition()
     reports = Reports(f"replay-{shard}")
@@ -30,9 +30,9 @@ def keep(settings: Settings, shard: int) -> None:
 
     def prioritize() -> None:
         # A learner speaks to one shard of many through the topic; the proxy gives requests to any.
-        told = subscriber("parameter-publish", f"priorities/{shard}/")
+        publishing = subscriber("parameter-publish", f"priorities/{shard}/")
         while True:
-            message = told.recv()
+            message = publishing.recv()
             with changed:
                 kept.prioritize(message["indices"], message["priorities"])
 

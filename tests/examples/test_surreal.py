@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -63,19 +64,113 @@ def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
     ("settings", "paths"),
     [
         (
-            {"colocateAgent": 2, "agents": 3},
-            {"agent-pg-0/agent-0", "agent-pg-0/agent-1", "agent-pg-1/agent-2"},
+            {"colocateAgent": 2, "agents": 3, "colocateEval": 2, "evals": 2},
+            {"agent-pg-0/agent-0", "agent-pg-0/agent-1", "agent-pg-1/agent-2"}
+            | {"evaluator-pg-0/evaluator-0", "evaluator-pg-0/evaluator-1"},
         ),
-        ({"batchAgent": 2, "agents": 3, "evals": 2}, {"agents-0", "agents-1", "eval-0", "eval-1"}),
+        (
+            {"batchAgent": 2, "agents": 3, "batchEval": 2, "evals": 2},
+            {"agents-0", "agents-1", "evaluators-0"},
+        ),
+        ({"agents": 2, "evals": 0}, {"agent-0", "agent-1"}),
     ],
-    ids=["colocated", "batched"],
+    ids=["colocated", "batched", "alone"],
 )
-def test_agents_share_pods_or_processes(sandbox: Sandbox, settings: dict[str, int], paths: set[str]) -> None:
+def test_agents_and_evaluators_share_pods_or_processes(
+    sandbox: Sandbox, settings: dict[str, int], paths: set[str]
+) -> None:
     configure(sandbox, **settings)
-    planned = sandbox.planned("surreal")
-    assert paths <= planned
-    others = {path for path in planned - paths if not path.startswith("nonagent/")}
-    assert others <= {"eval-0"}
+    assert {path for path in sandbox.planned("surreal") if not path.startswith("nonagent/")} == paths
+
+
+POOL = {"labels": {"name": "agents", "cpu": 4, "memory_m": 16384}, "taint": [{"key": "rl", "value": "yes"}]}
+PODS: dict[str, Any] = {
+    "symphony:backend": "kubernetes",
+    "surreal:folder": "/runs",
+    "surreal:agents": 3,
+    "surreal:colocateAgent": 2,
+    "surreal:evalPodType": "eval",
+    "surreal:nfs": {"server": "files.example", "path": "/share"},
+    "surreal:tfJson": "cluster.tf.json",
+    "surreal:podTypes": {
+        "agent": {
+            "image": "rl:1",
+            "assign_to": {"assign_to": "machine", "node_pool_name": "agents", "process_per_machine": 2},
+        },
+        "nonagent": {
+            "image": "rl:2",
+            "resource_request": {"cpu": 2, "memory": "4Gi"},
+            "resource_limit": {"gpu": 1},
+            "selector": {"disk": "fast"},
+            "tolerations": [{"key": "surreal", "operator": "Exists", "effect": "NoExecute"}],
+        },
+        "eval": {"image": "rl:3", "resource_limit": {"memory": "512Mi"}},
+    },
+}
+
+
+@pytest.mark.thorough
+def test_its_pods_are_as_their_types_say(sandbox: Sandbox) -> None:
+    """What Kubernetes gets of pod types, GKEDispatcher, NFS and the services of create_surreal()."""
+    taint = [{**each, "effect": "NO_EXECUTE"} for each in POOL["taint"]]
+    pools = {"agents": {"name": "agents", "node_config": {**POOL, "taint": taint}}}
+    tf = {"resource": {"google_container_cluster": {"rl": {}}, "google_container_node_pool": pools}}
+    (sandbox.folder / "cluster.tf.json").write_text(json.dumps(tf))
+    file = sandbox.folder / "stacks/Pulumi.surreal.pods.yaml"
+    file.write_text(yaml.safe_dump({"config": PODS}))
+    made = list(yaml.safe_load_all(sandbox.symphony("plan", "surreal.pods", "--yaml").out))
+    pods = {each["metadata"]["name"]: each["spec"] for each in made if each["kind"] == "Pod"}
+    assert set(pods) == {"nonagent", "agent-pg-0", "agent-pg-1", "evaluator-0"}
+    containers = [each for pod in pods.values() for each in pod["containers"]]
+    assert len(containers) == 6 + 3 + 1
+
+    nonagent, agents = pods["nonagent"], pods["agent-pg-0"]
+    assert nonagent["nodeSelector"] == {"disk": "fast"}
+    assert {"key": "surreal", "operator": "Exists", "effect": "NoExecute"} in nonagent["tolerations"]
+    (learner,) = [each for each in nonagent["containers"] if each["name"] == "learner"]
+    assert learner["resources"]["requests"] == {"cpu": "2", "memory": "4Gi"}
+    assert learner["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert agents["nodeSelector"] == {"name": "agents"}
+    assert {"key": "rl", "operator": "Equal", "value": "yes", "effect": "NoExecute"} in agents["tolerations"]
+    shares = [each["resources"]["requests"]["cpu"] for each in agents["containers"]]
+    assert shares == ["1782m", "1782m"]
+    assert pods["evaluator-0"]["containers"][0]["resources"]["limits"] == {"memory": "512Mi"}
+    assert {each["image"] for each in containers} == {"rl:1", "rl:2", "rl:3"}
+
+    for pod in pods.values():
+        (share,) = [each["name"] for each in pod["volumes"] if "nfs" in each]
+        for container in pod["containers"]:
+            assert [each["mountPath"] for each in container["volumeMounts"] if each["name"] == share] == [
+                "/runs"
+            ]
+    services = {each["metadata"]["name"] for each in made if each["kind"] == "Service"}
+    assert services == {
+        *("ps-frontend", "ps-backend", "parameter-publish", "prefetch-queue", "tensorplex", "loggerplex"),
+        *("collector-frontend", "collector-backend", "sampler-frontend", "sampler-backend", "tensorboard"),
+    }
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"colocateAgent": 2, "batchAgent": 2},
+            "surreal:colocateAgent and surreal:batchAgent exclude each other",
+        ),
+        ({"podTypes": {"agents": {}}}, 'there is no pod type "agent"'),
+        (
+            {"podTypes": {"agent": {"assign_to": {"assign_to": "machine"}}, "nonagent": {}}},
+            "assign_to needs the pools of a cluster",
+        ),
+    ],
+    ids=["shared twice", "no such pod type", "no pools"],
+)
+def test_senseless_settings_are_one_line(sandbox: Sandbox, settings: dict[str, Any], problem: str) -> None:
+    configure(sandbox, **settings)
+    refused = sandbox.symphony("plan", "surreal", code=2).err
+    assert problem in refused
+    assert "stacks/Pulumi.surreal.yaml" in refused
 
 
 @pytest.mark.thorough
@@ -88,7 +183,7 @@ def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> No
     sandbox.symphony("up", "surreal", "-y")
 
     def evaluations() -> list[float]:
-        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "eval-0"))]
+        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "evaluator-0"))]
 
     checkpoint = sandbox.folder / "examples/surreal/runs/surreal/checkpoint.npz"
     wait_for(checkpoint.exists, 60, "a checkpoint", pause=0.2)
@@ -96,7 +191,7 @@ def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> No
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     wait_for(lambda: "goes on from update" in logged(sandbox, "learner"), 40, "it goes on", pause=0.5)
     reached = f"reached {SHORT[environment]}"
-    wait_for(lambda: reached in logged(sandbox, "eval-0"), 60, f"{reached}: {evaluations()}", pause=0.5)
+    wait_for(lambda: reached in logged(sandbox, "evaluator-0"), 60, f"{reached}: {evaluations()}", pause=0.5)
     assert evaluations()[0] < SHORT[environment]
 
     url = sandbox.symphony("visit", "surreal", "tensorboard", "-u").out.strip()

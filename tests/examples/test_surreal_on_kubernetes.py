@@ -78,7 +78,7 @@ def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
         return sandbox.symphony("logs", STACK, process, timeout=90).out
 
     def updates() -> list[int]:
-        found = re.findall(r"update +(\S+)  .* return ", logged("eval-0"))
+        found = re.findall(r"update +(\S+)  .* return ", logged("evaluator-0"))
         return [int(update.replace(",", "")) for update in found]
 
     wait_for(lambda: any(updates()), 90, "it learns", pause=1)
@@ -87,7 +87,7 @@ def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
     wait_for(lambda: "learner: goes on from update" in logged("loggerplex"), 120, "it goes on", pause=1)
     before = max(updates())
     wait_for(lambda: max(updates()) > before + 20, 90, "it learns without agent-3", pause=1)
-    wait_for(lambda: f"reached {TARGET}" in logged("eval-0"), 120, "it has learned", pause=1)
+    wait_for(lambda: f"reached {TARGET}" in logged("evaluator-0"), 120, "it has learned", pause=1)
     states = {path: each["state"] for path, each in sandbox.processes(STACK).items()}
     assert states["agent-3"] == "lost"
     assert states["nonagent/learner"] == "running"

@@ -1,13 +1,27 @@
-"""Several processes of one role (agents of a batch, shards of the replay), and threads that must not die."""
+"""Several processes of one role (a batch of agents, the shards of the replay), and threads that end it."""
 
 import multiprocessing
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import wait
 from typing import Any
+
+from shared.settings import Settings, chosen, parser
+
+
+def run_role(role: Callable[[Settings, int], None]) -> None:
+    """The main program of a numbered role: one in this process, or `--batch` of them in processes of it."""
+    options = parser()
+    options.add_argument("--number", type=int, default=0, help="which of its role this is")
+    options.add_argument("--batch", type=int, default=1, help="how many to run from there on")
+    given = options.parse_args()
+    settings, first = chosen(given), given.number
+    if given.batch == 1:
+        role(settings, first)
+    else:
+        run_all(role, [(settings, number) for number in range(first, first + given.batch)])
 
 
 def run_all(target: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
@@ -22,12 +36,10 @@ def run_all(target: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -
 
 def in_background(target: Callable[..., None], *arguments: Any) -> None:
     """Run `target` in a thread; if it fails the process ends, to be started again."""
+    threading.excepthook = _end
+    threading.Thread(target=target, args=arguments, daemon=True).start()
 
-    def run() -> None:
-        try:
-            target(*arguments)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
 
-    threading.Thread(target=run, daemon=True).start()
+def _end(failure: threading.ExceptHookArgs) -> None:
+    threading.__excepthook__(failure)
+    os._exit(1)

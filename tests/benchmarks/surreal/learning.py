@@ -61,7 +61,7 @@ def until_reached(sandbox: Sandbox) -> float | None:
     began = time.monotonic()
     sandbox.symphony("up", "surreal", "-y")
     while (passed := time.monotonic() - began) < LONGEST:
-        if re.search("^reached ", sandbox.symphony("logs", "surreal", "eval-0").out, re.M):
+        if re.search("^reached ", sandbox.symphony("logs", "surreal", "evaluator-0").out, re.M):
             return passed
         time.sleep(1)
     return None
