@@ -12,7 +12,7 @@ from symphony.cli import choose, cluster_table, options, plan_table, screen
 from symphony.cli.plan import command as show_plan
 from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import UserError
 from symphony.operations import stack_target
 from symphony.operations.cluster import ClusterEnded, ClusterPlanned
 from symphony.operations.plan import Planned, plan
@@ -68,21 +68,16 @@ def command(
 
 
 def _all(names: Sequence[str], yes: bool, dry_run: bool) -> int:
-    """Those of a pattern, one after the other; one that fails does not keep the others."""
+    """Those of a pattern."""
     if not (yes or dry_run):
         choose.require_terminal()
         print("\n".join(names))
         if not choose.confirmed(f"Bring up these {count(len(names), 'experiment')}?"):
             print("Nothing was changed.")
             return 1
-    codes: list[int] = []
-    for name in names:
-        try:
-            codes.append(command(name, yes=True, dry_run=dry_run))
-        except SymphonyError as error:
-            screen.complain(error.line, error.details)
-            codes.append(1)
-    return max(codes)
+    from symphony.cli.up_all import up_all
+
+    return up_all(names, dry_run)
 
 
 def _run(

@@ -38,7 +38,7 @@ def test_pod_types_place_agents_and_learner(
         "surreal:evals": 1,
         "surreal:podTypes": {
             "agent": {"image": "none:1", "place": {"pool": cpu, "per_machine": 2}},
-            "nonagent": {"image": "none:1", "place": {"pool": gpu, "gpu": 1}},
+            "nonagent": {"image": "none:1", "place": {"pool": gpu}, "resource_limit": {"gpu": 1}},
         },
     }
     (sandbox.folder / "Pulumi.surreal.yaml").write_text(yaml.safe_dump({"config": config}))

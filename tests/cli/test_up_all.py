@@ -1,0 +1,57 @@
+"""`symphony up` of a pattern: four at a time, each shown whole, and all of them stopped by one Ctrl-C."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from tests.terminal import terminal
+
+PROGRAM = """
+import pulumi
+with Experiment() as e:
+    e.new_process("p", command="sleep", args=["3600"])
+    if pulumi.get_stack() == "sweep-3":
+        e.new_process("p", command="sleep")
+"""
+SLOW = "import time\ntime.sleep(50)"
+
+
+def stacks(sandbox: Sandbox, count: int) -> list[str]:
+    names = [f"sweep-{number}" for number in range(count)]
+    for name in names:
+        sandbox.config(name)
+    return names
+
+
+@pytest.mark.thorough
+def test_what_is_told_of_each_stands_together(sandbox: Sandbox) -> None:
+    """Five, of which one is refused: the others come up, and none writes into the lines of another."""
+    sandbox.write(PROGRAM)
+    names = stacks(sandbox, 5)
+    ran = sandbox.symphony("up", "sweep-*", "-y", code=2, timeout=120)
+    head, *lines = ran.out.splitlines()
+    assert head == "5 experiments, 4 at a time."
+    began = [number for number, line in enumerate(lines) if " on tmux " in line]
+    blocks = [lines[a:b] for a, b in zip(began, [*began[1:], len(lines)], strict=True)]
+    assert sorted(block[0].split()[0] for block in blocks) == [name for name in names if name != "sweep-3"]
+    assert all(block[-1].startswith(f"{block[0].split()[0]} is up") for block in blocks)
+    assert {len(block) for block in blocks} == {6}
+    assert ran.err.startswith("symphony: sweep-3 cannot run: 1 problem")
+    assert set(sandbox.trees()) == {f"{name}/p" for name in names if name != "sweep-3"}
+
+
+@pytest.mark.thorough
+def test_one_interrupt_stops_all_of_them(sandbox: Sandbox) -> None:
+    sandbox.write(f"{SLOW}{PROGRAM}")
+    stacks(sandbox, 5)
+    with terminal(sandbox, [str(SYMPHONY), "up", "sweep-*"]) as screen:
+        screen.shows("Bring up these 5 experiments? [y/N]")
+        screen.type("y", "Enter")
+        wait_for(lambda: len(sandbox.engines()) > 8, 40, "engines run")
+        screen.type("C-c")
+        shown = screen.shows("up was interrupted, 5 of 5 experiments left", 30)
+        assert "The same command finishes it" in shown
+        assert screen.ends() == 130
+    wait_for(lambda: not sandbox.engines(), 20, "the engines are gone")
+    assert sandbox.trees() == {}
