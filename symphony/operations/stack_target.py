@@ -81,7 +81,7 @@ def matching(pattern: str) -> list[str]:
         return []
     place = workspace.require()
     files = place.config_folder.glob("Pulumi.*.yaml")
-    known = _stacks(place) | {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
+    known = _live(place) | {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
     raise UserError(

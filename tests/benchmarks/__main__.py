@@ -12,7 +12,11 @@ from toolchain.kubernetes import cluster
 
 PARTS = ("everyday", "commands", "launching", "thousand", "kubernetes", "gke", "images")
 # These print tables of their own.
-OTHERS = {"surreal": "tests.benchmarks.surreal", "caraml": "tests.benchmarks.caraml.__main__"}
+OTHERS = {
+    "surreal": "tests.benchmarks.surreal.throughput",
+    "learning": "tests.benchmarks.surreal.learning",
+    "caraml": "tests.benchmarks.caraml.__main__",
+}
 
 
 def main(parts: list[str]) -> None:

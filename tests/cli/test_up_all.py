@@ -39,6 +39,10 @@ def test_what_is_told_of_each_stands_together(sandbox: Sandbox) -> None:
     assert {len(block) for block in blocks} == {6}
     assert ran.err.startswith("symphony: sweep-3 cannot run: 1 problem")
     assert set(sandbox.trees()) == {f"{name}/p" for name in names if name != "sweep-3"}
+    # What was deleted, and has no settings any more, is not meant.
+    sandbox.symphony("delete", "sweep-4", "-y")
+    (sandbox.folder / "Pulumi.sweep-4.yaml").unlink()
+    assert 'no stack matches "sweep-4*"' in sandbox.symphony("up", "sweep-4*", "-y", code=2).err
 
 
 @pytest.mark.thorough

@@ -23,6 +23,10 @@ from tests.sandbox import ROOT, Sandbox, wait_for
 FOLDER = ROOT / "examples/surreal"
 # The mean of an untrained network is at most 80 steps of CartPole and -900 of Pendulum.
 SHORT = {"CartPole-v1": 195, "Pendulum-v1": -400}
+REPLAY: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {},
+    "Pendulum-v1": {"replay": "prioritized", "shards": 2},
+}
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +183,11 @@ def test_senseless_settings_are_one_line(sandbox: Sandbox, settings: dict[str, A
 def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> None:
     """Four agents; the learner is killed when it has learned a little, and goes on from its checkpoint."""
     settings = {"environment": environment, "seed": 1, "target": SHORT[environment], "checkpoint_every": 1}
-    configure(sandbox, settings=settings, tensorboardPort=0)
+    configure(sandbox, settings=settings | REPLAY[environment], tensorboardPort=0)
     sandbox.symphony("up", "surreal", "-y")
 
     def evaluations() -> list[float]:
-        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "evaluator-0"))]
+        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "evaluator"))]
 
     checkpoint = sandbox.folder / "examples/surreal/runs/surreal/checkpoint.npz"
     wait_for(checkpoint.exists, 60, "a checkpoint", pause=0.2)
@@ -191,7 +195,7 @@ def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> No
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     wait_for(lambda: "goes on from update" in logged(sandbox, "learner"), 40, "it goes on", pause=0.5)
     reached = f"reached {SHORT[environment]}"
-    wait_for(lambda: reached in logged(sandbox, "evaluator-0"), 60, f"{reached}: {evaluations()}", pause=0.5)
+    wait_for(lambda: reached in logged(sandbox, "evaluator"), 60, f"{reached}: {evaluations()}", pause=0.5)
     assert evaluations()[0] < SHORT[environment]
 
     url = sandbox.symphony("visit", "surreal", "tensorboard", "-u").out.strip()

@@ -1,9 +1,1 @@
-"""What `make bench` prints of examples/surreal."""
-
-from tests.benchmarks.surreal import learning, throughput
-
-
-def main() -> None:
-    """Both tables."""
-    throughput.main()
-    learning.main()
+"""What the benchmarks measure of examples/surreal: throughput, and how long it takes to learn."""
