@@ -155,6 +155,32 @@ def test_its_pods_are_as_their_types_say(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
+def test_the_classic_form_gives_the_same_pods(sandbox: Sandbox) -> None:
+    """With the pod types, the NFS share and the colocated agents of its configuration."""
+    types = {**PODS["surreal:podTypes"], "agent": {"image": "rl:1", "selector": {"disk": "fast"}}}
+    config = {name: value for name, value in PODS.items() if name != "surreal:tfJson"}
+    file = sandbox.folder / "stacks/Pulumi.surreal.yaml"
+    file.write_text(yaml.safe_dump({"config": {**config, "surreal:podTypes": types}}))
+    ours = sandbox.symphony("plan", "surreal", "--yaml").out
+    nfs = PODS["surreal:nfs"]
+    fs = {"server": nfs["server"], "path_on_server": nfs["path"], "mount_path": "/runs"}
+    create = {"num_agents": 3, "colocate_agent": 2}
+    given = {"cluster": "kube", "pod_types": types, "fs": fs, "settings": {}, "create": create}
+    (sandbox.folder / "surreal.yml").write_text(yaml.safe_dump(given))
+    file.write_text("config: {}")
+    (sandbox.folder / "stacks/surreal.py").write_text((FOLDER / "classic.py").read_text())
+    classic = sandbox.symphony("plan", "surreal", "--yaml", env={"SURREAL_CONFIG": "surreal.yml"}).out
+    assert "kind: Pod" in ours
+    assert manifests(classic) == manifests(ours)
+
+
+def manifests(text: str) -> dict[str, Any]:
+    """By kind and name, without what tells one declaration from another that means the same."""
+    every = yaml.safe_load_all(re.sub(r"symphony/digest: .*", "", text))
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in every}
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
