@@ -78,7 +78,7 @@ def several(role: str, count: int, setting: str, kind: dict[str, Any]) -> list[P
                 pod.new_process(f"{role}-{each}", **command(role, "--number", each)) for each in members
             ]
         else:
-            words = ("--number", first, "--batch", len(members)) if batch > 1 else ("--number", first)
+            words = ("--number", first, "--count", len(members)) if batch > 1 else ("--number", first)
             name = f"{role}s-{index}" if batch > 1 else f"{role}-{first}"
             pod = exp.new_process(name, **command(role, *words), image=pod_image)
             inside = [pod]

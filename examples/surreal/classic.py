@@ -52,7 +52,7 @@ def create_surreal(cluster, name, C, num_agents=4, num_evals=1, colocate_agent=1
             agents.append(pod.new_process(f"agent-{i}", container_image=image, **args))
     elif batch_agent > 1:
         for i in range(0, num_agents, batch_agent):
-            args = command("agent", "--number", i, "--batch", min(batch_agent, num_agents - i))
+            args = command("agent", "--number", i, "--count", min(batch_agent, num_agents - i))
             agents.append(exp.new_process(f"agents-{i // batch_agent}", container_image=image, **args))
         agent_pods = agents
     else:

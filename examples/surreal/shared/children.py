@@ -12,16 +12,16 @@ from shared.settings import Settings, chosen, parser
 
 
 def run_role(role: Callable[[Settings, int], None]) -> None:
-    """The main program of a numbered role: one in this process, or `--batch` of them in processes of it."""
+    """The main program of a numbered role: one in this process, or `--count` of them in processes of it."""
     options = parser()
     options.add_argument("--number", type=int, default=0, help="which of its role this is")
-    options.add_argument("--batch", type=int, default=1, help="how many to run from there on")
+    options.add_argument("--count", type=int, default=1, help="how many to run from there on")
     given = options.parse_args()
     settings, first = chosen(given), given.number
-    if given.batch == 1:
+    if given.count == 1:
         role(settings, first)
     else:
-        run_all(role, [(settings, number) for number in range(first, first + given.batch)])
+        run_all(role, [(settings, number) for number in range(first, first + given.count)])
 
 
 def run_all(target: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
