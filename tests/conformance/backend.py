@@ -42,7 +42,7 @@ class Backend(ABC):
     """One backend under test. What differs between backends is abstract; the rest is the command line."""
 
     name: str
-    # Whether counts, and logs, of earlier starts outlive a start by `up`.
+    # Whether the logs of earlier starts outlive a start by `up`.
     remembers_starts = True
     # How much longer everything may take than a local process does.
     patience = 1.0

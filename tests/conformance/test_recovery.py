@@ -171,7 +171,7 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(backend: Backend, 
     assert after.statuses["done"] == before.statuses["done"]
     backend.becomes(stack, "fails", "failed")
     starts = 2 if backend.remembers_starts else 1
-    assert backend.statuses(stack)["fails"]["restarts"] == starts - 1
+    assert backend.statuses(stack)["fails"]["restarts"] == 0, "it did not start again by itself"
     ends = [line["text"] for line in backend.lines(stack, "fails") if line["ended"]]
     assert set(ends) == {"ended: exit 3"}
     assert len(ends) >= starts

@@ -42,7 +42,6 @@ def test_a_closed_window_and_a_killed_server(sandbox: Sandbox) -> None:
     sandbox.pulumi(*UP)
     after = backend.identities("rl")
     assert {path for path in after if after[path] == before[path]} == {"a", "c"}
-    assert sandbox.processes("rl")["b"]["restarts"] == 1
 
     (server,) = sandbox.servers()
     os.kill(server, signal.SIGKILL)

@@ -256,7 +256,6 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
-        restarts=max(0, int(facts.get("attempt") or 1) - 1),
         why=condition.reason or log_trouble(str(facts["log"])),
         since=_since(condition, launched),
         pid=child.program(facts) if condition.state == "running" else None,

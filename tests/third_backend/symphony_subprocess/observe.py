@@ -148,11 +148,10 @@ def _status(owner: str, path: str) -> ProcessStatus:
     status = folders.status(owner, path)
     if status is None:
         return ProcessStatus(path, "lost", ready=False, why="its files are gone")
-    restarts = status.attempt - 1
     if status.code is not None:
         how = signal.Signals(-status.code).name if status.code < 0 else f"exit {status.code}"
         state, why = ("failed", how) if status.code else ("completed", "")
-        return ProcessStatus(path, state, False, restarts, why, status.ended)
+        return ProcessStatus(path, state, False, why=why, since=status.ended)
     if not folders.is_supervised(owner, path):
-        return ProcessStatus(path, "lost", False, restarts, "its supervisor is gone")
-    return ProcessStatus(path, "running", True, restarts, since=status.began, pid=status.pid)
+        return ProcessStatus(path, "lost", False, why="its supervisor is gone")
+    return ProcessStatus(path, "running", True, since=status.began, pid=status.pid)

@@ -37,7 +37,7 @@ def _known(pane: Pane | None, log: str) -> Pane | None:
 
 def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     """The same where the supervisor starts the process again: its window lives on between two starts."""
-    status = replace(status, restarts=status.restarts + files.restarts(log))
+    status = replace(status, restarts=files.restarts(log))
     attempts = files.attempts(log)
     if status.state != "running" or not attempts:
         return status
