@@ -16,7 +16,8 @@ from symphony.components.builder import Builder, declare
 from symphony.components.errors import told_in_one_line
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup, expect, find
-from symphony.plan.code import packed
+from symphony.plan import plan_file
+from symphony.plan.code import packed, unpacked
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -244,19 +245,22 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
             process.register(self._path(process), plan, self)
         for group in self._groups:
             group.register(plan, self)
-        exposed = [service.name for service in plan.services if service.exposed]
-        self.register_outputs(
-            {
+        restarted = plan_file.restarted()
+        outputs = (
+            restarted.outputs
+            if restarted
+            else {
                 "session": self.session,
                 "backend": plan.backend,
                 "addresses": {service.name: service.address for service in plan.services},
-                "exposed": exposed,
+                "exposed": [service.name for service in plan.services if service.exposed],
                 # So that a person who is elsewhere can be told where its program is.
                 "folder": str(Path.cwd()),
-                # So that the next plan can say which files changed.
-                **({"code": packed(plan.code)} if plan.code else {}),
             }
         )
+        # So that the next plan can say which files changed.
+        code = {**unpacked(outputs.get("code", "")), **plan.code}
+        self.register_outputs({**outputs, **({"code": packed(code)} if code else {})})
 
     def components(self) -> Components:
         """What a backend hangs its resources under."""

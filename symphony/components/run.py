@@ -132,6 +132,7 @@ def _planned(
         else:
             clean = images.unused(clean)
         plan = build_plan(clean, run.expander.target(clean, run.context))
+        _refuse_undeclared(plan, spec, run.context.stack)
         remarks = (*_overruled(run, given), *plan.remarks)
         code = {**plan.code, **run.images.files} if run.context.images else plan.code
         plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
@@ -276,6 +277,20 @@ def _refuse_to_move(context: Context) -> None:
         raise plan_file.would_move(context.stack, runs_on, context.backend)
 
 
+def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
+    """The engine would end what is to start again, and is not there any more."""
+    if (restarted := plan_file.restarted()) is None:
+        return
+    declared = {each.path for each in plan.processes} if plan.name == restarted.experiment else set[str]()
+    if gone := [path for path in restarted.paths if path not in declared]:
+        what = f"{', '.join(gone[:5])}{', …' if len(gone) > 5 else ''} {'is' if len(gone) == 1 else 'are'}"
+        raise UserError(
+            f"{what} not declared any more by the program of {stack}",
+            where=str(spec.where),
+            remedy=f"`symphony plan {stack}` shows what `symphony up` would do",
+        )
+
+
 def _require_plugins(context: Context) -> None:
     """Of a Cluster's backend the command only knows when the program has run."""
     if registry.get(context.backend).plugins and plan_file.lacks_plugins() and not context.offline:
@@ -306,5 +321,5 @@ def _context(given: Mapping[str, str] | None = None) -> Context:
         settings=read,
         recorded=plan_file.recorded(),
         offline=plan_file.wants_manifests() and plan_file.runs_on() is None,
-        is_partial=plan_file.is_partial(),
+        is_partial=plan_file.restarted() is not None,
     )

@@ -31,8 +31,7 @@ class StatCache:
     """
 
     def __init__(self, purpose: str, root: Path) -> None:
-        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-        self._file = paths.home() / "digests" / f"{purpose}-{name}.json"
+        self._file = _file(purpose, root)
         self._before: dict[str, Any] = {}
         self._now: dict[str, Any] = {}
         self._oldest_young = time.time_ns() - TOO_YOUNG
@@ -65,3 +64,14 @@ class StatCache:
         """Keep what was found out after the facts were read."""
         if facts.st_ctime_ns < self._oldest_young:
             self._now[path] = [stamp, value]
+
+
+def forget(purpose: str, root: Path) -> None:
+    """Remove what was kept for the next time."""
+    with suppress(OSError):
+        _file(purpose, root).unlink()
+
+
+def _file(purpose: str, root: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return paths.home() / "digests" / f"{purpose}-{name}.json"

@@ -8,16 +8,18 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import Recorded
+from symphony.content import stat_cache
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, prune
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, stack_target, stacks, switch
+from symphony.operations import cluster, image_changes, stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
 from symphony.operations.up import Progress, path_of, told_of_cluster
 from symphony.plan.names import is_name, launched_name, shown
@@ -78,6 +80,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
     strays = _reap(stack, place)
     switch.forget(stack.name)
     prune.purge(stack.name)
+    _forget_files(stack)
     yield Deleted(
         stack=stack.shown,
         processes=len(paths),
@@ -202,6 +205,14 @@ def _living(stack: stacks.Stack) -> list[str]:
 def _hasten(stack: stacks.Stack) -> None:
     if stack.recorded is not None:
         stack.observer().terminate_early(stack.recorded)
+
+
+def _forget_files(stack: stacks.Stack) -> None:
+    """What is known of the files of its code and its images."""
+    stat_cache.forget("code", Path(stacks.folder(stack), stack.name.stack))
+    for each in stack.state.resources if stack.state else ():
+        if each.type == image_changes.TYPE:
+            stat_cache.forget("context", Path(str(each.inputs["context"])))
 
 
 def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:

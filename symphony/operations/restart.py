@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from symphony.engine import workspace
 from symphony.engine.run.run import Run
+from symphony.engine.state.file_store import Resource
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.logs import chosen
@@ -15,17 +16,22 @@ from symphony.operations.plan import project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import UpEvent, path_of, up
-from symphony.plan.plan_file import PlanFile
+from symphony.plan.code import packed
+from symphony.plan.plan_file import PlanFile, Restarted
 
 
 @dataclass(frozen=True)
 class Restart:
-    """What starts again: the processes that were named, those that share a pod with them, their resources."""
+    """What starts again: the processes that were named, those that share a pod with them, their resources.
+
+    experiment: with the outputs that the state is to go on having of it.
+    """
 
     target: StackTarget
     named: tuple[str, ...]
     sharing: tuple[str, ...]
     urns: tuple[str, ...]
+    experiment: Resource
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -47,27 +53,46 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
-    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns))
+    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), _experiment(stack, urns))
 
 
 def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
     """Run the program, and replace just these processes; yields what `up` does."""
 
     def run(target: StackTarget, box: PlanFile) -> Run:
-        return project_run("up", target, box, [f"--target-replace={urn}" for urn in what.urns])
+        # Of the experiment itself only which files the new digests of code stand for is recorded.
+        options = [f"--target={what.experiment.urn}", *(f"--target-replace={urn}" for urn in what.urns)]
+        return project_run("up", target, box, options)
 
-    return up(what.target, run, output, only=frozenset(what.paths))
+    return up(what.target, run, output, Restarted(what.experiment.name, what.experiment.outputs, what.paths))
+
+
+def _experiment(stack: stacks.Stack, urns: Sequence[str]) -> Resource:
+    """The experiment, without the code that nothing but these resources has."""
+    experiment = stacks.experiment_in(stack.state)
+    assert stack.state is not None
+    assert experiment is not None, "what is up is an experiment"
+    others = "".join(str(each.inputs) for each in stack.state.resources if each.urn not in urns)
+    code = {digest: files for digest, files in stacks.code(stack).items() if digest in others}
+    return replace(experiment, outputs={**experiment.outputs, "code": packed(code)})
 
 
 def _target(stack: stacks.Stack) -> StackTarget:
     """The stack with its program, which is where it was started from."""
     folder = stacks.folder(stack)
     place = workspace.find_usable(Path(folder)) if folder else None
+    if place is None and stack.name.project == workspace.DEFAULT_PROJECT:
+        raise UserError(
+            f"{stack.shown} was launched by a script, which only you can run again",
+            where=folder,
+            remedy="In it, launch(experiment, force=True) restarts what changed;"
+            f" after `symphony delete {stack.shown}` it starts all again",
+        )
     if place is None or place.project != stack.name.project or not place.program.is_file():
         raise UserError(
-            f"{stack.shown} was started by a script or a program that is not there any more",
+            f"the program of {stack.shown} is not there any more",
             where=folder,
-            remedy="Launch it again with force=True, or go to its project and run `symphony up`",
+            remedy=f"Go to where its project is now, and run `symphony up {stack.shown}`",
         )
     workspace.require_virtualenv(place)
     return StackTarget(stack.name, place)

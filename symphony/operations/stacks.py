@@ -158,6 +158,11 @@ def clusters_of(stack: Stack) -> list[str]:
     return [str(each.inputs.get("name")) for each in resources if each.type == _REFERENCE]
 
 
+def experiment_in(state: file_store.StackState | None) -> file_store.Resource | None:
+    """The component of the experiment, where the state has one."""
+    return next((each for each in (state.resources if state else ()) if each.type == _EXPERIMENT), None)
+
+
 def addresses(stack: Stack) -> dict[str, str]:
     """service -> "host:port", as the state records them."""
     return dict(_outputs(stack).get("addresses") or {})
@@ -214,8 +219,7 @@ def _only(names: list[file_store.StackName]) -> Stack:
 
 
 def _outputs(stack: Stack) -> Mapping[str, Any]:
-    resources = stack.state.resources if stack.state else ()
-    experiment = next((each for each in resources if each.type == _EXPERIMENT), None)
+    experiment = experiment_in(stack.state)
     return experiment.outputs if experiment else {}
 
 
@@ -241,7 +245,7 @@ def _read(name: file_store.StackName) -> Stack:
         return Stack(name, None, None, None, error.line)
     except KeyError:
         return Stack(name, None, None, None)
-    experiment = next((each for each in state.resources if each.type == _EXPERIMENT), None)
+    experiment = experiment_in(state)
     value = experiment.outputs.get("backend") if experiment else None
     for backend in [str(value)] if value in registry.names() else []:
         recorded = registry.get(backend).observer.recorded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -21,7 +21,7 @@ from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Before, MakeRun, Planned, no_experiment, project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
-from symphony.plan.plan_file import plan_file
+from symphony.plan.plan_file import Restarted, plan_file
 from symphony_docker import progress
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -129,21 +129,21 @@ def up(
     target: StackTarget,
     make_run: MakeRun = _project_run,
     output: ProgramOutput | None = None,
-    only: Collection[str] = (),
+    restarted: Restarted | None = None,
 ) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
     output: told what the program prints.
-    only:   the processes that are started again, by a run that leaves all others as they are; none: any `up`.
+    restarted: what is started again, by a run that leaves all else as it is; None: any `up`.
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = Before(stack_target.before(target), only)
+    before = Before(stack_target.before(target), restarted.paths if restarted else ())
     cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
-    request = plan_file(before.uids, before.stack.backend, plugins=fetches, is_partial=bool(only))
+    request = plan_file(before.uids, before.stack.backend, plugins=fetches, restarted=restarted)
     with stack_target.existing(target, changes=True), request as box:
         reports = progress.Reader(box.file.with_name("images"))
         box.environment[progress.VARIABLE] = str(box.file.with_name("images"))

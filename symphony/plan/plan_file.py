@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,18 @@ VARIABLE = "SYMPHONY_PLAN_FILE"
 _REQUEST = "request.json"
 # Of the program that runs in this context: a script may launch several at once.
 _answer: ContextVar[Path | None] = ContextVar("answer", default=None)
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Processes that are started again, by their paths.
+
+    experiment, outputs: the name of theirs, and what the state goes on having of it.
+    """
+
+    experiment: str
+    outputs: Mapping[str, Any]
+    paths: Sequence[str]
 
 
 # the program's side
@@ -68,9 +80,10 @@ def ask_for_plugins() -> None:
     _write({"needs_plugins": True})
 
 
-def is_partial() -> bool:
-    """Whether the run is to start some processes again, and to leave all others as they are."""
-    return bool(_request().get("is_partial"))
+def restarted() -> Restarted | None:
+    """What this run starts again, leaving all else as it is; None in any other."""
+    asked = _request().get("restarted")
+    return Restarted(**asked) if asked else None
 
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
@@ -230,13 +243,13 @@ def plan_file(
     *,
     plugins: bool = True,
     manifests: bool = False,
-    is_partial: bool = False,
+    restarted: Restarted | None = None,
 ) -> Generator[PlanFile]:
     """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
 
     recorded: the uids of what the state records, runs_on: the backend on which it is up, for the program.
     plugins: whether the engine has those of Pulumi; manifests: whether the program is to write them, too.
-    is_partial: whether the run starts some processes again and leaves all others as they are.
+    restarted: what the run starts again, if it leaves all else as it is.
     """
     home = paths.private_folder(paths.home())
     prefix = f"plan-{paths.host()}-"
@@ -244,8 +257,9 @@ def plan_file(
         if not _is_running(left.name.removeprefix(prefix).partition("-")[0]):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
-        request = {"uids": sorted(recorded), "runs_on": runs_on, "plugins": plugins, "manifests": manifests}
-        request["is_partial"] = is_partial
+        again = asdict(restarted) if restarted else None
+        about = {"uids": sorted(recorded), "runs_on": runs_on, "restarted": again}
+        request = {**about, "plugins": plugins, "manifests": manifests}
         yield PlanFile(Path(folder) / "plan.json", request)
 
 

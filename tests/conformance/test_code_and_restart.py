@@ -34,8 +34,10 @@ def files(backend: Backend) -> Iterator[None]:
     _up(backend)
     try:
         yield
+        known = [*(backend.sandbox.home / "digests").iterdir()]
         backend.delete(STACK)
         assert backend.leftovers(STACK) == []
+        assert [each.exists() for each in known] == [False]
     finally:
         backend.forget(STACK)
 
@@ -108,6 +110,16 @@ def test_those_that_share_a_pod_restart_together_and_that_is_said(backend: Backe
     assert _snapshot(backend).same(before) == ALL - shares
 
 
+def test_after_a_restart_of_one_the_plan_still_says_which_files(backend: Backend, files: None) -> None:
+    _edit(backend, "agents/net.py", "third")
+    backend.sandbox.symphony("restart", STACK, "agent", timeout=60 * backend.patience)
+    plan = backend.sandbox.symphony("plan", STACK).out
+    assert {_reason(plan, path) for path in ("group/one", "group/two") if path in plan} == {"agents/net.py"}
+    _edit(backend, "agents/data.txt", "third")
+    plan, _ = _up(backend)
+    assert _reason(plan, "agent") == "agents/data.txt"
+
+
 def test_a_restart_leaves_other_edits_for_the_next_up(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     backend.prepare(STACK, EDITED)
@@ -115,3 +127,15 @@ def test_a_restart_leaves_other_edits_for_the_next_up(backend: Backend, files: N
     after = _snapshot(backend)
     assert after.same(before) == ALL - {"server"}
     assert _up(backend, EDITED)[1].same(after) == ALL - {"agent"}
+
+
+def test_what_is_not_declared_any_more_is_not_ended_by_a_restart(backend: Backend, files: None) -> None:
+    before = _snapshot(backend)
+    for program in (
+        PROGRAM.replace('"server"', '"other"'),
+        PROGRAM.replace("Experiment()", 'Experiment("e")'),
+    ):
+        backend.prepare(STACK, program)
+        ran = backend.sandbox.symphony("restart", STACK, "server", code=2, timeout=60 * backend.patience)
+        assert "server is not declared any more" in ran.err
+    assert _snapshot(backend).same(before) == ALL
