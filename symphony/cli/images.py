@@ -9,7 +9,7 @@ import typer
 from symphony.cli import choose, options, screen
 from symphony.cli.progress import names_of
 from symphony.errors import UserError
-from symphony.operations.images import BuiltImage, images, remove, unused
+from symphony.operations.images import BuiltImage, images, matching, remove
 from symphony.operations.times import ago
 from symphony.plan.problems import count
 
@@ -38,7 +38,10 @@ def command(
         return _show(images(), as_json)
     if words[0] != "clean" or len(words) > 2:
         raise UserError(f"invalid value {' '.join(words)!r}", remedy="Say `symphony images clean [PATTERN]`")
-    wanted = unused(words[1] if len(words) == 2 else None)
+    listed = matching(words[1]) if len(words) == 2 else images()
+    wanted = [each for each in listed if not each.used_by]
+    if used := len(listed) - len(wanted):
+        screen.complain(f"{count(used, 'image')} that stacks use stay")
     _show(wanted, as_json)
     if dry_run or not wanted:
         return 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from symphony import paths
+from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.image_changes import TYPE
+from symphony.operations.process import in_order
 from symphony_docker import failures, uses
 from symphony_docker.engine import Engine, LocalImage, names
 
@@ -17,7 +20,8 @@ from symphony_docker.engine import Engine, LocalImage, names
 class BuiltImage:
     """One image by one of its names; size in bytes, created in seconds since 1970.
 
-    used_by: the processes that run it, as `stack process`, or the stack alone where none does.
+    used_by: the processes that run it, as `stack process`, or the stack alone where none does; of another
+    state of this user, the stack.
     """
 
     repository: str
@@ -37,23 +41,21 @@ class BuiltImage:
 
 def images() -> list[BuiltImage]:
     """Those that are here, the newest first. SymphonyError: no Docker engine answers."""
-    used = dict(_used())
+    used = _used()
     rows = [_row(name, image, used) for name, image in names(Engine().list_images(ours=True))]
     return sorted(rows, key=lambda each: (-each.created, each.reference))
 
 
-def unused(pattern: str | None) -> list[BuiltImage]:
-    """Those that no stack uses and that match: what `clean` removes."""
-    return [
-        each
-        for each in images()
-        if not each.used_by and (pattern is None or fnmatchcase(each.reference, pattern))
-    ]
+def matching(pattern: str) -> list[BuiltImage]:
+    """Those whose `repository:tag` matches a shell pattern. UserError: none does."""
+    if result := [each for each in images() if fnmatchcase(each.reference, pattern)]:
+        return result
+    raise UserError(f'no image matches "{pattern}"', remedy="`symphony images` lists them: REPOSITORY:TAG")
 
 
 def remove(image: BuiltImage) -> str:
     """Take one away; why it was kept, empty when it was not."""
-    if image.reference in dict(_used()):
+    if _users(image.reference, _used()):
         return "a stack uses it"
     kept = Engine().remove(image.reference)
     if not kept:
@@ -63,22 +65,31 @@ def remove(image: BuiltImage) -> str:
 
 def registries() -> list[str]:
     """The hosts that images of the states were pushed to."""
-    return sorted({failures.host_of(name) for name, _ in _used()})
+    return sorted({failures.host_of(name) for name in _used()})
 
 
-def _row(name: str, image: LocalImage, used: Mapping[str, tuple[str, ...]]) -> BuiltImage:
+def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> BuiltImage:
     repository, _, tag = name.rpartition(":") if name != image.id else (name, "", "")
     digests = [each for each in image.digests if each.startswith(f"{repository}@")]
     digest = digests[0].partition("@")[2] if digests else ""
-    return BuiltImage(repository, tag, digest, image.size, image.created, used.get(name, ()))
+    return BuiltImage(repository, tag, digest, image.size, image.created, _users(name, used))
 
 
-def _used() -> Iterator[tuple[str, tuple[str, ...]]]:
+def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Who uses an image, also of another state."""
+    owners = [owner for owner in uses.owners(name) if not owner.endswith(f"#{paths.store_mark()}")]
+    return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
+
+
+def _used() -> Mapping[str, Sequence[str]]:
     """Each image that the states record -> who runs it."""
+    result: dict[str, list[str]] = {}
     for stack in stacks.every():
         processes: Mapping[str, Mapping[str, Any]] = stack.recorded.processes if stack.recorded else {}
         for resource in stack.state.resources if stack.state else ():
             if resource.type == TYPE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
-                paths = [path for path, facts in processes.items() if facts.get("image") == name]
-                yield name, tuple(f"{stack.shown} {path}" for path in paths) or (stack.shown,)
+                running = (path for path, facts in processes.items() if facts.get("image") == name)
+                users = [f"{stack.shown} {path}" for path in sorted(running, key=in_order)]
+                result.setdefault(name, []).extend(users or [stack.shown])
+    return result
