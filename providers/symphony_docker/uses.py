@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,14 @@ def turn(reference: str) -> Generator[None]:
 
 def add(reference: str, owner: str) -> None:
     """From now on a stack uses it."""
-    files.touch(_file(reference, owner))
+    files.replace(_file(reference, owner), owner.encode())
+
+
+def owners(reference: str) -> list[str]:
+    """The stacks of this user that use it, of whichever state."""
+    with suppress(OSError):
+        return sorted(each.read_text() for each in files.matching(_folder(reference), "*.use"))
+    return []
 
 
 def drop(reference: str, owner: str) -> bool:
@@ -33,10 +41,7 @@ def drop(reference: str, owner: str) -> bool:
 
 def forget(reference: str) -> None:
     """The image is gone."""
-    with suppress(OSError):
-        for name in ("lock", ""):
-            place = _folder(reference) / name
-            place.unlink() if name else place.rmdir()
+    shutil.rmtree(_folder(reference), ignore_errors=True)
 
 
 def _file(reference: str, owner: str) -> Path:

@@ -35,14 +35,16 @@ def command(
         symphony images clean 'localhost:5000/rl:*' --dry-run
     """
     if not words:
-        return _show(images(), as_json)
+        _show(images(), as_json)
+        return 0
     if words[0] != "clean" or len(words) > 2:
         raise UserError(f"invalid value {' '.join(words)!r}", remedy="Say `symphony images clean [PATTERN]`")
     listed = matching(words[1]) if len(words) == 2 else images()
     wanted = [each for each in listed if not each.used_by]
-    if used := len(listed) - len(wanted):
-        screen.complain(f"{count(used, 'image')} that stacks use stay")
-    _show(wanted, as_json)
+    if as_json:
+        screen.show_json([each.to_json() for each in wanted])
+    else:
+        _show_plan(wanted, used=len(listed) - len(wanted))
     if dry_run or not wanted:
         return 0
     if not yes:
@@ -53,14 +55,20 @@ def command(
     return _remove(wanted)
 
 
-def _show(listed: list[BuiltImage], as_json: bool) -> int:
+def _show(listed: list[BuiltImage], as_json: bool) -> None:
     if as_json:
         screen.show_json([each.to_json() for each in listed])
     elif not listed:
-        print("No images that symphony built are on this machine, or none that may go.")
+        print("No images that symphony built are on this machine.")
     else:
         screen.show_table(_HEAD, [_row(each) for each in listed], right=(3,))
-    return 0
+
+
+def _show_plan(wanted: list[BuiltImage], *, used: int) -> None:
+    if wanted:
+        screen.show_table(_HEAD[:-1], [_row(each)[:-1] for each in wanted], right=(3,))
+    stay = f"; {count(used, 'image')} in use {'stays' if used == 1 else 'stay'}" if used else ""
+    print(f"{count(len(wanted), 'image') if wanted else 'No image'} to remove{stay}.")
 
 
 def _row(each: BuiltImage) -> tuple[str, ...]:
@@ -80,4 +88,4 @@ def _remove(wanted: list[BuiltImage]) -> int:
     for each, why in kept:
         print(screen.clean(f"{each.reference} stays: {why}"))
     print(f"{count(len(wanted) - len(kept), 'image')} removed.")
-    return 0
+    return 1 if kept else 0

@@ -77,7 +77,8 @@ def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> Bui
 
 def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Who uses an image, also of another state."""
-    owners = [owner for owner in uses.owners(name) if not owner.endswith(f"#{paths.store_mark()}")]
+    mark = f"#{paths.store_mark()}"
+    owners = [owner for owner in uses.owners(name) if owner and not owner.endswith(mark)]
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
 
 
