@@ -245,19 +245,16 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
             process.register(self._path(process), plan, self)
         for group in self._groups:
             group.register(plan, self)
-        restarted = plan_file.restarted()
-        outputs = (
-            restarted.outputs
-            if restarted
-            else {
-                "session": self.session,
-                "backend": plan.backend,
-                "addresses": {service.name: service.address for service in plan.services},
-                "exposed": [service.name for service in plan.services if service.exposed],
-                # So that a person who is elsewhere can be told where its program is.
-                "folder": str(Path.cwd()),
-            }
-        )
+        outputs: Mapping[str, Any] = {
+            "session": self.session,
+            "backend": plan.backend,
+            "addresses": {service.name: service.address for service in plan.services},
+            "exposed": [service.name for service in plan.services if service.exposed],
+            # So that a person who is elsewhere can be told where its program is.
+            "folder": str(Path.cwd()),
+        }
+        if (restarted := plan_file.restarted()) is not None:
+            outputs = restarted.outputs
         # So that the next plan can say which files changed.
         code = {**unpacked(outputs.get("code", "")), **plan.code}
         self.register_outputs({**outputs, **({"code": packed(code)} if code else {})})

@@ -96,10 +96,11 @@ def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
                         Engine().remove(name, force=True)
 
 
-def built(place: Place) -> list[str]:
+def built(place: Place, more: str = "") -> list[str]:
+    """Its images that are here, or those of a repository that goes on so."""
     return [
         name
         for each in Engine().list_images(ours=True)
         for name in each.references
-        if name.startswith(f"{place.repository}:")
+        if name.startswith((f"{place.repository}{more}:", f"{place.repository}{more}/"))
     ]

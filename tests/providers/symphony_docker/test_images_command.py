@@ -1,0 +1,83 @@
+"""`symphony images`: who uses what this machine has, and `clean`, which asks and leaves what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symphony_docker.engine import Engine
+from tests.providers.symphony_docker.conftest import Place, built
+from tests.sandbox import SYMPHONY
+from tests.terminal import terminal
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
+PROGRAM = """
+import pulumi
+from symphony import Image
+image = Image("rl")
+with Experiment("e") as e:
+    if pulumi.get_stack() == "dev":
+        e.new_process("b", image=image)
+        e.new_process("a", image=image)
+    else:
+        e.new_process("a", command=["sleep", "3600"])
+        pulumi.export("image", image.reference)
+"""
+
+
+@pytest.fixture
+def local(place: Place) -> Iterator[str]:
+    """The image of a stack in tmux that is deleted, which a container keeps; `dev` is up."""
+    place.sandbox.write(PROGRAM)
+    place.up()
+    place.write("app/main.txt", "two\n")
+    place.sandbox.config("local", registry=f"{place.repository}-local")
+    place.sandbox.symphony("up", "local", "-y", timeout=120)
+    (name,) = built(place, "-local")
+    container = Engine().api.create_container(name, command=["sleep", "1"])["Id"]
+    try:
+        yield name
+    finally:
+        if any(each["Id"] == container for each in Engine().api.containers(all=True)):
+            Engine().api.remove_container(container, force=True)
+        place.sandbox.symphony("delete", "local", "-y", code=None, timeout=120)
+
+
+def used_by(place: Place, **environment: str) -> dict[str, list[str]]:
+    listed = place.sandbox.symphony("images", "--json", env=environment).json
+    return {
+        f"{each['repository']}:{each['tag']}": each["used_by"]
+        for each in listed
+        if each["repository"].startswith(place.repository)
+    }
+
+
+def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path: Path) -> None:
+    (dev,) = built(place)
+    assert used_by(place) == {dev: ["dev a", "dev b"], local: ["local"]}
+    assert used_by(place, PULUMI_BACKEND_URL=f"file://{tmp_path}") == {
+        dev: ["dev (another Pulumi backend)"],
+        local: ["local (another Pulumi backend)"],
+    }
+    place.sandbox.symphony("delete", "local", "-y")
+    Engine().tag(dev, f"{place.repository}-other", "1")
+    pattern = f"{place.repository}*"
+    for answer, message in (("n", "Nothing was removed."), ("y", "1 image removed.")):
+        with terminal(place.sandbox, [str(SYMPHONY), "images", "clean", pattern], columns=160) as shown:
+            screen = shown.shows("Remove 2 images? [y/N]")
+            assert f"{place.repository}-other" in screen
+            assert dev not in screen
+            assert "2 images to remove; 1 image in use stays." in screen
+            shown.type(answer, "Enter")
+            shown.shows(message)
+            assert shown.ends() == 1
+            assert (f"{local} stays: a container uses it" in shown.history()) is (answer == "y")
+    assert used_by(place) == {dev: ["dev a", "dev b"], local: []}
+    assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
+    assert "Say -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
+    (container,) = Engine().api.containers(all=True, filters={"ancestor": local})
+    Engine().api.remove_container(container["Id"], force=True)
+    assert "1 image removed." in place.sandbox.symphony("images", "clean", pattern, "-y").out
+    assert used_by(place) == {dev: ["dev a", "dev b"]}
