@@ -25,7 +25,8 @@ def _of(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
     if machine is None:
         near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
         remedy = f"the nearest is {near[0]}" if near else "such as n1-standard-8"
-        yield f"has the unknown machine type {pool.machine_type}", remedy
+        given = f"the unknown machine type {pool.machine_type}" if pool.machine_type else "no machine type"
+        yield f"has {given}", remedy
     elif pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus)):
         yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
     if pool.min < 0 or (pool.max is not None and pool.max < 1):

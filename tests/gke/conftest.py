@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,11 +13,12 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes import plugin
+from tests.backends.kubernetes.conftest import cluster, kubectl
 from tests.sandbox import ROOT, Sandbox, sandbox_in
-from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.kubernetes.fixtures import Access
 from toolchain.plugin_kubernetes.install import install
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "kubectl"]
 
 GCLOUD = ROOT / "toolchain" / "plugin_gcp" / "gcloud"
 
@@ -39,19 +39,6 @@ class Google:
         """The types of all that there is."""
         kept = [json.loads(file.read_text())["type"] for file in self._folder.glob("*.json")]
         return sorted(each.rpartition(":")[2] for each in kept)
-
-
-@pytest.fixture(scope="session")
-def kubectl(cluster: Access) -> Callable[..., str]:
-    """kubectl as administrator."""
-
-    def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
-        argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
-        assert not ok or done.returncode == 0, done.stderr
-        return done.stdout
-
-    return call
 
 
 @pytest.fixture

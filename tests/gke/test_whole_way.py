@@ -30,6 +30,14 @@ with Experiment() as e:
         agent.place(pool="NAME-cpu", per_machine=2)
 """
 
+BUILT = """
+from pathlib import Path
+from symphony import Experiment, Image
+Path("Dockerfile").write_text("FROM none:1\\n")
+with Experiment() as e:
+    e.new_process("learner", image=Image("trainer"), command="learn")
+"""
+
 
 def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-standard-8") -> None:
     program = CLUSTER.replace("NAME", google.name).replace("CPUS", str(cpus)).replace("GPUS", gpus)
@@ -69,6 +77,11 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     assert f"pool {google.name}-gpu" in sandbox.symphony("why", "rl.gke", "learner").out
     state = (sandbox.home / "state" / ".pulumi" / "stacks" / "gke" / "gke.json").read_text()
     assert "gke-gcloud-auth-plugin" not in state, "the kubeconfig is a secret of its stack"
+
+    (sandbox.folder / "stacks" / "built.py").write_text(BUILT)
+    sandbox.config("built", backend="kubernetes", cluster="gke")
+    (planned,) = sandbox.symphony("plan", "built", "--json").json["plan"]["processes"]
+    assert planned["image"].startswith(f"us-central1-docker.pkg.dev/my-project/{google.name}/trainer:")
 
     refused = sandbox.symphony("delete", "gke", "-y", code=2).err
     assert "rl.gke runs on the cluster gke" in refused

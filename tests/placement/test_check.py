@@ -11,6 +11,7 @@ def test_all_that_is_wrong_is_told():
         Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, min=3, max=2),
         Pool(name="b", machine_type="n1-standard-8", cpu=8, memory=GIB, gpus=3, gpu_type="nvidia-tesla-v100"),
         Pool(name="c", machine_type="n1-standard-8", cpu=8, memory=GIB, zones=("us-east1-b",), max=0),
+        Pool(name="d", machine_type="", cpu=8, memory=GIB),
     ]
     assert [f"{name} {what}. {remedy}" for name, what, remedy in faults(pools, "us-central1-a")] == [
         "a is declared 2 times. give each pool a name of its own",
@@ -21,6 +22,7 @@ def test_all_that_is_wrong_is_told():
         "c has the sizes min 0 and max 0. min is at least 0, max at least 1",
         "c is in us-east1-b, outside of us-central1. the cluster is in us-central1-a: choose zones such as"
         " us-central1-a",
+        "d has no machine type. such as n1-standard-8",
     ]
 
 

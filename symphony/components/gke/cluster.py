@@ -161,77 +161,63 @@ class GkeCluster(pulumi.ComponentResource):
             pulumi.export(key, value)
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
 
-    def _options(self, **more: Any) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=self, **more)
+    def _add(self, kind: Any, suffix: str, *, options: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
+        """A resource of the cluster, in its project."""
+        opts = pulumi.ResourceOptions(parent=self, **(options or {}))
+        return kind(f"{self.name}{suffix}", project=self.project, opts=opts, **inputs)
 
     def _registry(self, gcp: Any) -> pulumi_gcp.artifactregistry.Repository:
-        return gcp.artifactregistry.Repository(
-            f"{self.name}-images",
+        return self._add(
+            gcp.artifactregistry.Repository,
+            "-images",
             repository_id=self.name,
             location=self.region,
-            project=self.project,
             format="DOCKER",
             description=f"Images of the experiments on {self.name}",
-            opts=self._options(),
         )
 
     def _account(self, gcp: Any, registry: Any) -> tuple[pulumi_gcp.serviceaccount.Account, list[Any]]:
         """The account as which the machines run, and the roles that it has."""
-        account = gcp.serviceaccount.Account(
-            f"{self.name}-nodes",
+        account = self._add(
+            gcp.serviceaccount.Account,
+            "-nodes",
             # 6 to 30 characters.
             account_id=f"{self.name[: _NODE_ACCOUNT - len('-nodes')].rstrip('-')}-nodes",
             display_name=f"Machines of {self.name}",
-            project=self.project,
-            opts=self._options(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
-        runs = gcp.projects.IAMMember(
-            f"{self.name}-nodes-run",
-            project=self.project,
-            role=_NODE_ROLE,
-            member=member,
-            opts=self._options(),
-        )
-        pulls = gcp.artifactregistry.RepositoryIamMember(
-            f"{self.name}-nodes-pull",
-            project=self.project,
+        runs = self._add(gcp.projects.IAMMember, "-nodes-run", role=_NODE_ROLE, member=member)
+        pulls = self._add(
+            gcp.artifactregistry.RepositoryIamMember,
+            "-nodes-pull",
             location=self.region,
             repository=registry.name,
             role="roles/artifactregistry.reader",
             member=member,
-            opts=self._options(),
         )
         return account, [runs, pulls]
 
     def _network(self, gcp: Any) -> dict[str, Any]:
-        network = gcp.compute.Network(
-            f"{self.name}-network",
+        network = self._add(gcp.compute.Network, "-network", name=self.name, auto_create_subnetworks=False)
+        subnetwork = self._add(
+            gcp.compute.Subnetwork,
+            "-subnetwork",
             name=self.name,
-            project=self.project,
-            auto_create_subnetworks=False,
-            opts=self._options(),
-        )
-        subnetwork = gcp.compute.Subnetwork(
-            f"{self.name}-subnetwork",
-            name=self.name,
-            project=self.project,
             region=self.region,
             network=network.id,
             ip_cidr_range="10.128.0.0/20",
             private_ip_google_access=True,
-            opts=self._options(),
         )
         return {"network": network.name, "subnetwork": subnetwork.name}
 
     def _cluster(
         self, gcp: Any, account: Any, own_network: bool, roles: Sequence[Any]
     ) -> pulumi_gcp.container.Cluster:
-        return gcp.container.Cluster(
-            self.name,
+        return self._add(
+            gcp.container.Cluster,
+            "",
             name=self.name,
             location=self.location,
-            project=self.project,
             **(self._network(gcp) if own_network else {"network": "default"}),
             networking_mode="VPC_NATIVE",
             ip_allocation_policy={},
@@ -245,7 +231,7 @@ class GkeCluster(pulumi.ComponentResource):
             initial_node_count=1,
             node_config={"service_account": account.email, "oauth_scopes": [_SCOPE]},
             resource_labels={"managed-by": "symphony"},
-            opts=self._options(depends_on=roles, ignore_changes=["nodeConfig", "initialNodeCount"]),
+            options={"depends_on": roles, "ignore_changes": ["nodeConfig", "initialNodeCount"]},
         )
 
     def _pool(
@@ -254,12 +240,12 @@ class GkeCluster(pulumi.ComponentResource):
         pool = declared.pool
         limits = {"total_min_node_count": pool.min, "total_max_node_count": pool.max}
         scarce = bool(pool.gpus) or pool.spot
-        return gcp.container.NodePool(
-            f"{self.name}-{pool.name}",
+        return self._add(
+            gcp.container.NodePool,
+            f"-{pool.name}",
             name=pool.name,
             cluster=cluster.name,
             location=self.location,
-            project=self.project,
             node_locations=list(pool.zones) or None,
             # Of each zone.
             initial_node_count=pool.min if len(pool.zones) == 1 else min(pool.min, 1),
@@ -267,7 +253,7 @@ class GkeCluster(pulumi.ComponentResource):
             management={"auto_repair": True, "auto_upgrade": True},
             node_config=_node_config(declared, account.email),
             # Two pools cannot have one name.
-            opts=self._options(delete_before_replace=True, ignore_changes=["initialNodeCount"]),
+            options={"delete_before_replace": True, "ignore_changes": ["initialNodeCount"]},
         )
 
     def _kubeconfig(self, endpoint: str, authority: str) -> str:

@@ -1,0 +1,97 @@
+"""A cluster of cloudwise comes up from its file, with its own network, and GKEDispatcher sends pods there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.gke.conftest import Google
+from tests.sandbox import Sandbox
+from toolchain.kubernetes.fixtures import Access
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(420)]
+FAKE = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NO_SCHEDULE"}
+CLUSTER = """
+from symphony import GkeCluster
+cluster = GkeCluster.from_tf_json("rl.tf.json", name="NAME", own_network=True)
+"""
+EXPERIMENT = """
+from symphony import Experiment, GKEDispatcher
+dispatcher = GKEDispatcher(POOLS)
+with Experiment() as e:
+    learner = e.new_process("learner", image="none:1", command=["sleep", "9"])
+    dispatcher.assign_to_gpu(learner, node_pool_name="NAME-gpu")
+    for i in range(4):
+        agent = e.new_process(f"agent-{i}", image="none:1", command=["sleep", "9"])
+        dispatcher.assign_to_machine(agent, node_pool_name="NAME-cpu", process_per_machine=2)
+"""
+
+
+def node_pool(
+    label: str, most: int, machine_type: str, cpu: int, memory_m: int, **gpus: Any
+) -> dict[str, Any]:
+    config = {
+        "machine_type": machine_type,
+        "labels": {"name": label, "cpu": cpu, "memory_m": memory_m}
+        | ({"gpu_type": gpus["type"], "gpu_count": gpus["count"]} if gpus else {}),
+        "taint": [FAKE],
+        "guest_accelerator": [gpus] if gpus else [],
+    }
+    return {"autoscaling": {"min_node_count": 0, "max_node_count": most}, "node_config": config}
+
+
+def write(sandbox: Sandbox, name: str, program: str, stack: str) -> None:
+    (sandbox.folder / "stacks" / f"{stack}.py").write_text(program.replace("NAME", name))
+
+
+@pytest.fixture
+def name(sandbox: Sandbox, google: Google) -> str:
+    pools = {
+        f"{google.name}-cpu": node_pool("agents", 2, "e2-standard-8", 8, 32768),
+        f"{google.name}-gpu": node_pool(
+            "learners", 1, "n1-standard-8", 8, 30720, type="nvidia-tesla-v100", count=1
+        ),
+    }
+    clusters = {"rl": {"name": "rl-1", "zone": "us-west1-b"}}
+    content = {"resource": {"google_container_cluster": clusters, "google_container_node_pool": pools}}
+    (sandbox.folder / "rl.tf.json").write_text(json.dumps(content))
+    write(sandbox, google.name, CLUSTER, "gke")
+    sandbox.config("gke", **{"gcp:project": "my-project"})
+    return google.name
+
+
+@pytest.mark.thorough
+def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
+    sandbox: Sandbox, google: Google, name: str
+) -> None:
+    assert "9 to create" in sandbox.symphony("plan", "gke").out
+    sandbox.symphony("up", "gke", "-y", timeout=150)
+    assert {"Network", "Subnetwork"} < {*google.asked()}
+    assert len(google.nodes()) == 3
+    write(sandbox, name, EXPERIMENT.replace("POOLS", '"rl.tf.json"'), "rl")
+    sandbox.config("rl.gke", backend="kubernetes", cluster="gke", namespace=f"on-{name}", patience="30")
+    up = sandbox.symphony("up", "rl.gke", "-y", timeout=120)
+    assert {each["state"] for each in sandbox.processes("rl.gke").values()} == {"running"}, up
+    nodes = [each["node"] for each in sandbox.processes("rl.gke").values()]
+    assert sorted(map(nodes.count, {*nodes})) == [1, 2, 2]
+    sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
+    sandbox.symphony("delete", "gke", "-y", timeout=120)
+    assert google.asked() == google.nodes() == []
+
+
+@pytest.mark.slow
+def test_a_dispatcher_takes_the_pools_of_the_cluster_of_its_program(
+    sandbox: Sandbox, google: Google, name: str, cluster: Access
+) -> None:
+    """The experiment is added to the program once the cluster is there."""
+    where = {"kubernetes:kubeconfig": cluster.kubeconfig}
+    sandbox.config("gke", backend="kubernetes", namespace=f"on-{name}", patience="30", **where)
+    sandbox.symphony("up", "gke", "-y", timeout=150)
+    write(sandbox, name, CLUSTER + EXPERIMENT.replace("POOLS", "cluster"), "gke")
+    up = sandbox.symphony("up", "gke", "-y", timeout=120)
+    assert {each["state"] for each in sandbox.processes("gke").values()} == {"running"}, up
+    assert len(google.nodes()) == 3
+    sandbox.symphony("delete", "gke", "-y", timeout=120)
+    assert google.asked() == google.nodes() == []
