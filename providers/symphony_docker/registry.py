@@ -66,6 +66,20 @@ def _digest(repository: str, tag: str) -> str:
     return str(_manifest("HEAD", repository, tag).headers.get("Docker-Content-Digest", ""))
 
 
+def logins() -> tuple[list[str], list[str]]:
+    """The registries of which Docker's settings have a login, and the programs that keep passwords for it."""
+    config = _settings()
+    stores: dict[str, str] = config.cred_helpers
+    programs = {f"docker-credential-{each}" for each in (config.creds_store, *stores.values()) if each}
+    return sorted({*config.auths, *stores}), sorted(programs)
+
+
+def _settings() -> Any:
+    import docker.auth
+
+    return docker.auth.load_config()  # pyright: ignore[reportUnknownMemberType]
+
+
 def _manifest(verb: str, repository: str, reference: str) -> Any:
     return _of_repository(verb, repository, f"manifests/{reference}")
 
@@ -129,12 +143,10 @@ def _token(
 
 def _credentials(host: str) -> tuple[str, str] | None:
     """Those that `docker login` keeps, in its file or with a helper."""
-    import docker.auth
     import docker.errors
 
     try:
-        config: Any = docker.auth.load_config()  # pyright: ignore[reportUnknownMemberType]
-        found: Any = config.resolve_authconfig(None if host == "docker.io" else host)
+        found: Any = _settings().resolve_authconfig(None if host == "docker.io" else host)
     except docker.errors.DockerException as error:
         raise failures.of_credentials(str(error)) from error
     if not found:

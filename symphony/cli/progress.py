@@ -191,7 +191,7 @@ class Board:
             parts.append(line.append(f"  {seconds}{f'   {row.note}' if row.note else ''}"))
             if row.share >= 0:
                 full = round(row.share * _BAR)
-                line.append(f"   {'━' * full}", "green").append(f"{'━' * (_BAR - full)}", "dim")
+                line.append(f"   {'━' * full}", "green").append("─" * (_BAR - full), "dim")
                 line.append(f" {row.size}")
         return Group(*parts)
 

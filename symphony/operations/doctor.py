@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from symphony import paths
@@ -107,7 +109,8 @@ def _docker() -> list[Finding]:
         )
     except SymphonyError as error:
         first = Finding("docker engine (optional)", False, get=f"{error.what}; {INSTALL}", needed=False)
-    return [first, _buildx(), *map(_registry, registries())]
+    states = {host: _registry(host) for host in registries()}
+    return [first, _buildx(), *states.values(), _credentials(states)]
 
 
 def _buildx() -> Finding:
@@ -125,8 +128,20 @@ def _registry(host: str) -> Finding:
 
     name = f"registry {host} (optional)"
     try:
-        state = registry.check(host)
+        return Finding(name, True, place=registry.check(host), needed=False)
     except SymphonyError as error:
         return Finding(name, False, get=error.line, needed=False)
-    logged_in = state != registry.NEEDS_LOGIN
-    return Finding(name, logged_in, place=state, get=f"docker login {host}", needed=False)
+
+
+def _credentials(states: Mapping[str, Finding]) -> Finding:
+    """With what images are pushed: Docker's own logins, those that the registries of the states ask for."""
+    from symphony_docker import registry
+
+    name = "registry credentials (optional)"
+    hosts, programs = registry.logins()
+    missing = [each for each in programs if not shutil.which(each)]
+    unknown = [host for host, each in states.items() if each.place == registry.NEEDS_LOGIN]
+    if missing or unknown:
+        get = f"{missing[0]} is not on PATH" if missing else f"docker login {unknown[0]}"
+        return Finding(name, False, get=get, needed=False)
+    return Finding(name, True, place=", ".join([*hosts, *programs]) or "no login", needed=False)

@@ -28,7 +28,10 @@ SCRIPT = """
 import time
 from tests.cli.test_progress import status
 from symphony.cli.progress import Board
+from symphony.operations.up import Progress
 with Board() as board:
+    board.tell(Progress("image rl", "working", 0.0, "pushing, 1 of 2 layers", 0.5, "20 of 40 MB"))
+    time.sleep(2)
     names = ["agent-%d" % i for i in range(24)]
     why = "ErrImagePull: rl:9\\x1b[2J: not found"
     board.watch([status(n, "running" if n == "agent-0" else "waiting", why) for n in reversed(names)])
@@ -42,6 +45,9 @@ print("end")
 def test_on_a_terminal_there_is_a_row_for_each_that_waits(sandbox: Sandbox) -> None:
     root = str(Path(__file__).parents[2])
     with terminal(sandbox, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
+        bar = seen.shows("image rl")
+        assert "working" in bar
+        assert f"pushing, 1 of 2 layers   {'━' * 10}{'─' * 10} 20 of 40 MB" in bar
         first = seen.shows("1 of 24 are up")
         rows = [line.split() for line in first.splitlines() if "waiting" in line]
         assert [row[0] for row in rows] == [f"agent-{i}" for i in range(1, 17)]

@@ -210,6 +210,7 @@ def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
                 answers = ["docker", "--host", host, "version"]
                 wait_for(lambda: succeeds(answers, timeout=10), 120, "the engine", pause=0.2)
                 yield host, process
+                process.kill()
         finally:
             subprocess.run(["umount", "--lazy", disk], check=True)
 
@@ -223,7 +224,7 @@ def _running(words: list[str], log: Path) -> Generator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(5)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -16,10 +16,16 @@ import pytest
 
 from symphony_docker import registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
+from tests.providers.symphony_docker import servers
 from tests.providers.symphony_docker.conftest import DOCKERFILE, PROGRAM, Place, built
 from tests.sandbox import SYMPHONY, wait_for
 from toolchain.kubernetes import images
 
+# One more image, which no pod runs, in a registry with a password.
+LOCKED = """
+import pulumi
+pulumi.export("locked", Image("locked", repository="HOST/me/rl").reference)
+"""
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 
 
@@ -107,12 +113,15 @@ def containers() -> list[str]:
 
 def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     place.sandbox.write(
-        PROGRAM.replace('"rl")', '"rl", platform="linux/arm64", build_args={"API_KEY": "x"})')
+        PROGRAM.replace(
+            '"rl")', '"rl", platform="linux/arm64", builder="kaniko", build_args={"API_KEY": "x"})'
+        )
     )
     place.write("app/credentials.json", "{}")
     message = place.up(code=2)
     assert "image rl is for arm64, the cluster's machines are amd64" in message
     assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
+    assert "image rl has the builder kaniko, which is not built yet" in message
     assert "app/credentials.json is called like a credential and would be in the image" in message
     assert "Nothing was started." in message
 
@@ -173,17 +182,16 @@ def test_two_builds_of_one_image_are_one(place: Place, tmp_path: Path) -> None:
     assert Engine().find(f"{place.repository}:one") is None
 
 
-def test_no_secret_is_in_image_state_or_output(place: Place) -> None:
-    """Canaries in every place that a context may have; the password of a registry in Docker's own file."""
+def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> None:
+    """Canaries in every place of a context, and as a registry's password in Docker's file and in a helper."""
     canaries = {".env": "canary-1", ".git/config": "canary-2", "id_rsa": "canary-3", "x.pem": "canary-4"}
     for name, text in canaries.items():
         place.write(name, text)
     docker = place.sandbox.home / "docker"
     docker.mkdir(parents=True)
-    login = {"auths": {place.cluster.registry: {"auth": "bWU6Y2FuYXJ5LTU="}}}
-    (docker / "config.json").write_text(json.dumps(login))
+    asked = servers.credential_helper(tmp_path / "bin")
     place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\nCOPY . /all\nRUN ls -aR /all; sleep 2\n")
-    place.sandbox.write(PROGRAM.replace('new_process("a")', 'new_process("a", command=["sleep", "1000"])'))
+    program = PROGRAM.replace('new_process("a")', 'new_process("a", command=["sleep", "1000"])')
     seen: list[str] = []
     ended = threading.Event()
 
@@ -195,22 +203,42 @@ def test_no_secret_is_in_image_state_or_output(place: Place) -> None:
                     with_secret = file.read_bytes()
                 except OSError:
                     continue
-                if b"canary-" in with_secret or b"bWU6Y2FuYXJ5LTU=" in with_secret:
+                if b"canary-" in with_secret or b"bWU6Y2Fu" in with_secret:
                     seen.append(str(with_secret))
 
     looker = threading.Thread(target=look)
     looker.start()
-    try:
-        output = place.up(env={"SYMPHONY_DEBUG": "1", "DOCKER_CONFIG": str(docker)})
-    finally:
-        ended.set()
-        looker.join()
+    environment = {"DOCKER_CONFIG": str(docker), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    with servers.registry(tmp_path / "registry", login=True) as host:
+        auths = {place.cluster.registry: {"auth": "bWU6Y2FuYXJ5LTU="}}
+        login = {"auths": auths, "credHelpers": {host: "canary"}}
+        (docker / "config.json").write_text(json.dumps(login))
+        place.sandbox.write(f"{program}{LOCKED.replace('HOST', host)}")
+        try:
+            ran = place.sandbox.symphony("up", "dev", "-y", "--debug", timeout=120, env=environment)
+        finally:
+            ended.set()
+            looker.join()
+        assert set(asked.read_text().split()) == {"get"}
+
+        def doctor(**more: str) -> dict[str, Any]:
+            rows = place.sandbox.symphony("doctor", "--json", env={**environment, **more}, code=None).json
+            return {each["name"].removesuffix(" (optional)"): each for each in rows}
+
+        known = doctor()
+        assert known[f"registry {host}"]["place"] == "logged in"
+        assert known["registry credentials"]["there"]
+        unknown = doctor(DOCKER_CONFIG=str(tmp_path))["registry credentials"]
+        assert (unknown["there"], unknown["get"]) == (False, f"docker login {host}")
+    output = ran.out + ran.err
+    assert "step 1/" in output
     assert seen == []
     (name,) = built(place)
     history = json.dumps(Engine().api.history(name))
     files = [each for each in place.sandbox.home.rglob("*") if each.is_file() and docker not in each.parents]
     state = "".join(each.read_text(errors="replace") for each in files)
-    for text in (*canaries.values(), "canary-5", "bWU6Y2FuYXJ5LTU="):
+    # The last two: both passwords as Docker's file would hold them.
+    for text in (*canaries.values(), "canary-5", servers.PASSWORD, "bWU6Y2FuYXJ5LTU=", "bWU6Y2FuYXJ5LTY="):
         assert text not in output + history + state
     argv = [place.cluster.kubectl, f"--kubeconfig={place.cluster.kubeconfig}", "-n", place.namespace]
     listing = subprocess.run(

@@ -1,4 +1,4 @@
-"""A Docker engine whose disk is full, and one that is stopped amid a build."""
+"""A Docker engine of one's own: whose disk is full, which ends amid a build, and which is cleaned up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony import DockerBuilder, clean_images
 from symphony.errors import SymphonyError
 from symphony_docker.engine import Engine
 from symphony_docker.provider import ImageProvider
@@ -65,3 +66,47 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
         assert errors[-1].startswith("the Docker engine went away amid the build")
         assert errors[-1].endswith("Start it, and run this again.")
     assert build("").startswith("no Docker engine answers: it is not running")
+
+
+def test_the_original_ways_to_build_and_to_clean(
+    context: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dockerfile, note = tmp_path / "Dockerfile", tmp_path / "note"
+    dockerfile.write_text("FROM scratch\nCOPY tools/busybox /bin/busybox\nCOPY note /note\n")
+    note.write_text("one")
+
+    def build(tag: str, *, update: bool, verbose: bool = False) -> str:
+        given = [
+            {"name": "tools", "path": str(context)},
+            {"name": "note", "path": str(note), "force_update": update},
+        ]
+        return DockerBuilder(str(dockerfile), given, str(tmp_path / "kept"), verbose).build(tag)
+
+    def container(image: str, *words: str) -> str:
+        name = Engine().api.create_container(image, ["/bin/busybox", *words])["Id"]
+        Engine().api.start(name)
+        return name
+
+    with servers.engine(MEGABYTES) as (host, _):
+        monkeypatch.setenv("DOCKER_HOST", host)
+        first = build("rl:1", update=False, verbose=True)
+        assert "Step 2/3 : COPY tools/busybox" in capfd.readouterr().out
+        # What is in temp_directory stays there, unless it is to be updated.
+        note.write_text("two")
+        assert build("rl:1", update=False) == first
+        second = build("rl:1", update=True)
+        assert second != first
+        assert capfd.readouterr().out == ""
+        # An image that a container uses stays, until what has ended is removed first, or by force.
+        Engine().api.wait(container("rl:1", "true"))
+        assert clean_images(["rl:*"]) == []
+        assert clean_images("rl:*", force_prune_containers=True) == ["rl:1"]
+        assert Engine().find(second) is None
+        build("rl:1", update=True)
+        container("rl:1", "sleep", "1000")
+        assert clean_images("rl:*", force_prune_containers=True) == []
+        assert clean_images("rl:*", force=True) == ["rl:1"]
+        # The first has no name since the second took it.
+        assert Engine().find(first)
+        assert clean_images("nothing", force_prune_images=True) == []
+        assert Engine().find(first) is None
