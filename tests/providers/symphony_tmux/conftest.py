@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,15 @@ class Rig:
         return "\n".join(self.pane(outputs).capture_pane(join_wrapped=True))
 
 
+def _of(folder: Path, before: Container[object]) -> list[process_table.Process]:
+    """The processes that came since and use this folder."""
+    return [
+        process
+        for process in process_table.scan()
+        if process.identity not in before and _is_of(process.pid, folder)
+    ]
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """SYMPHONY_HOME with characters that no shell and no tmux format may touch."""
@@ -94,11 +103,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     left = _end_servers(folder)
     for key in list(experiment_lock._held):
         os.close(experiment_lock._held.pop(key))
-    survivors = [
-        process
-        for process in process_table.scan()
-        if process.identity not in before and _is_of(process.pid, folder)
-    ]
+    # What tmux itself had started, such as the writer of a log, may be in its last moments.
+    deadline = time.monotonic() + 5
+    while (survivors := _of(folder, before)) and time.monotonic() < deadline:
+        time.sleep(0.02)
     described = [
         Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for process in survivors
     ]
