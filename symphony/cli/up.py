@@ -115,7 +115,7 @@ def _means_another(target: stack_target.StackTarget) -> bool:
     if not others or not choose.is_terminal():
         return True
     name = target.name
-    print(screen.clean(f"{name.project} has no experiment {name.stack} yet; up are {', '.join(others[:5])}."))
+    print(screen.clean(f"{name.project} has no experiment {name.stack} yet; it has {', '.join(others[:5])}."))
     return choose.confirmed(f"Start {name.stack} as another one?")
 
 

@@ -65,7 +65,7 @@ def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
 def test_a_name_that_is_like_no_program_is_asked_about(two: tuple[Sandbox, Path, Path]) -> None:
     sandbox, _, _ = two
     with terminal(sandbox, [str(SYMPHONY), "up", "mien"]) as seen:
-        assert "sandbox has no experiment mien yet; up are mine." in seen.shows("[y/N]")
+        assert "sandbox has no experiment mien yet; it has mine." in seen.shows("[y/N]")
         seen.type("n", "Enter")
         assert seen.ends() == 1
     assert "sandbox/mien" not in sandbox.stacks()
