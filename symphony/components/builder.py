@@ -94,6 +94,9 @@ class Builder(Generic[AnySpec]):
 
     _spec: AnySpec
 
+    if TYPE_CHECKING:  # Pulumi evaluates the annotations of components, and would load the plan's module
+        _plan: Plan | None
+
     def __setattr__(self, name: str, value: Any) -> None:
         """A setting that is assigned would be lost without a word, so it is refused."""
         if callable(getattr(type(self), name, None)):
@@ -111,11 +114,22 @@ class Builder(Generic[AnySpec]):
         """What was declared, as a frozen value."""
         return self._spec
 
-    def _launched(self, plan: Plan | None) -> Plan:
-        if plan is None:
+    @property
+    def name(self) -> str:
+        """The name it was declared with."""
+        return self._spec.name
+
+    @property
+    def _launched(self) -> Plan:
+        if self._plan is None:
             what = f"{type(self).__name__} {shown(self._spec.name)} is not launched yet"
             raise misuse(what, "Read this after the with block, or after launch()")
-        return plan
+        return self._plan
+
+    @property
+    def session(self) -> str:
+        """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
+        return self._launched.launched_as
 
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""

@@ -14,21 +14,20 @@ from symphony.backends.expand import Components
 from symphony.components import run
 from symphony.components.builder import Builder, declare
 from symphony.components.errors import told_in_one_line
+from symphony.components.members import Members, expect, find
 from symphony.components.process import Process
-from symphony.components.process_group import ProcessGroup, expect, find
+from symphony.components.process_group import ProcessGroup
 from symphony.plan import plan_file
 from symphony.plan.code import packed, unpacked
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
-from symphony.spec.process import ProcessOptions
-from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
 
-class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
+class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     """Processes that talk over named services, launched as one: a session in tmux, a namespace on Kubernetes.
 
     with Experiment("rl") as experiment:
@@ -48,6 +47,8 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     What changes in a secret or config file restarts nothing.
     """
 
+    _kind = "experiment"
+
     def __init__(
         self,
         name: str | None = None,
@@ -59,15 +60,9 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         self._options = opts
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []
-        # Not said of the class: Pulumi evaluates what is, and would load the plan's module for it.
-        self._plan: Plan | None = None
+        self._plan = None
         self._spec = declare(ExperimentSpec, run.program_name() if name is None else name, options)
         run.declared(self)
-
-    @property
-    def name(self) -> str:
-        """The name it was declared with."""
-        return self._spec.name
 
     @property
     def spec(self) -> ExperimentSpec:
@@ -81,38 +76,18 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
     @property
     def plan(self) -> Plan:
         """Everything that will run, as a value. UserError: it is not launched yet."""
-        return self._launched(self._plan)
+        return self._launched
 
     @property
     def addresses(self) -> dict[str, str]:
         """service -> "host:port". UserError: it is not launched yet."""
         return self.plan.addresses()
 
-    @property
-    def session(self) -> str:
-        """The tmux session or Kubernetes namespace. UserError: it is not launched yet."""
-        return self.plan.launched_as
-
     # declaring
-
-    def new_process(self, name: str, cmds: Texts | None = None, **options: Unpack[ProcessOptions]) -> Process:
-        """Declare a process in no group; it takes what Process takes."""
-        return self.add_process(Process(name, cmds, **options))
 
     def new_process_group(self, name: str, **options: Unpack[GroupOptions]) -> ProcessGroup:
         """Declare a process group; it takes what ProcessGroup takes."""
         return self.add_process_group(ProcessGroup(name, **options))
-
-    def add_process(self, process: Process) -> Process:
-        """Put a process into the experiment, in no group."""
-        expect(process, Process, "Process(...)")
-        self._processes.append(process)
-        return process
-
-    def add_processes(self, processes: Iterable[Process]) -> None:
-        """Put processes into the experiment, in no group."""
-        for process in processes:
-            self.add_process(process)
 
     def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
         """Put a process group into the experiment."""
@@ -125,17 +100,9 @@ class Experiment(pulumi.ComponentResource, Builder[ExperimentSpec]):
         for group in groups:
             self.add_process_group(group)
 
-    def get_process(self, name: str) -> Process:
-        """The process in no group of that name. UserError: there is none."""
-        return find(self._processes, name, f"experiment {self.name}")
-
     def get_process_group(self, name: str) -> ProcessGroup:
         """The process group of that name. UserError: there is none."""
-        return find(self._groups, name, f"experiment {self.name}")
-
-    def list_processes(self) -> list[Process]:
-        """The processes in no group."""
-        return list(self._processes)
+        return find(self._groups, name, f"{self._kind} {self.name}")
 
     def list_all_processes(self) -> list[Process]:
         """All processes, those in groups last."""

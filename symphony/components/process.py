@@ -49,7 +49,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self.pod_yml = Override()
         self.container_yml = ContainerOverride(self.set_env)
         self._path = name
-        self._plan: Plan | None = None
+        self._plan = None
         self._spec = declare(ProcessSpec, name, {"cmds": cmds, **options})
 
     @classmethod
@@ -62,11 +62,6 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         return process
 
     @property
-    def name(self) -> str:
-        """The name it was declared with."""
-        return self._spec.name
-
-    @property
     def spec(self) -> ProcessSpec:
         """What was declared, as a frozen value."""
         return dataclasses.replace(super().spec, container_yml=copied(self.container_yml))
@@ -74,12 +69,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     @property
     def services(self) -> dict[str, str]:
         """The services that it serves -> "host:port". UserError: it is not launched yet."""
-        return self._launched(self._plan).addresses(self._path)
-
-    @property
-    def session(self) -> str:
-        """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
-        return self._launched(self._plan).launched_as
+        return self._launched.addresses(self._path)
 
     def set_command(self, command: Texts) -> None:
         """What runs, without a shell: set_command(["python", "agent.py"])."""
