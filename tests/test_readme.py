@@ -65,6 +65,7 @@ def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
     wait_for(lambda: "hello, grace!" in sandbox.symphony("logs", "hello").out, 20, "grace is answered")
     for command in (process, logs, delete):
         assert shape(on_a_terminal(sandbox, command)) == shape(shown[command])
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough

@@ -80,19 +80,13 @@ def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
         assert "Nothing was changed." in seen.screen()
 
 
-def test_a_plan_writes_nothing(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    before = sorted(sandbox.folder.iterdir())
-    sandbox.symphony("plan", "rl")
-    assert sandbox.stacks() == set()
-    assert [each for each in sorted(sandbox.folder.iterdir()) if each.name != "__pycache__"] == before
-
-
-@pytest.mark.thorough
-def test_the_only_program_needs_no_name(sandbox: Sandbox) -> None:
+def test_the_only_program_needs_no_name_and_a_plan_writes_nothing(sandbox: Sandbox) -> None:
     """Named as its project where it is alone, and as its file among others."""
     sandbox.write(PROGRAM)
+    before = sorted(sandbox.folder.iterdir())
     assert "sandbox on tmux" in sandbox.symphony("plan").out
+    assert sandbox.stacks() == set()
+    assert [each for each in sorted(sandbox.folder.iterdir()) if each.name != "__pycache__"] == before
     (sandbox.folder / "stacks").mkdir()
     sandbox.write(PROGRAM, "stacks/train.py")
     (sandbox.folder / "__main__.py").write_text("import symphony\nsymphony.run_program()\n")

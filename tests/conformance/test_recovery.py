@@ -223,6 +223,7 @@ def test_restart_policies(backend: Backend, stack: str) -> None:
     assert "exit 3" in (now["on-failure"]["last"] or now["on-failure"]["why"])
 
 
+@pytest.mark.thorough
 def test_a_killed_process_is_shown_at_once(backend: Backend, stack: str) -> None:
     """With its signal; its log stays, the others go on."""
     words = '"a", "say=hello"', '"b", "say=hello"', '"c"'

@@ -16,15 +16,6 @@ def logged(sandbox: Sandbox, *words: str) -> str:
     return sandbox.symphony("logs", *words).out
 
 
-def test_hello(sandbox: Sandbox) -> None:
-    sandbox.symphony("up", "hello", "-y")
-    for name in ("ada", "grace"):
-        wait_for(lambda name=name: f"hello, {name}!" in logged(sandbox, "hello", name), 20, name, pause=0.3)
-    assert "ada says hello" in logged(sandbox, "hello", "server")
-    sandbox.symphony("delete", "hello", "-y")
-    assert sandbox.trees() == {}
-
-
 @pytest.mark.thorough
 def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
     """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""

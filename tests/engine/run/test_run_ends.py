@@ -92,6 +92,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_engine_once(begun: subprocess.Popen[st
     assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("begun", [PATIENT], indirect=True, ids=["patient"])
 def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
     begun.send_signal(signal.SIGINT)
@@ -101,24 +102,16 @@ def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
     assert processes_with(f"MARK={mark}") == []
 
 
-def test_killed_command_line_takes_the_engine_along(
+def test_killed_command_line_takes_the_engine_along_for_whose_end_the_next_run_waits(
     begun: subprocess.Popen[str], mark: str, run: Runner
-) -> None:
-    begun.kill()
-    begun.communicate(timeout=60)
-    wait_for(lambda: not processes_with(f"MARK={mark}"), 60, "the engine ends")
-    assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
-    again = run("up", program="Thing('fast'); Thing('slow')")
-    assert again.outcome.result == "succeeded"
-
-
-def test_a_run_right_after_a_killed_command_line_waits_for_its_end(
-    begun: subprocess.Popen[str], run: Runner
 ) -> None:
     begun.kill()
     begun.communicate(timeout=20)
     assert [lock for lock in locks.read("tiny", "dev") if not locks.is_dead(lock)], "its engine still runs"
-    assert run("up", program="Thing('fast'); Thing('slow')").outcome.result == "succeeded"
+    again = run("up", program="Thing('fast'); Thing('slow')")
+    assert processes_with(f"MARK={mark}") == []
+    # What was done is in the state.
+    assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 
 def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
@@ -139,6 +132,7 @@ def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
     assert locks.read("tiny", "dev") == []
 
 
+@pytest.mark.thorough
 def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: str) -> None:
     for pid in processes_with(f"MARK={mark}"):
         if "symphony_dynamic.host" in psutil.Process(pid).cmdline():
