@@ -6,12 +6,16 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from symphony.engine import binary
 from tests import run_order
+
+if TYPE_CHECKING:
+    from tests.sandbox import Sandbox
 
 _OF_THE_USER = (
     "PULUMI_ACCESS_TOKEN",
@@ -79,3 +83,12 @@ def any_umask(request: pytest.FixtureRequest) -> Iterator[int]:
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox of this test's own, with an empty project."""
+    from tests.sandbox import sandbox_in
+
+    with sandbox_in(tmp_path) as made:
+        yield made

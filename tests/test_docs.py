@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,9 @@ from symphony.cli.commands import find
 from symphony.engine.state import prune
 from symphony_tmux.processes import start
 from tests.documents import FILES, anchors, blocks, text
-from tests.sandbox import ROOT, Sandbox, sandbox_in
+from tests.sandbox import ROOT, Sandbox
 
 ALL = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.thorough

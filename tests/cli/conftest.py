@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,10 +33,3 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         assert "rl is up" in ran.out, str(ran)
         wait_for(lambda: sandbox.processes("rl")["wild"]["state"] == "failed", 20, "wild has failed")
         yield sandbox
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """A sandbox of this test's own, with an empty project."""
-    with sandbox_in(tmp_path) as made:
-        yield made

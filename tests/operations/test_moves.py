@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in
+from tests.sandbox import Sandbox
 
 PROGRAM = """
 with Experiment() as e:
@@ -26,12 +23,6 @@ try:
 except UserError as error:
     sys.exit(error.line)
 """
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.thorough

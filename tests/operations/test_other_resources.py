@@ -8,13 +8,11 @@ import os
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 # A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
 BUCKETS = """
@@ -46,12 +44,6 @@ with Experiment() as e:
     for i in range(60):
         e.new_process(f"p-{i}", command=["sleep", "3600"])
 """
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.thorough

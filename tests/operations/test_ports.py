@@ -5,17 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
+from tests.sandbox import Sandbox
 
 
 @pytest.fixture

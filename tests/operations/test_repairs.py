@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.conformance.tmux_backend import TmuxBackend
-from tests.sandbox import Sandbox, sandbox_in, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 PROGRAM = """
 with Experiment() as e:
@@ -18,12 +16,6 @@ with Experiment() as e:
         e.new_process(name, command=["sleep", "3600"]).binds("service-" + name)
 """
 UP = ("up", "--stack=rl", "--yes", "--skip-preview")
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.thorough

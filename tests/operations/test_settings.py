@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in
+from tests.sandbox import Sandbox
 
 pytestmark = pytest.mark.thorough
 
@@ -19,12 +18,6 @@ SETTINGS = "config:\n  # for all of us\n  symphony:patience: '3'\n"
 # What somebody with a passphrase of their own committed.
 SALT = "encryptionsalt: v1:3k4nB5vvVt8=:v1:VJYRiKOhVqzdkTWS:SNjfsM+eRvYGHSQvJDYDgG5kv9yVZw==\n"
 OTHER = {"PULUMI_CONFIG_PASSPHRASE": "another"}
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in
+from tests.sandbox import Sandbox
 
 PROGRAM = """
 with Experiment("rl") as e:
@@ -23,12 +20,6 @@ e.new_process("server", command=["sleep", "3600"]).binds("greetings")
 e.new_process("guest", command=["sleep", "%s"]).connects("greetings")
 """
 BOTH = {"rl/server", "rl/guest"}
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.thorough

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 pytestmark = pytest.mark.thorough
 
@@ -22,12 +20,6 @@ with socket.create_server((os.environ["SYMPH_WEB_BIND"], int(os.environ["SYMPH_W
     print("listens", flush=True)
     time.sleep(3600)
 """
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
 
 
 def test_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(sandbox: Sandbox) -> None:

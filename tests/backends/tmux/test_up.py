@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from symphony_tmux.processes.launch.environment import SHELLS_OWN
-from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox_in(tmp_path) as made:
-        yield made
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 
 @pytest.mark.thorough
