@@ -11,6 +11,8 @@ POOL_LABEL = "cloud.google.com/gke-nodepool"
 GPU_LABEL = "cloud.google.com/gke-accelerator"
 SPOT_LABEL = "cloud.google.com/gke-spot"
 GPU_TAINT = "nvidia.com/gpu"
+# Google's names of the effects of taints, and those of Kubernetes.
+EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from typing import Any, cast
 
 from symphony.errors import UserError
 from symphony.placement.machines import MIB, gpu_type_of
-from symphony.placement.pool import Pool, Taint
+from symphony.placement.pool import EFFECTS, Pool, Taint
 
 TfJson = str | os.PathLike[str] | Mapping[str, Any]
 _POOLS = "resource.google_container_node_pool"
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 _EMPTY: Mapping[str, Any] = {}
 # What is read of a node pool and of its node_config; all else is lost.
 _READ = ("name", "cluster", "zone", "location", "node_locations", "initial_node_count", "node_count",
@@ -119,8 +118,8 @@ def _faults(entry: object) -> Iterator[str]:
     for i, taint in enumerate(_blocks(config.get("taint"))):
         if not isinstance(taint.get("key"), str):
             yield f"node_config.taint[{i}].key is missing"
-        if taint.get("effect") not in (*_EFFECTS, *_EFFECTS.values()):
-            yield f"node_config.taint[{i}].effect is {taint.get('effect')!r:.40}, not {', '.join(_EFFECTS)}"
+        if taint.get("effect") not in (*EFFECTS, *EFFECTS.values()):
+            yield f"node_config.taint[{i}].effect is {taint.get('effect')!r:.40}, not {', '.join(EFFECTS)}"
 
 
 def _cluster(resources: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -165,7 +164,7 @@ def _pool(name: str, entry: Mapping[str, Any], cluster: Mapping[str, Any]) -> Po
 
 
 def _effect(taint: Mapping[str, Any]) -> str:
-    return _EFFECTS.get(str(taint["effect"]), str(taint["effect"]))
+    return EFFECTS.get(str(taint["effect"]), str(taint["effect"]))
 
 
 def _zones(of: Mapping[str, Any]) -> tuple[str, ...]:

@@ -58,6 +58,16 @@ class ExperimentSpec(SharedSettings, Declared):
             for process in group.processes:
                 yield group, process
 
+    def parts(self) -> Iterator[tuple[str, ProcessGroupSpec | ProcessSpec]]:
+        """Every group and then every process, with what it is called in a message."""
+        yield from ((f"process group {group.name}", group) for group in self.groups)
+        yield from ((path_of(group, process), process) for group, process in self.members())
+
+    def owners(self) -> Iterator[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]]:
+        """Everything that settings are given to, with what it is called in a message."""
+        yield "the experiment", self
+        yield from self.parts()
+
 
 def path_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
     """How a process is named within its experiment: `process`, or `group/process`."""

@@ -12,7 +12,7 @@ from pulumi.runtime.proto import status_pb2
 
 from symphony.placement.check import faults
 from symphony.placement.machines import find
-from symphony.placement.pool import GPU_TAINT, Pool, Taint
+from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint
 from toolchain.plugins.values import UNKNOWN
 
 # Pulumi's package has a copy of this message, and a process can have it once only.
@@ -36,7 +36,6 @@ _OF_ACCELERATOR = {"count": "accelerator_count", "type": "accelerator_type"}
 # Their keys are the user's.
 _MAPS = {"labels", "resourceLabels", "metadata", "resourceManagerTags"}
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
 def objections(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
@@ -70,7 +69,7 @@ def pool_of(inputs: dict[str, Any]) -> Pool:
     gpus = next(iter(config.get("guestAccelerators") or ()), {})
     limits = inputs.get("autoscaling") or {}
     count = inputs.get("nodeCount") or inputs.get("initialNodeCount") or 0
-    taints = [Taint(t["key"], t.get("value", ""), _EFFECTS[t["effect"]]) for t in config.get("taints") or ()]
+    taints = [Taint(t["key"], t.get("value", ""), EFFECTS[t["effect"]]) for t in config.get("taints") or ()]
     number = int(gpus.get("count", machine.gpus if machine else 0))
     if number:
         taints.append(Taint(GPU_TAINT, "present"))

@@ -16,7 +16,7 @@ from symphony.components.run import require_root
 from symphony.errors import UserError
 from symphony.placement import tf_json
 from symphony.placement.check import faults
-from symphony.placement.pool import GPU_TAINT
+from symphony.placement.pool import EFFECTS, GPU_TAINT
 from symphony.plan import plan_file
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location, caller
@@ -34,7 +34,7 @@ _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _LOCATION = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")
-_EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
+_EFFECTS = {kubernetes: google for google, kubernetes in EFFECTS.items()}
 _NODE_ACCOUNT = 30
 
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symphony.placement import machines
-from symphony.placement.pool import GPU_TAINT, SPOT_LABEL, Pool, Taint
+from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint
 from symphony.spec.location import Location, caller
-
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class NodePool:
         """The value of it; of an unknown machine type without sizes."""
         machine = machines.find(self.machine_type)
         gpu_type, gpus = self.accelerator or ((machine.gpu_type, machine.gpus) if machine else ("", 0))
-        taints = [Taint(key, value, _EFFECTS.get(effect, effect)) for key, value, effect in self.taints]
+        taints = [Taint(key, value, EFFECTS.get(effect, effect)) for key, value, effect in self.taints]
         if gpus:
             taints.append(Taint(GPU_TAINT, "present"))
         if self.spot:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symphony.plan.checked_spec import CheckedSpec
-from symphony.plan.rules.environment import owners
 from symphony.spec.inputs.code import CodeFiles
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ _GLOB = frozenset("*?[")
 
 def read(spec: CheckedSpec, folder: Path, stack: str) -> CheckedSpec:
     """The spec with the files of its code; folder: that of the project, from which they are named."""
-    declared = dict.fromkeys(text for _, owner in owners(spec) for text in owner.code)
+    declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
     return replace(spec, code_files=found(declared, folder, stack)) if declared else spec
 
 

@@ -15,9 +15,8 @@ from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.code import CodeSets
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs.image import ImageSpec
-from symphony.spec.process import ProcessSpec
 
 if TYPE_CHECKING:
     from symphony_docker.resource import ImageResource
@@ -98,10 +97,7 @@ def unused(spec: CheckedSpec) -> CheckedSpec:
 
 
 def _images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
-    owners: list[ExperimentSpec | ProcessGroupSpec | ProcessSpec] = [spec, *spec.processes]
-    for group in spec.groups:
-        owners += [group, *group.processes]
-    return (each.image for each in owners if isinstance(each.image, ImageSpec))
+    return (each.image for _, each in spec.owners() if isinstance(each.image, ImageSpec))
 
 
 def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:

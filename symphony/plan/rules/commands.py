@@ -7,13 +7,11 @@ from typing import Any
 
 from symphony.plan.names import shown
 from symphony.plan.problems import Problem
-from symphony.plan.rules.environment import owners
 from symphony.plan.target import Target
 from symphony.spec import types
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.setting import Setting, given
-from symphony.spec.shared import Declared
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
@@ -72,10 +70,7 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
     """(who, setting, text, line) of all that a program is given."""
-    owners: list[tuple[str, Declared]] = [("the experiment", spec)]
-    owners += [(f"process group {group.name}", group) for group in spec.groups]
-    owners += [(path_of(group, process), process) for group, process in spec.members()]
-    for who, owner in owners:
+    for who, owner in spec.owners():
         for setting, value in given(owner):
             for part, text in _parts(setting, value):
                 yield who, part, text, owner.at(part)
@@ -134,7 +129,7 @@ def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
 
 
 def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, owner in owners(spec):
+    for who, owner in spec.owners():
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(

@@ -10,9 +10,8 @@ from symphony.plan.names import is_variable, shown
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.location import Location
-from symphony.spec.process import ProcessSpec
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
@@ -25,16 +24,9 @@ OWN_VARIABLES = {
 }
 
 
-def owners(spec: ExperimentSpec) -> Iterator[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]]:
-    """Everything that variables are given to, with what it is called."""
-    yield "the experiment", spec
-    yield from ((f"process group {group.name}", group) for group in spec.groups)
-    yield from ((path_of(group, process), process) for group, process in spec.members())
-
-
 def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
     """(who, variable, line) of every variable that is set."""
-    for who, owner in owners(spec):
+    for who, owner in spec.owners():
         for setting in ("env", "secret_env"):
             for name in getattr(owner, setting):
                 yield who, name, owner.at(f"{setting} {name}")
@@ -73,7 +65,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
 
 
 def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, owner in owners(spec):
+    for who, owner in spec.owners():
         for name, secret in owner.secret_env.items():
             where = (owner.at(f"secret_env {name}"),)
             if secret.trouble:

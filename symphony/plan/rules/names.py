@@ -17,7 +17,7 @@ from symphony.plan.names import (
 )
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import keywords_of, settings_of
@@ -101,10 +101,7 @@ def _repeated(
 
 
 def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    things: list[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]] = [("the experiment", spec)]
-    things += [(f"process group {group.name}", group) for group in spec.groups]
-    things += [(path_of(group, process), process) for group, process in spec.members()]
-    for who, thing in things:
+    for who, thing in spec.owners():
         for name in thing.unknown:
             yield Problem(
                 f"{who} is given {shown(name)}, which is no setting",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from symphony.plan.names import shown
 from symphony.plan.problems import Problem
-from symphony.plan.rules.environment import owners
 from symphony.spec.experiment import ExperimentSpec, path_of
 
 # A name that ends so, or goes on with an underscore: no TOKENIZERS_PARALLELISM, no MAX_TOKENS.
@@ -27,7 +26,7 @@ def remarks(spec: ExperimentSpec) -> tuple[Problem, ...]:
 
 
 def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
-    for who, owner in owners(spec):
+    for who, owner in spec.owners():
         for name, value in owner.env.items():
             if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
                 yield Problem(

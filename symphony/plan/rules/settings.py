@@ -9,9 +9,8 @@ from symphony.placement.quantities import amount
 from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.mounts import Mount
-from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import given
 
 
@@ -28,15 +27,8 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
             )
 
 
-def _things(spec: ExperimentSpec) -> Iterator[tuple[str, ProcessSpec | ProcessGroupSpec]]:
-    for group in spec.groups:
-        yield f"process group {group.name}", group
-    for group, process in spec.members():
-        yield path_of(group, process), process
-
-
 def choices_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, thing in _things(spec):
+    for who, thing in spec.parts():
         for name, value, choices in (*_unknown_choices(thing), *_unknown_choices(thing.pod)):
             yield Problem(f"{who} sets {name} to {shown(value)}", _one_of(choices), (thing.at(name),))
         for i, toleration in enumerate(thing.pod.tolerations):
@@ -76,7 +68,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
 
 
 def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, thing in _things(spec):
+    for who, thing in spec.parts():
         for mount in thing.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(

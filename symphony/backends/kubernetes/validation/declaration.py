@@ -48,7 +48,7 @@ def objections(
     yield from _shared(spec, settings)
     yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
     yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
-    for who, thing in _things(spec):
+    for who, thing in spec.parts():
         yield from _pod_settings(who, thing.pod, thing.at)
         yield from _kept(who, thing, settings)
         for mount in thing.mounts:
@@ -56,19 +56,12 @@ def objections(
     for group, process in spec.members():
         yield from _process(path_of(group, process), process, spec)
         yield from _raw(path_of(group, process), "container_yml", process.container_yml, process, settings)
-    for who, thing in _things(spec):
+    for who, thing in spec.parts():
         yield from _raw(who, "pod_yml", thing.pod.pod_yml, thing, settings)
     for process in spec.processes:
         yield from _pod(process.name, (process,), (), spec)
     for group in spec.groups:
         yield from _pod(f"process group {group.name}", group.processes, group.mounts, spec)
-
-
-def _things(spec: ExperimentSpec) -> Iterator[tuple[str, _Thing]]:
-    for group in spec.groups:
-        yield f"process group {group.name}", group
-    for group, process in spec.members():
-        yield path_of(group, process), process
 
 
 def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
