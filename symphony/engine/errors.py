@@ -56,10 +56,10 @@ class Interrupted(SymphonyError):
 PathOf = Callable[[str], str]
 
 
-def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
+def check(outcome: Outcome) -> None:
     """Return when the run did what it was asked, else raise the one line that says why not."""
     if outcome.result != "succeeded":
-        raise explain(outcome, path_of)
+        raise explain(outcome)
 
 
 def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,20 +97,10 @@ def plain(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    return _any(value, lambda each: each is UNKNOWN)
-
-
-def has_secret(value: Any) -> bool:
-    return _any(value, lambda each: isinstance(each, Secret))
-
-
-def _any(value: Any, holds: Callable[[Any], bool]) -> bool:
-    if holds(value):
-        return True
     if isinstance(value, Secret):
-        return _any(value.value, holds)
+        return has_unknown(value.value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_any(each, holds) for each in inner)
+    return value is UNKNOWN or any(map(has_unknown, inner))
 
 
 def mark_like(value: Any, model: Any) -> Any:

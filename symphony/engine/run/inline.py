@@ -3,7 +3,6 @@
     with InlineRun("up", workspace, "rl", program=expand) as run:
         for event in run:
             ...
-    run.raise_program_error()
     errors.check(run.outcome)
 
 The same single `pulumi` process as in run.py, only that it asks this process, over gRPC, to run the program.
@@ -56,12 +55,6 @@ class InlineRun(Run):
         )
         self._program = program
         self._server: Any = None
-        self._program_error: BaseException | None = None
-
-    def raise_program_error(self) -> None:
-        """Raise again, with its own traceback, what the program raised."""
-        if self._program_error is not None:
-            raise self._program_error
 
     def __enter__(self) -> Self:
         try:
@@ -99,7 +92,7 @@ class InlineRun(Run):
             self._stop_server()
 
     def _guarded(self) -> None:
-        """The program; its error is kept here, and the engine is told one line instead of our traceback."""
+        """The program; of its error the engine is told one line instead of our traceback."""
         from pulumi import RunError
 
         try:
@@ -107,7 +100,6 @@ class InlineRun(Run):
         except RunError:
             raise
         except BaseException as error:
-            self._program_error = error
             raise RunError(str(error)) from error
 
     def _stop_server(self) -> None:
@@ -116,12 +108,9 @@ class InlineRun(Run):
             server.stop(0)
 
 
-def workspace_for(stack: str, start: Path | None = None) -> Workspace:
+def workspace_for(stack: str) -> Workspace:
     """The project of the folder a script runs in, else the hidden project `symphony`."""
-    result = workspaces.find(start)
-    if result is not None:
-        return result
-    return workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=(start or Path.cwd()).absolute())
+    return workspaces.find() or workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=Path.cwd())
 
 
 def _python() -> dict[str, str]:

@@ -49,7 +49,6 @@ def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for expected in ({"create": 2}, {"same": 2}):
         with InlineRun("up", place, "pi", program=program) as run:
             events = list(run)
-        run.raise_program_error()
         errors.check(run.outcome)
         assert run.outcome.summary is not None
         assert run.outcome.summary.changes == expected
@@ -78,24 +77,6 @@ def test_script_inside_a_project_shares_its_stack(tiny: Workspace, monkeypatch: 
         list(gone)
     assert gone.outcome.summary is not None
     assert gone.outcome.summary.changes == {"delete": 2}
-
-
-@pytest.mark.usefixtures("engine")
-def test_error_of_the_program_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    place = workspace_for("pi")
-    workspace.create_stack(place, "pi")
-    mine = ValueError("mine")
-
-    def program() -> None:
-        raise mine
-
-    with InlineRun("up", place, "pi", program=program) as run:
-        list(run)
-    assert run.outcome.result == "failed"
-    with pytest.raises(ValueError, match="mine") as error:
-        run.raise_program_error()
-    assert error.value is mine
 
 
 @pytest.mark.usefixtures("engine")
