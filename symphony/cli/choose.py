@@ -88,14 +88,19 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
 def in_either_order(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> _T:
     """What ask() answers to an experiment and a name in it. UserError: of the usual order."""
     first, second = experiment_first(words)
+    # Only the usual order is worth a question.
+    return either(lambda: ask(experiment(first), second), lambda: ask(stacks.find_one(second), first))
+
+
+def either(usual: Callable[[], _T], other: Callable[[], _T]) -> _T:
+    """What the usual reading of the words gives, else the other one. UserError: that of the usual one."""
     try:
-        return ask(experiment(first), second)
+        return usual()
     except AmbiguousError:
         raise
     except UserError as error:
         try:
-            # Only the usual order is worth a question.
-            return ask(stacks.find_one(second), first)
+            return other()
         except UserError:
             raise error from None
 

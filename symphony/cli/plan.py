@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import cluster_table, options, plan_table, screen
-from symphony.operations.cluster import ClusterPlanned
+from symphony.cli import options, plan_table, screen
 from symphony.operations.plan import as_yaml, manifests, plan
 from symphony.operations.program_output import ProgramOutput
 
@@ -39,7 +38,5 @@ def command(
     planned = plan(stack, output)
     if as_json:
         screen.show_json(planned.to_json())
-    elif isinstance(planned, ClusterPlanned):
-        cluster_table.show(planned)
     else:
         plan_table.show(planned)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from symphony.cli import ranges, screen
+from symphony.cli import cluster_table, ranges, screen
 from symphony.cli.progress import names_of
+from symphony.operations.cluster import ClusterPlanned
 from symphony.operations.plan import Planned
 from symphony.plan.changes import Change
 from symphony.plan.problems import count
@@ -20,8 +21,11 @@ _LONG = 40
 _Row = tuple[str, ...]
 
 
-def show(planned: Planned) -> None:
+def show(planned: Planned | ClusterPlanned) -> None:
     """Print the plan, after the manifests if it has them, and below it what it comes to."""
+    if isinstance(planned, ClusterPlanned):
+        cluster_table.show(planned)
+        return
     print(planned.yaml, end="")
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
     print(f"{planned.stack} on {planned.backend}   {now}")

@@ -12,9 +12,7 @@ import typer
 
 from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
-from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.matching import AmbiguousError
 from symphony.operations.scp import Sides, copy, sides
 from symphony.plan.problems import count
 
@@ -57,15 +55,10 @@ def _meant(words: list[str]) -> tuple[stacks.Stack, Sides]:
     if len(words) == 2:
         return choose.experiment(None), sides(*words)
     first, *rest = choose.experiment_first(words)
-    try:
-        return choose.experiment(first), sides(*rest)
-    except AmbiguousError:
-        raise
-    except UserError as error:
-        try:
-            return stacks.find_one(words[2]), sides(words[0], words[1])
-        except UserError:
-            raise error from None
+    return choose.either(
+        lambda: (choose.experiment(first), sides(*rest)),
+        lambda: (stacks.find_one(words[2]), sides(words[0], words[1])),
+    )
 
 
 @contextmanager

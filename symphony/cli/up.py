@@ -14,7 +14,7 @@ from symphony.cli.progress import Board, alike
 from symphony.engine.errors import Interrupted
 from symphony.errors import UserError
 from symphony.operations import stack_target
-from symphony.operations.cluster import ClusterEnded, ClusterPlanned
+from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Planned, plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
@@ -133,10 +133,7 @@ def _left_alone(stack: str, statuses: Sequence[ProcessStatus]) -> Interrupted:
 def _agreed(stack: str | None, output: ProgramOutput) -> bool:
     """Whether a person said yes to the plan, or it changes nothing."""
     planned = plan(stack, output)
-    if isinstance(planned, ClusterPlanned):
-        cluster_table.show(planned)
-    else:
-        plan_table.show(planned)
+    plan_table.show(planned)
     if planned.changes_nothing:
         return True
     choose.require_terminal()

@@ -10,9 +10,8 @@ import typer
 
 from symphony.backends.access import Forward
 from symphony.cli import choose, complete, screen
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.operations import stacks
-from symphony.operations.matching import AmbiguousError
 from symphony.operations.visit import service, way
 
 
@@ -61,17 +60,11 @@ def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
         return stack, _service(stack, None)
     if (stack := choose.current_with(words, stacks.addresses)) is not None:
         return stack, _service(stack, words[0])
-    try:
-        stack = choose.experiment(words[0])
-    except AmbiguousError:
-        raise
-    except UserError as error:
-        try:
-            stack = stacks.find_one(None)
-            return stack, service(stack, words[0])
-        except UserError:
-            raise error from None
-    return stack, _service(stack, None)
+    stack, name = choose.either(
+        lambda: (choose.experiment(words[0]), ""),
+        lambda: ((current := stacks.find_one(None)), service(current, words[0])),
+    )
+    return stack, name or _service(stack, None)
 
 
 def _service(stack: stacks.Stack, given: str | None) -> str:

@@ -176,7 +176,12 @@ def up(
         registry.get(planned.backend).observer.end_undeclared(before.stack.owner, declared)
     observer = registry.get(planned.backend).observer
     observer.arrange(before.stack.owner, [str(process["path"]) for process in planned.plan["processes"]])
-    began = time.monotonic()
+    yield from _coming_up(target, run.outcome.seconds)
+
+
+def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]:
+    """What is waited for, and how it ended; seconds: what the run took before."""
+    began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False
     for statuses in _watched(target):
@@ -184,7 +189,7 @@ def up(
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
             yield Watched(statuses)
-    yield Ended(target.name.stack, statuses, run.outcome.seconds + time.monotonic() - began)
+    yield Ended(target.name.stack, statuses, time.monotonic() - began)
 
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
