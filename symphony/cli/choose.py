@@ -15,6 +15,7 @@ from symphony.operations import stacks
 from symphony.operations.logs import chosen
 from symphony.operations.matching import AmbiguousError, match
 from symphony.operations.process import in_order
+from symphony.plan.names import listed
 
 _T = TypeVar("_T")
 
@@ -81,7 +82,7 @@ def of_process(words: Sequence[str], ask: Callable[[stacks.Stack, str], _T]) -> 
     paths = sorted(named.recorded.processes, key=in_order)
     raise UserError(
         f"which process of {named.shown}?",
-        remedy=f"Name one of: {', '.join(paths[:10])}{', …' if len(paths) > 10 else ''}",
+        remedy=f"Name one of: {listed(paths)}",
     )
 
 

@@ -19,6 +19,7 @@ from symphony.operations.plan import Planned, plan
 from symphony.operations.process import in_order, state
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.up import Ended, Watched, up
+from symphony.plan.names import listed
 from symphony.plan.problems import count
 
 
@@ -41,7 +42,7 @@ def command(
     """
     if stack is not None and (names := stack_target.matching(stack)):
         if watch:
-            raise UserError("--watch is for one experiment", remedy=f"Name one of: {', '.join(names[:10])}")
+            raise UserError("--watch is for one experiment", remedy=f"Name one of: {listed(names)}")
         return _all(names, yes, dry_run)
     if dry_run:
         show_plan(stack)

@@ -22,7 +22,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, image_changes, stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
 from symphony.operations.up import Progress, path_of, told_of_cluster
-from symphony.plan.names import is_name, launched_name, shown
+from symphony.plan.names import is_name, launched_name, listed, shown
 from symphony.plan.problems import count
 
 
@@ -189,8 +189,7 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     left = [path for path in paths if path in alive or path in living]
     if not left:
         return "no process of it runs, its record is left"
-    names = f"{', '.join(left[:5])}{', …' if len(left) > 5 else ''}"
-    return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {names}"
+    return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {listed(left, 5)}"
 
 
 def _living(stack: stacks.Stack) -> list[str]:

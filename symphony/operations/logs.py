@@ -11,7 +11,7 @@ from symphony.backends.observe import LogLine
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match
-from symphony.plan.names import is_same, shown
+from symphony.plan.names import is_same, listed, shown
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -45,8 +45,7 @@ def chosen(paths: Sequence[str], given: Sequence[str]) -> list[str]:
         if any(mark in name for mark in "*?["):
             matching = [path for path in paths if _is_meant(name, path)]
             if not matching:
-                there = ", ".join(paths[:10])
-                raise UserError(f"no process matches {shown(name)}", remedy=f"There are: {there}")
+                raise UserError(f"no process matches {shown(name)}", remedy=f"There are: {listed(paths)}")
             result.update(matching)
         elif name not in paths and (group := next((g for g in groups if is_same(g, name.rstrip("/"))), None)):
             result.update(path for path in paths if path.startswith(f"{group}/"))

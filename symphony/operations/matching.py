@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from symphony.errors import UserError
-from symphony.plan.names import is_same, near, shown
+from symphony.plan.names import is_same, listed, near, shown
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -32,12 +32,9 @@ def match(given: str, names: Iterable[str], kind: str) -> str:
         if result:
             raise AmbiguousError(kind, given, result)
     meant = [shown(name) for name in near(given, known)]
-    listed = (
-        f"There are: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else "There is none"
-    )
-    raise UserError(
-        f"there is no {kind} {shown(given)}", remedy=f"Did you mean {_or(meant)}?" if meant else listed
-    )
+    there = f"There are: {listed(known)}" if known else "There is none"
+    remedy = f"Did you mean {_or(meant)}?" if meant else there
+    raise UserError(f"there is no {kind} {shown(given)}", remedy=remedy)
 
 
 def _is_member(path: str, given: str) -> bool:

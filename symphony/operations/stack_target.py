@@ -19,7 +19,7 @@ from symphony.engine.state import file_store, store
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan import plan_file
-from symphony.plan.names import launched_name, near
+from symphony.plan.names import launched_name, listed, near
 from symphony.plan.problems import PlanError
 
 _BACKEND = "symphony:backend"
@@ -84,9 +84,7 @@ def matching(pattern: str) -> list[str]:
     known = _live(place) | {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
-    raise UserError(
-        f'no stack matches "{pattern}"', remedy=f"There are: {', '.join(sorted(known)[:10]) or 'none'}"
-    )
+    raise UserError(f'no stack matches "{pattern}"', remedy=f"There are: {listed(sorted(known)) or 'none'}")
 
 
 def second(target: StackTarget) -> list[str]:
@@ -236,8 +234,7 @@ def _only(place: workspace.Workspace) -> str:
     if not (known or programs) and place.program.is_file():
         return place.project
     names = sorted(live | programs or known)
-    listed = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
-    raise UserError("which stack?", remedy=f"Name one of: {listed}" if listed else "Give it a name")
+    raise UserError("which stack?", remedy=f"Name one of: {listed(names)}" if names else "Give it a name")
 
 
 def names_here() -> list[str]:

@@ -21,6 +21,7 @@ from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Before, MakeRun, Planned, no_experiment, project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
+from symphony.plan.names import listed
 from symphony.plan.plan_file import Restarted, plan_file
 from symphony_docker import progress
 
@@ -199,7 +200,7 @@ def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
         return
     wanted = [change.path for change in planned.changes if change.kind != "keep"]
     left = [path for path in wanted if path not in done and path.rpartition("/")[0] not in done]
-    names = f": {', '.join(left[:5])}{', …' if len(left) > 5 else ''}" if left else ""
+    names = f": {listed(left, 5)}" if left else ""
     raise errors.Interrupted(
         f"up of {outcome.stack} was interrupted, {len(wanted) - len(left)} of {len(wanted)} changes are done"
         f" and {len(left)} left{names}",

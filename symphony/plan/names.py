@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
@@ -118,6 +118,11 @@ def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 def shown(name: object, limit: int = 60) -> str:
     """A name as it may stand in a message: quoted, escaped, not longer than limit."""
     return f'"{printable(name if isinstance(name, str) else repr(name), limit)}"'
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """The first of some names for a message, and whether there are more: `a, b, …`."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def printable(text: str, limit: int = 0) -> str:
