@@ -13,9 +13,8 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes import plugin
-from tests.backends.kubernetes.conftest import cluster, kubectl
 from tests.sandbox import ROOT, Sandbox, sandbox_in
-from toolchain.kubernetes.fixtures import Access
+from toolchain.kubernetes.fixtures import Access, cluster, kubectl
 from toolchain.plugin_kubernetes.install import install
 
 __all__ = ["cluster", "kubectl"]

@@ -123,26 +123,12 @@ def test_the_generated_experiments_make_every_setting():
 
 @settings(max_examples=50)
 @given(experiments)
-def test_dict(spec):
-    assert load_dict(dump_dict(spec)) == spec
-
-
-@settings(max_examples=30)
-@given(experiments)
-def test_json(spec):
+def test_what_is_saved_is_plain_and_read_as_it_was(spec):
+    saved = dump_dict(spec)
+    assert json.loads(json.dumps(saved)) == saved
+    assert load_dict(saved) == spec
     assert load_json(dump_json(spec)) == spec
-
-
-@settings(max_examples=30)
-@given(experiments)
-def test_yaml(spec):
     assert load_yaml(dump_yaml(spec)) == spec
-
-
-@settings(max_examples=30)
-@given(experiments)
-def test_what_is_saved_is_plain(spec):
-    assert json.loads(json.dumps(dump_dict(spec))) == dump_dict(spec)
 
 
 def test_settings_that_were_not_made_are_left_out():

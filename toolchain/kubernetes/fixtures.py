@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -61,6 +62,19 @@ def cluster() -> Iterator[Access]:
         pytest.skip(f"{impossible}; SYMPHONY_TEST_KUBECONFIG can name another cluster")
     with in_use(Layout.default()) as access:
         yield access
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Access) -> Callable[..., str]:
+    """kubectl as administrator."""
+
+    def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
+        argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+        assert not ok or done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
 
 
 def unusable(kubeconfig: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,23 +12,10 @@ from typing import Any
 import pytest
 
 from tests.sandbox import Sandbox, sandbox_in
-from toolchain.kubernetes.fixtures import Access, cluster
+from toolchain.kubernetes.fixtures import Access, cluster, kubectl
 from toolchain.plugin_kubernetes.install import install
 
-__all__ = ["cluster"]
-
-
-@pytest.fixture(scope="session")
-def kubectl(cluster: Access) -> Callable[..., str]:
-    """kubectl as administrator."""
-
-    def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
-        argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
-        assert not ok or done.returncode == 0, done.stderr
-        return done.stdout
-
-    return call
+__all__ = ["cluster", "kubectl"]
 
 
 @pytest.fixture(scope="session")
