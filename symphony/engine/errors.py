@@ -67,11 +67,6 @@ def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     if outcome.result == "interrupted":
         again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"
         return Interrupted(f"{_said(outcome)} was interrupted", remedy=again)
-    if outcome.result == "timed out":
-        return SymphonyError(
-            f"{_said(outcome)} did not end within {outcome.seconds:.0f} s",
-            remedy=f"What is done is kept; `{_command(outcome)}` goes on with it",
-        )
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
     of_resources = [d for d in spoken if d.urn]

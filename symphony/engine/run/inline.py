@@ -42,7 +42,6 @@ class InlineRun(Run):
         extra: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
-        deadline: float | None = None,
     ) -> None:
         super().__init__(
             verb,
@@ -51,7 +50,6 @@ class InlineRun(Run):
             extra={**_python(), **(extra or {})},
             options=options,
             fetch_plugins=fetch_plugins,
-            deadline=deadline,
         )
         self._program = program
         self._server: Any = None

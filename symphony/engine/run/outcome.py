@@ -9,7 +9,7 @@ from typing import Literal
 from symphony.engine.run.events import Diagnostic, Summary
 
 Verb = Literal["up", "preview", "destroy", "refresh"]
-Result = Literal["succeeded", "failed", "interrupted", "timed out"]
+Result = Literal["succeeded", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)

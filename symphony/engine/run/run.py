@@ -56,7 +56,6 @@ class Run:
         extra: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
-        deadline: float | None = None,
         stopped: threading.Event | None = None,
         needs_plugins: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -66,7 +65,6 @@ class Run:
         self.extra = dict(extra or {})
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
-        self._deadline = deadline
         self._stopped = stopped
         self._needs_plugins = needs_plugins
         self._diagnostics: list[Diagnostic] = []
@@ -75,7 +73,6 @@ class Run:
         self._outcome: Outcome | None = None
         self._stop_asked: float | None = None
         self._stop_level = 0
-        self._timed_out = False
         self._previous: dict[int, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -298,15 +295,11 @@ class Run:
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
         """Interrupt, leave it nothing but to save, kill: each once, as the time since the stop goes by."""
-        now = time.monotonic()
-        if self._stop_asked is None and self._deadline is not None and now - self._began > self._deadline:
-            self._timed_out = True
-            self.stop()
         if self._stop_asked is None and self._stopped is not None and self._stopped.is_set():
             self.stop()
         if self._stop_asked is None:
             return
-        waited = now - self._stop_asked
+        waited = time.monotonic() - self._stop_asked
         if self._stop_level == 0:
             self._stop_level = 1
             process.send_signal(signal.SIGINT)
@@ -329,7 +322,7 @@ class Run:
         result: Result = "succeeded" if code == 0 else "failed"
         # Stopped before its first step the engine ends with 0 and has changed nothing.
         if self._stop_asked is not None and (code != 0 or not (self._summary and self._summary.changes)):
-            result = "timed out" if self._timed_out else "interrupted"
+            result = "interrupted"
         self._outcome = Outcome(
             verb=self.verb,
             stack=self.stack,

@@ -18,7 +18,7 @@ from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
-from tests.engine.support import Runner, processes_with
+from tests.engine.support import Runner
 
 NAME = file_store.StackName("tiny", "dev")
 
@@ -166,15 +166,6 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
         rest = list(left)
     assert right.outcome.result == left.outcome.result == "succeeded"
     assert any(isinstance(event, Finished) and event.step.name == "slow" for event in rest)
-
-
-@pytest.mark.thorough
-def test_deadline(run: Runner) -> None:
-    late = run("up", program="Thing('slow', sleep=60)", deadline=3.0, extra={"MARK": "deadline-of-test"})
-    assert late.outcome.result == "timed out"
-    assert 3.0 < late.outcome.seconds < 50, "it would take a minute"
-    assert "did not end within" in str(errors.explain(late.outcome))
-    assert processes_with("MARK=deadline-of-test") == []
 
 
 SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
