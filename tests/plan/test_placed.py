@@ -142,8 +142,8 @@ def test_the_plan_sums_up_machines_and_prices(planned: Callable[..., Any], clust
 
 
 def test_an_unknown_price_is_none_and_so_is_the_sum(planned: Callable[..., Any], kubernetes: Target):
-    arm = pool("arm", "t2a-standard-8")
-    plan = planned(program("place('arm', cpu=1)"), replace(kubernetes, pools=(CPU, arm)))
+    own = pool("own", "n2-custom-8-16384")
+    plan = planned(program("place('own', cpu=1)"), replace(kubernetes, pools=(CPU, own)))
     assert (plan.placement.pools[0].hourly, plan.placement.hourly) == (None, None)
 
 
