@@ -1,4 +1,4 @@
-"""Private files, whatever the umask, replaced as a whole, locked; every module that writes asks here."""
+"""Private files, whatever the umask, replaced as a whole, locked."""
 
 from __future__ import annotations
 

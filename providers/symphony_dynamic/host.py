@@ -1,4 +1,4 @@
-"""Serves dynamic providers as `python -m pulumi.dynamic` does, to this user only; engine/bin starts it.
+"""Serves dynamic providers as `python -m pulumi.dynamic` does, to this user only.
 
 Pulumi's own host answers every user of the machine, and unpickles what they send.
 """

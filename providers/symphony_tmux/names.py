@@ -1,4 +1,4 @@
-"""What may be named how in tmux, on disk and in the marker; all modules of the provider ask here."""
+"""What may be named how in tmux, on disk and in the marker."""
 
 from __future__ import annotations
 

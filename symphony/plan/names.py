@@ -1,4 +1,4 @@
-"""The one home of naming: alphabets, length, mapping, near names; rules and backends ask here."""
+"""The one home of naming: alphabets, length, mapping, near names."""
 
 from __future__ import annotations
 

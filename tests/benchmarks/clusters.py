@@ -1,4 +1,4 @@
-"""Lets the stacks of a timed project run on the cluster; the rows of Kubernetes and of commands use it."""
+"""Lets the stacks of a timed project run on the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dynamic provider that does nothing: what the engine itself costs; projects.py uses it."""
+"""A dynamic provider that does nothing: what the engine itself costs."""
 
 from __future__ import annotations
 

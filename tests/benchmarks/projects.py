@@ -1,4 +1,4 @@
-"""The projects that are timed, each in a folder of its own with its own state and home; the rows use them."""
+"""The projects that are timed, each in a folder of its own with its own state and home."""
 
 from __future__ import annotations
 

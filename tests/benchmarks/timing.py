@@ -1,4 +1,4 @@
-"""Runs two sides in turn and tells the ratio pair by pair; the modules of rows call it."""
+"""Runs two sides in turn and tells the ratio pair by pair."""
 
 from __future__ import annotations
 

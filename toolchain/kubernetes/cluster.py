@@ -1,4 +1,4 @@
-"""Brings the cluster up, takes it down, says how it is; the command line and the test fixtures call it."""
+"""Brings the cluster up, takes it down, says how it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives an object its name and namespace and reads its annotations; Check and the writes use it."""
+"""Gives an object its name and namespace and reads its annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares old and new inputs of an object: what changed, and what of it needs a new object; for Diff."""
+"""Compares old and new inputs of an object: what changed, and what of it needs a new object."""
 
 from __future__ import annotations
 

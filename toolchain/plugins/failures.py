@@ -1,4 +1,4 @@
-"""The ways in which an operation fails, and how each is told to the engine; the RPCs end through here."""
+"""The ways in which an operation fails, and how each is told to the engine."""
 
 from __future__ import annotations
 

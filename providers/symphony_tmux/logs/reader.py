@@ -1,4 +1,4 @@
-"""Reads what processes printed, with the time of each part; the tmux backend's `logs` and status ask here.
+"""Reads what processes printed, with the time of each part.
 
 The supervisor writes beside each log an index of "<time> <offset> [event]" lines, at most four a second; a
 full log is moved to log.1 with its index. Offsets are those of the file they lie beside.

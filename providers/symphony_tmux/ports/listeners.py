@@ -1,4 +1,4 @@
-"""Who listens on which TCP port of this machine; the port leases ask here."""
+"""Who listens on which TCP port of this machine."""
 
 from __future__ import annotations
 

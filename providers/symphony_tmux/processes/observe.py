@@ -1,4 +1,4 @@
-"""What became of a started process, told from its outputs and a listing; diff, read and displays ask here."""
+"""What became of a started process, told from its outputs and a listing."""
 
 from __future__ import annotations
 

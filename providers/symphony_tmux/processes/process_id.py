@@ -1,4 +1,4 @@
-"""Which process is meant, and what a scan saw of it: plain values; machine, trees and stop use them."""
+"""Which process is meant, and what a scan saw of it: plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of this machine and its processes, from /proc or psutil; trees, ports and observe read them here."""
+"""Facts of this machine and its processes, from /proc or psutil."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of processes where there is no /proc (macOS), through psutil; machine.py asks here."""
+"""Facts of processes where there is no /proc (macOS), through psutil."""
 
 from __future__ import annotations
 

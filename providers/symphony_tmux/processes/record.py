@@ -1,4 +1,4 @@
-"""What was last started for a process, kept beside its launch file; check and the port leases read it."""
+"""What was last started for a process, kept beside its launch file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine looked like when this run began, listed once; the CRUD modules ask it."""
+"""What the machine looked like when this run began, listed once."""
 
 from __future__ import annotations
 

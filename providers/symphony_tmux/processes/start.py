@@ -1,4 +1,4 @@
-"""Starts one process in a window of its own and says what was started; windows asks here."""
+"""Starts one process in a window of its own and says what was started."""
 
 from __future__ import annotations
 

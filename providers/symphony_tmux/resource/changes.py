@@ -1,4 +1,4 @@
-"""What of a process differs between state and program, as field names; diff, update and the plan ask here.
+"""What of a process differs between state and program, as field names.
 
 Pure. What is not named here (grace, values of inherited variables) restarts nobody.
 """

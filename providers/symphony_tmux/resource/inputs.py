@@ -1,4 +1,4 @@
-"""The inputs of a Session and a Window as typed values, and all faults in them; the CRUD modules ask here."""
+"""The inputs of a Session and a Window as typed values, and all faults in them."""
 
 from __future__ import annotations
 

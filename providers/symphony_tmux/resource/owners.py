@@ -1,4 +1,4 @@
-"""Whose the folder of an experiment is, by a file in it; server writes it, who deletes and leases asks."""
+"""Whose the folder of an experiment is, by a file in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create, diff, read, update, delete of one process, over plain dicts; the provider calls these."""
+"""Create, diff, read, update, delete of one process, over plain dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tmux of this machine: its version, whether that will do, what gets it; client, setup and doctor ask."""
+"""The tmux of this machine: its version, whether that will do, what gets it."""
 
 from __future__ import annotations
 

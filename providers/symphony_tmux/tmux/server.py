@@ -1,4 +1,4 @@
-"""Makes the tmux server and the session of an experiment, once; sessions and start ask here."""
+"""Makes the tmux server and the session of an experiment, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way to the API server that breaks or falls silent when it is told to; tests of bad connections ask."""
+"""A way to the API server that breaks or falls silent when it is told to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API server that answers what a test tells it to; tests of the client ask."""
+"""An API server that answers what a test tells it to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the processes of one side of a row and measures them; the rows call it."""
+"""Starts the processes of one side of a row and measures them."""
 
 import json
 import os

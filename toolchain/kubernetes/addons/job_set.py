@@ -1,4 +1,4 @@
-"""The real JobSet controller beside a cluster that runs, with its definitions; tests of JobSets ask."""
+"""The real JobSet controller beside a cluster that runs, with its definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds an image of this repository with the real Docker, and pushes it to the registry; tests ask."""
+"""Builds an image of this repository with the real Docker, and pushes it to the registry."""
 
 from __future__ import annotations
 

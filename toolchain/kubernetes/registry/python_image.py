@@ -1,4 +1,4 @@
-"""An image of this machine's own Python, for one that cannot pull any; tests that run Python in pods ask.
+"""An image of this machine's own Python, for one that cannot pull any.
 
 In it: the interpreter, its standard library, what the examples import, a shell with its tools.
 """

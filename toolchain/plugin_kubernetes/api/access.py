@@ -1,4 +1,4 @@
-"""Reads a kubeconfig into what a connection needs: server, trust, credentials; for Configure."""
+"""Reads a kubeconfig into what a connection needs: server, trust, credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact environment of a process, from what it declares and what the caller passes on; launch asks."""
+"""The exact environment of a process, from what it declares and what the caller passes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launch file of a process: the one place where text of the user becomes shell text; start asks here."""
+"""The launch file of a process: the one place where text of the user becomes shell text."""
 
 from __future__ import annotations
 
