@@ -18,8 +18,8 @@ from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
 from symphony_docker.context import DOCKERFILE, Context, archive
 
-# What an image of ours says of itself: its name in the program, and what it was made of.
-NAME_LABEL, IDENTITY_LABEL = "symphony.image", "symphony.identity"
+# What an image of ours says of itself: what it was made of. Each label is a step of a build.
+IDENTITY_LABEL = "symphony.identity"
 CALL_SECONDS = 60
 # Between two words of the engine: a step may say nothing for long.
 BUILD_SECONDS = 3600

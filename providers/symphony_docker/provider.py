@@ -15,7 +15,7 @@ from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, Up
 
 from symphony.errors import SymphonyError
 from symphony_docker import context, failures, registry, uses
-from symphony_docker.engine import IDENTITY_LABEL, NAME_LABEL, Build, Engine
+from symphony_docker.engine import IDENTITY_LABEL, Build, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 
@@ -119,7 +119,7 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
     result = context.read(given)
     arguments: dict[str, str] = dict(props.get("build_args") or {})
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")
-    labels = {NAME_LABEL: str(props["name"]), IDENTITY_LABEL: str(props["identity"])}
+    labels = {IDENTITY_LABEL: str(props["identity"])}
     build = Build(result, reference, given.dockerfile, arguments, target, platform, labels)
     parts = context.parts(result, arguments, target, platform)
     if result.troubles or context.identity(parts) != props["identity"]:
