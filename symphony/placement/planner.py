@@ -219,7 +219,8 @@ def _uneven(pod: Pod, room: Amounts) -> list[str]:
     ]
     lacks = [f"has {room.gpus} GPUs, which {each} cannot share evenly" for each in parts if room.gpus % each]
     if pod.whole and not lacks:
-        rest = (_of_machine(pod.whole, "gpus", room) or 0) - sum(each.gpus or 0 for each in pod.claims)
+        named = sum(each.gpus or 0 for each in pod.claims)
+        rest = max(0, (_of_machine(pod.whole, "gpus", room) or 0) - named)
         without = sum(1 for each in pod.claims if each.gpus is None and not each.parts)
         if without and rest % without:
             lacks.append(f"has {rest} GPUs for {without} processes of the group: say which ones get them")

@@ -112,6 +112,8 @@ def test_containers_of_a_group_share_what_the_group_has():
     assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
     unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
     assert lacks(unsaid) == {"gpu": "has 1 GPUs for 2 processes of the group: say which ones get them"}
+    # The group says no more than the pool, and one of its processes has the GPU.
+    assert pool_of(Pod("g", (Claim(gpus=1), Claim()), whole=Claim(), pool="gpu")) == "gpu"
 
 
 def test_a_full_pool_passes_on_to_the_next():
