@@ -35,7 +35,7 @@ from pathlib import Path
 from symphony import Experiment, Image
 Path("Dockerfile").write_text("FROM none:1\\n")
 with Experiment() as e:
-    e.new_process("learner", image=Image("trainer"), command="learn")
+    e.new_process("learner", image=Image("trainer"), command="learn").place("NAME-cpu")
 """
 
 
@@ -78,7 +78,7 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     state = (sandbox.home / "state" / ".pulumi" / "stacks" / "gke" / "gke.json").read_text()
     assert "gke-gcloud-auth-plugin" not in state, "the kubeconfig is a secret of its stack"
 
-    (sandbox.folder / "stacks" / "built.py").write_text(BUILT)
+    (sandbox.folder / "stacks" / "built.py").write_text(BUILT.replace("NAME", google.name))
     sandbox.config("built", backend="kubernetes", cluster="gke")
     (planned,) = sandbox.symphony("plan", "built", "--json").json["plan"]["processes"]
     assert planned["image"].startswith(f"us-central1-docker.pkg.dev/my-project/{google.name}/trainer:")
