@@ -4,51 +4,60 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from symphony import paths
 from tests.cli.support import has_no_control
-from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 from tests.terminal import terminal
 
-PROGRAM = """
+REASON = " ".join(["the reason"] * 12)
+PROGRAM = f"""
 with Experiment() as e:
     e.new_process("fine", command=["sleep", "3600"])
-    e.new_process("bad", command=["sh", "-c", "echo first; echo the reason; exit 3"])
+    e.new_process("bad", command=["sh", "-c", "echo first; echo {REASON}; exit 3"])
     e.new_process("none", cmds=["no-such-command-anywhere"])
     e.new_process("done", command=["true"])
     e.new_process_group("pool").new_process("w", command=["sleep", "3600"])
 """
 
 
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """It is up as rl, and what ends has ended."""
+    with sandbox_in(tmp_path_factory.mktemp("why")) as made:
+        assert "no experiment" in made.symphony("why", "x", code=2).err
+        made.write(PROGRAM)
+        made.symphony("up", "rl", "-y", code=None)
+        wait_for(lambda: made.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
+        yield made
+
+
 def steps(sandbox: Sandbox, *words: str) -> dict[str, dict[str, Any]]:
     return {each["step"]: each for each in sandbox.symphony("why", *words, "--json").json["links"]}
 
 
-def test_every_end_has_its_chain(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: sandbox.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
-
-    out = sandbox.symphony("why", "fine").out
+def test_every_end_has_its_chain(up: Sandbox) -> None:
+    out = up.symphony("why", "fine").out
     assert "__main__.py:4" in out.splitlines()[0]
     assert [line.split()[0] for line in out.splitlines()] == ["declared", "planned", "started", "ready"]
     assert "<- here" not in out
 
-    result = steps(sandbox, "rl", "bad")
+    result = steps(up, "rl", "bad")
     assert list(result) == ["declared", "planned", "started", "exit"]
-    assert (result["exit"]["what"], result["exit"]["more"]) == ("exit 3", ["first", "the reason"])
+    assert (result["exit"]["what"], result["exit"]["more"]) == ("exit 3", ["first", REASON])
     assert "symphony logs rl bad" in result["exit"]["remedy"]
-    out = sandbox.symphony("why", "rl", "bad").out
+    out = up.symphony("why", "rl", "bad").out
     assert "exit 3" in next(line for line in out.splitlines() if "<- here" in line)
     assert out.index("<- here") < out.index("| the reason") < out.index("symphony up rl")
 
-    assert "the command was not found" in steps(sandbox, "rl", "none")["exit"]["what"]
-    assert steps(sandbox, "rl", "done")["exit"]["what"] == "exit 0"
-    assert not steps(sandbox, "rl", "done")["exit"]["broken"]
-    assert "pool/w" in steps(sandbox, "rl", "w")["started"]["what"]
+    assert "the command was not found" in steps(up, "rl", "none")["exit"]["what"]
+    assert steps(up, "rl", "done")["exit"]["what"] == "exit 0"
+    assert not steps(up, "rl", "done")["exit"]["broken"]
+    assert "pool/w" in steps(up, "rl", "w")["started"]["what"]
 
 
 @pytest.mark.thorough
@@ -83,10 +92,7 @@ def test_what_runs_on_another_host_is_refused(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
-def test_mistakes_are_one_line(sandbox: Sandbox) -> None:
-    assert "no experiment" in sandbox.symphony("why", "x", code=2).err
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y", code=None)
+def test_mistakes_are_one_line(up: Sandbox) -> None:
     for words, result in (
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
@@ -95,17 +101,15 @@ def test_mistakes_are_one_line(sandbox: Sandbox) -> None:
         (("rl", "e"), "could be done, fine, none"),
         (("rl", "\x1b[31m"), "there is no process"),
     ):
-        ran = sandbox.symphony("why", *words, code=2)
+        ran = up.symphony("why", *words, code=2)
         assert result in ran.err
         assert "Invalid value" not in ran.err
         assert len(ran.err.splitlines()) == 1
         assert has_no_control(ran.err)
 
 
-def test_on_a_terminal_it_fits_and_is_marked(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM.replace("the reason", "the reason " * 12))
-    sandbox.symphony("up", "rl", "-y", code=None)
-    with terminal(sandbox, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
+def test_on_a_terminal_it_fits_and_is_marked(up: Sandbox) -> None:
+    with terminal(up, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
         assert seen.ends() == 0
         screen = seen.history()
         assert "<- here" in screen
