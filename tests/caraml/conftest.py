@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import zmq
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,3 +71,10 @@ def spawn() -> Iterator[Callable[..., Program]]:
         for pipe in (program.process.stdin, program.process.stdout, program.process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+@pytest.fixture
+def port() -> int:
+    """One that nobody listens on."""
+    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
+        return probe.bind_to_random_port("tcp://127.0.0.1")

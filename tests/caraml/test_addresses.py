@@ -4,7 +4,6 @@ import ast
 from pathlib import Path
 
 import pytest
-import zmq
 
 import caraml
 from caraml import service_env
@@ -19,12 +18,6 @@ from caraml.zmq import (
     ZmqServer,
     ZmqSub,
 )
-
-
-@pytest.fixture
-def port():
-    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
-        return probe.bind_to_random_port("tcp://127.0.0.1")
 
 
 @pytest.mark.timeout(30)

@@ -37,13 +37,6 @@ from caraml.zmq import (
 )
 from caraml.zmq.communicator import ZmqServer as ServerOfTheModule
 
-
-@pytest.fixture
-def port():
-    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
-        return probe.bind_to_random_port("tcp://127.0.0.1")
-
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -1,8 +1,7 @@
-"""What the engine tests share: the result of a run to its end, and waiting for things that come true."""
+"""What the engine tests share: the result of a run to its end, and what a run started."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +24,6 @@ class Ran:
 
 
 Runner = Callable[..., Ran]
-
-
-def wait_for(true: Callable[[], object], seconds: float, what: str) -> None:
-    """Until it is true, or fail."""
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
 
 
 def processes_with(marker: str) -> list[int]:

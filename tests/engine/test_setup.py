@@ -17,7 +17,7 @@ from symphony import paths
 from symphony.engine import binary, environment, gobuild, setup
 from symphony.engine.subprocess_progress import Unavailable, Work, WorkProgress
 from symphony.errors import SymphonyError
-from tests.engine.support import wait_for
+from tests.sandbox import wait_for
 
 # Stands in for Go: downloads nothing, compiles a shell script, takes its time when told so.
 GO = """#!/bin/sh

@@ -3,7 +3,6 @@
 import contextlib
 
 import pytest
-import zmq
 
 import caraml
 from caraml.zmq import (
@@ -14,12 +13,6 @@ from caraml.zmq import (
     ZmqPusher,
     ZmqServer,
 )
-
-
-@pytest.fixture
-def port():
-    with zmq.Context() as context, context.socket(zmq.PULL) as probe:
-        return probe.bind_to_random_port("tcp://127.0.0.1")
 
 
 @pytest.mark.timeout(30)

@@ -14,7 +14,8 @@ from symphony.engine.run.inline import InlineRun, workspace_for
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
-from tests.engine.support import TINY, processes_with, wait_for
+from tests.engine.support import TINY, processes_with
+from tests.sandbox import wait_for
 
 
 def thing(name: str, **props: object) -> None:

@@ -18,7 +18,8 @@ from symphony.engine import workspace
 from symphony.engine.run.events import Note
 from symphony.engine.state import file_store, locks
 from symphony.engine.workspace import Workspace
-from tests.engine.support import Runner, processes_with, wait_for
+from tests.engine.support import Runner, processes_with
+from tests.sandbox import wait_for
 
 NAME = file_store.StackName("tiny", "dev")
 DRIVER = """

@@ -19,7 +19,7 @@ from symphony.engine.state import file_store, locks, run_registry
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
-from tests.engine.support import wait_for
+from tests.sandbox import wait_for
 
 
 def lock(**changes: Any) -> Path:
