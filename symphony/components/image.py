@@ -28,7 +28,7 @@ class Image:
     platform:   such as "linux/amd64"; by default that of the machine that builds.
     allow:      files that look like credentials and are none.
     builder:    what builds it; Docker is what there is today.
-    retain_on_delete: whether the registry keeps it when the experiment is deleted.
+    retain_on_delete: whether the registry keeps it when the experiment is deleted; else the last one goes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Image:
         Image.python("rl", code=["agents", "train.py"])
 
         requirements: a file for pip, whose packages are a layer of their own; None for none.
-        code:         files and folders of the context; by default all of it.
+        code:         files, folders and globs of the context; by default all that .dockerignore leaves in.
 
         print(image.dockerfile) shows the Dockerfile that it stands for.
         """

@@ -44,6 +44,17 @@ def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
     assert found("kube plugin").version == metadata.version("pulumi-kubernetes")
 
 
+def test_a_program_for_passwords_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text('{"auths": {"r.io": {"auth": "bWU6eA=="}}}')
+    assert (found("registry credentials").there, found("registry credentials").place) == (True, "r.io")
+    (tmp_path / "config.json").write_text('{"credsStore": "nowhere"}')
+    row = found("registry credentials")
+    assert (row.there, row.get) == (False, "docker-credential-nowhere is not on PATH")
+
+
 def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

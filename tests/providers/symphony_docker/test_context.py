@@ -163,6 +163,12 @@ def test_an_image_without_a_dockerfile_is_sent_its_code_and_nothing_else(home: P
     names = sent(home, text=f"FROM x\nCOPY {context.CARAML} /c\n", only=("agents/", "train.py"))
     assert {"agents/net.py", "train.py"} == {name for name in names if not name.startswith(context.CARAML)}
     assert f"{context.CARAML}/__init__.py" in names
+    for name in ("agents/deep/net.py", "agents/notes.txt", "old/train.py"):
+        put(home, name)
+    put(home, ".dockerignore", "old\n")
+    globs = ("agents/**/*.py", "*.py", "da?a", "agents/[m-o]*.txt")
+    every = {"agents/net.py", "agents/deep/net.py", "agents/notes.txt", "train.py", "data/large.bin"}
+    assert sent(home, text="FROM x", only=globs) == every
 
 
 def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_path: Path) -> None:
@@ -176,6 +182,12 @@ def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_p
         context.Given(str(home), dockerfile="Dockerfile.gpu")
     )
     assert trouble(context.Given(str(home), only=("nothing",))) == f"there is no nothing in {home}"
+    assert trouble(context.Given(str(home), only=("no/*.py",))) == f"there is no no/*.py in {home}"
+    assert trouble(context.Given(str(home), only=("../x",))) == f"../x is outside of the context {home}"
+    put(home, "left/out.py")
+    put(home, ".dockerignore", "left\n")
+    left_out = trouble(context.Given(str(home), only=("left",)))
+    assert left_out == "no file of left is left in by .dockerignore"
     (home / "out").symlink_to(tmp_path)
     assert "is a link out of the context" in trouble(context.Given(str(home)))
     (home / "out").unlink()

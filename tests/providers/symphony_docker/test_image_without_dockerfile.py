@@ -28,6 +28,12 @@ def test_all_of_a_folder_is_copied_as_it_is() -> None:
     assert 'COPY [".", "/app/"]' in dockerfile.python("python", None, ["."])
 
 
+def test_of_a_glob_its_folder_is_copied_once() -> None:
+    lines = dockerfile.python("python", None, ["agents/**/*.py", "agents/*.yaml", "*.py"]).splitlines()
+    copies = [line for line in lines if line.startswith("COPY [")]
+    assert copies == ['COPY ["agents", "/app/agents"]', 'COPY [".", "/app/"]']
+
+
 def test_caraml_gets_what_the_project_says_it_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {*dockerfile.CARAML_NEEDS} <= {*project["dependencies"]}

@@ -26,6 +26,11 @@ LOCKED = """
 import pulumi
 pulumi.export("locked", Image("locked", repository="HOST/me/rl").reference)
 """
+GROUP = """
+from symphony import Image
+with Experiment("e") as e:
+    e.new_process_group("g", image=Image("rl")).new_process("a")
+"""
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 
 
@@ -69,7 +74,10 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
 
 @pytest.mark.thorough
 def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
+    """The image is that of a process group, whose containers run it."""
+    place.sandbox.write(GROUP)
     place.up()
+    assert [each.split(" ")[1].partition("@")[0] for each in place.images().values()] == [place.repository]
     (name,) = built(place)
     Engine().tag(name, f"{place.repository}-mine", "1")
     place.sandbox.symphony("delete", "dev", "-y")

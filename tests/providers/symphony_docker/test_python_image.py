@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
 PROGRAM = """
 from symphony import Image
 code = ["agents/**/*.py", "*.py"]
-with Experiment("e", image=Image.python("rl", code=code, base="BASE")) as e:
-    e.new_process("a", command=["python", "train.py"])
+with Experiment("e") as e:
+    image = Image.python("rl", code=code, base="BASE")
+    e.new_process("a", image=image, command=["python", "train.py"])
 """
 TRAIN = """
 import json, os, time
