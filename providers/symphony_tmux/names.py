@@ -75,11 +75,6 @@ def owner_of(value: str) -> tuple[str, str]:
     return (owner, path) if path is not None and is_owner(owner) else ("", "")
 
 
-def experiment(owner: str) -> str:
-    """What a person calls the owner: the stack's name."""
-    return owner.partition("#")[0].rpartition("/")[2]
-
-
 def stack(owner: str) -> str:
     """Project and stack of the owner, without the state store."""
     return owner.partition("#")[0]

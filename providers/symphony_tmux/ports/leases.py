@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
-from symphony_tmux import names
 from symphony_tmux.ports import listeners
 from symphony_tmux.processes import process_table, record, trees
 from symphony_tmux.resource import owners
@@ -122,7 +121,7 @@ class _Choice:
     def _refusal(self, port: int, result: Leases) -> str:
         if port in self.others:
             if not _is_abandoned(self.others[port], self.table):
-                return f"port {port} is leased to experiment {names.experiment(self.others[port])}"
+                return f"port {port} is leased to experiment {paths.stack_of(self.others[port])}"
             self._take_over(self.others[port])
         if twin := next((service for service, other in result.ports.items() if other == port), ""):
             return f"port {port} is wanted by service {twin} too"

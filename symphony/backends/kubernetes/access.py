@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from symphony import paths
 from symphony.backends.access import Copied, Streams, Tell, Way
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster.identity import client_for, stack_of
+from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.remote import exec as running
 from symphony.backends.kubernetes.remote.exec import Place
 from symphony.backends.observe import Recorded
@@ -58,4 +59,6 @@ def _place(recorded: Recorded, path: str) -> Place:
         # A Job gives its pods names of its own.
         result = inventory.pod_of(client, recorded.launched_as, pod)
         pod = text(result, "metadata", "name") or pod
-    return Place(stack_of(recorded), client, recorded.launched_as, path, pod, str(facts["container_name"]))
+    return Place(
+        paths.stack_of(recorded.owner), client, recorded.launched_as, path, pod, str(facts["container_name"])
+    )

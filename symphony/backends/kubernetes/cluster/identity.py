@@ -44,7 +44,7 @@ def client_for(recorded: Recorded) -> Client:
         raise UserError(error.what, where=error.where, remedy=remedy) from error
     pinned = recorded.reach.get("clusterIdentifier")
     if pinned and inventory.identifier(client) != pinned:
-        stack = stack_of(recorded)
+        stack = paths.stack_of(recorded.owner)
         again = _OWN if hidden else "Let the context mean that cluster again"
         raise UserError(
             f"{stack} runs in another cluster than the one that context {context or '(current)'}"
@@ -67,7 +67,7 @@ def ensure_reachable(recorded: Recorded) -> Client:
 def _or_forget(remedy: str, recorded: Recorded) -> str:
     """What to do, and what else where the cluster will never come back."""
     first = f"{remedy.rstrip('.')}. " if remedy else ""
-    return f"{first}If that cluster is gone for good, {_forget(stack_of(recorded))}"
+    return f"{first}If that cluster is gone for good, {_forget(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
@@ -131,7 +131,9 @@ def refuse_their_things(client: Client, recorded: Recorded) -> None:
     for place, existing in _living(client, recorded.things):
         if _is_anothers(existing, recorded.things[place], recorded.owner):
             kind, name = place.split("/")[-2:]
-            raise _not_ours(f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", stack_of(recorded))
+            raise _not_ours(
+                f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", paths.stack_of(recorded.owner)
+            )
 
 
 def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
@@ -181,11 +183,6 @@ def _anothers(client: Client, recorded: Recorded) -> str:
 def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
     """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it anew."""
     return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
-
-
-def stack_of(recorded: Recorded) -> str:
-    """The name of its stack."""
-    return paths.stack_of(recorded.owner)
 
 
 def _forget(stack: str) -> str:
