@@ -45,7 +45,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(f"{exp.name} did not come up")
-    switch.remember(target.name)
+    switch.remember(target.name, launched=True)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         exp.dump_yaml(folder / "experiment.yaml")

@@ -46,6 +46,11 @@ class Stack:
         return paths.owner_of(self.name.project, self.name.stack)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it was deleted, or only planned."""
+        return not self.trouble and not (self.state and self.state.resources)
+
+    @property
     def cluster(self) -> file_store.Resource | None:
         """The cluster that it is, where it is one."""
         resources = self.state.resources if self.state else ()
@@ -97,8 +102,8 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
 def find_one(given: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    One on which nothing is started is meant by its whole name only. Without a name, the one that was switched
-    to, else the only experiment there is, or the only one of the project here.
+    A stack without experiment is meant by its whole name only, an empty one never. Without a name, the one that
+    was switched to, else the only experiment there is, or the only one of the project here, or the newest launch.
     UserError: none or several.
     """
     names = store.names()
@@ -107,7 +112,10 @@ def find_one(given: str | None) -> Stack:
     exact = [name for name in names if given in _spellings(name)]
     if len(exact) == 1:
         # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
-        return _in_scope(_checked(_read(exact[0])))
+        stack = _read(exact[0])
+        if not stack.is_empty:
+            return _in_scope(_checked(stack))
+        exact = []
     from symphony.engine import workspace
 
     here = workspace.find_usable()
@@ -194,8 +202,8 @@ def read(name: file_store.StackName) -> Stack:
 
 
 def _only(names: list[file_store.StackName]) -> Stack:
-    chosen = current()
-    for name in names:
+    chosen, switched = current()
+    for name in names if switched else ():
         if str(name) != chosen:
             continue
         stack = _checked(_read(name))
@@ -207,7 +215,8 @@ def _only(names: list[file_store.StackName]) -> Stack:
 
         here = workspace.find_usable()
         own = [stack for stack in live if here is not None and stack.name.project == here.project]
-        live = own if len(own) == 1 else live
+        newest = [stack for stack in live if str(stack.name) == chosen]
+        live = next((each for each in (own, newest) if len(each) == 1), live)
     if len(live) == 1:
         return _checked(live[0])
     if not live:

@@ -8,23 +8,26 @@ from pathlib import Path
 from symphony import files, paths
 from symphony.engine.state.file_store import StackName
 
+_LAUNCHED = " launched"
 
-def remember(name: StackName) -> None:
-    """From now on this one is meant."""
+
+def remember(name: StackName, *, launched: bool = False) -> None:
+    """From now on this one is meant; one that was only launched, where the project here has none."""
     paths.private_folder(_file().parent)
-    files.replace(_file(), str(name).encode())
+    files.replace(_file(), f"{name}{_LAUNCHED if launched else ''}".encode())
 
 
-def current() -> str:
-    """The full name of the stack that was switched to; empty when none was. It may be gone since."""
+def current() -> tuple[str, bool]:
+    """The full name of the stack, and whether a person switched to it; empty when none was. It may be gone since."""
     with suppress(OSError, UnicodeDecodeError):
-        return _file().read_text().strip()
-    return ""
+        text = _file().read_text().strip()
+        return text.removesuffix(_LAUNCHED), not text.endswith(_LAUNCHED)
+    return "", False
 
 
 def forget(name: StackName) -> None:
     """It is meant no more."""
-    if current() == str(name):
+    if current()[0] == str(name):
         _file().unlink(missing_ok=True)
 
 

@@ -53,3 +53,20 @@ def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(sandbox: Sandbox)
     sandbox.symphony("switch", "a")
     sandbox.pulumi("destroy", "-s", "a", "--yes")
     assert sandbox.symphony("switch").out == "b\n"
+
+
+def test_neither_a_deleted_stack_nor_a_launch_elsewhere_is_meant(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    for command in ("up", "delete"):
+        sandbox.symphony(command, "rl", "-y")
+    script = 'from symphony import *\ne = Experiment("joy-rl")\ne.new_process("p", command="sleep 3600")\n'
+    sandbox.python(f'{script}Cluster.new("tmux").launch(e)', cwd=sandbox.home.parent)
+    assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
+    assert sandbox.symphony("exec", "rl", "p", "--", "printenv", "SYMPHONY_ID").out.startswith(
+        "symphony/joy-rl#"
+    )
+    sandbox.symphony("up", "mine", "-y")
+    assert sandbox.symphony("switch").out == "mine\n"
+    assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
+    sandbox.symphony("switch", "rl")
+    assert sandbox.symphony("switch").out == "joy-rl\n"
