@@ -102,8 +102,8 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
 def find_one(given: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    A stack without experiment is meant by its whole name only, an empty one never. Without a name, the one that
-    was switched to, else the only experiment there is, or the only one of the project here, or the newest launch.
+    A stack without experiment is meant by its whole name, an empty one never. Without a name: the one that
+    was switched to, else the only one there is, the only one of the project here, or the newest launch.
     UserError: none or several.
     """
     names = store.names()

@@ -18,7 +18,7 @@ def remember(name: StackName, *, launched: bool = False) -> None:
 
 
 def current() -> tuple[str, bool]:
-    """The full name of the stack, and whether a person switched to it; empty when none was. It may be gone since."""
+    """Its full name, which may be gone since, or nothing; and whether a person switched to it."""
     with suppress(OSError, UnicodeDecodeError):
         text = _file().read_text().strip()
         return text.removesuffix(_LAUNCHED), not text.endswith(_LAUNCHED)
