@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from symphony import paths
 from symphony.content import digests, sets, walk
@@ -60,6 +61,17 @@ class Context:
     digests: Mapping[str, str]
     size: int = 0
     troubles: tuple[tuple[str, str], ...] = ()
+
+
+def given(inputs: Mapping[str, Any]) -> Given:
+    """The same of the inputs of an image's resource."""
+    return Given(
+        str(inputs["context"]),
+        str(inputs["dockerfile"]),
+        str(inputs.get("text") or ""),
+        tuple(inputs.get("only") or ()),
+        tuple(inputs.get("allow") or ()),
+    )
 
 
 def read(given: Given) -> Context:

@@ -109,13 +109,7 @@ def _made(props: Props) -> Props:
 
 
 def _build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
-    given = context.Given(
-        str(props["context"]),
-        str(props["dockerfile"]),
-        str(props.get("text") or ""),
-        tuple(props.get("only") or ()),
-        tuple(props.get("allow") or ()),
-    )
+    given = context.given(props)
     result = context.read(given)
     arguments: dict[str, str] = dict(props.get("build_args") or {})
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")

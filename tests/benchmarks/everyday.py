@@ -13,6 +13,7 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
 from symphony.spec.services import ServiceUse
+from tests.benchmarks import code
 from tests.benchmarks.commands import LOOK
 from tests.benchmarks.projects import OURS, project
 from tests.benchmarks.timing import Row, alone, paired, seconds
@@ -21,7 +22,7 @@ STACKS = 100
 
 
 def rows() -> list[Row]:
-    """Plan of 1,000 processes, imports, `ls` of 100 stacks."""
+    """Plan of 1,000 processes, imports, `ls` of 100 stacks, declared code."""
     return [
         alone("plan of 1,000 processes", _plan_thousand(), goal=0.3),
         paired(
@@ -32,6 +33,7 @@ def rows() -> list[Row]:
             goal=1.2,
         ),
         _ls(),
+        *code.on_tmux(),
     ]
 
 

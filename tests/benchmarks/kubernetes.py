@@ -18,6 +18,7 @@ from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
 from symphony.plan.checked_spec import checked
+from tests.benchmarks import code
 from tests.benchmarks.clusters import add_plugin, configure
 from tests.benchmarks.projects import Project, project
 from tests.benchmarks.timing import Row, paired
@@ -43,7 +44,7 @@ PROGRAM = (
 
 
 def rows() -> list[Row]:
-    """Up, up without a change, and listing, each beside what kubectl does with the same objects."""
+    """Up, up without a change, listing, each beside kubectl with the same objects; declared code."""
     with in_use(Layout.default()) as cluster, _stacks(cluster) as ours:
         kubectl = Kubectl(cluster, ours.folder)
         result = [
@@ -74,7 +75,7 @@ def rows() -> list[Row]:
             ),
         ]  # fmt: skip
         kubectl.forget(namespace)
-        return result
+        return [*result, *code.on_kubernetes(cluster)]
 
 
 @contextmanager

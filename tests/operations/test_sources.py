@@ -1,0 +1,58 @@
+"""What `up --watch` watches: after an `up` it is as the plan had it, also where an image is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symphony.components.inputs import code_files
+from symphony.content import sets
+from symphony.engine import workspace
+from symphony.operations import sources
+from symphony.operations.plan import Planned
+from symphony_docker import context
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("Pulumi.yaml", "main.py", "agents/net.py", "app/Dockerfile", "app/code/a.py", "app/b.txt"):
+        file = tmp_path / "project" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("name: lab\nruntime: python\n")
+    (tmp_path / "project/app/.dockerignore").write_text("*.txt\nDockerfile\n")
+    return tmp_path / "project"
+
+
+def watched(folder: Path) -> sources.Sources:
+    """What a plan with declared code and an image leads to."""
+    image = {"context": str(folder / "app"), "dockerfile": "Dockerfile"}
+    built = context.read(context.given(image)).digests
+    parts = {"files": sets.of_all(built)}
+    plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
+    code = code_files.found(["agents/"], folder, "rl")["agents/"].files
+    digests = {"code": code, parts["files"]: built}
+    program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
+    planned = Planned("rl", "lab", plan, (), (), 1, code=digests, program=program)
+    return sources.of(workspace.load(folder / "Pulumi.yaml"), planned)
+
+
+@pytest.mark.usefixtures("own_home")
+def test_what_did_not_change_since_the_plan_is_no_change(folder: Path) -> None:
+    before = watched(folder)
+    assert before.now().state == before.state
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("agents/net.py", True), ("agents/new.py", True), ("main.py", True), ("Pulumi.yaml", True),
+        ("app/code/a.py", True), ("app/code/new.py", True), ("app/Dockerfile", True), ("app/b.txt", False),
+    ],
+)  # fmt: skip
+def test_a_file_of_code_program_or_image_is_one(folder: Path, name: str, counts: bool) -> None:
+    before = watched(folder)
+    (folder / name).write_text("another")
+    differing = sets.differing(before.state, before.now().state)
+    assert [each.rpartition(f"{folder}/")[2] for each in differing] == ([name] if counts else [])
