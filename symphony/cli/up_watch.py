@@ -47,12 +47,15 @@ def watch(stack: str, sources: Sources, up: Bring) -> None:
 
 def _show(planned: Planned) -> None:
     """The plan in one line."""
-    parts: list[str] = []
+    parts = [f"build image {each.name} ({'; '.join(each.reasons)})" for each in planned.images]
     for kind in ("restart", "start", "stop"):
         rows = [each for each in planned.changes if each.kind == kind]
         if rows:
-            whys = {each.why for each in rows}
+            # Their long names stand for what is built, which is said.
+            whys = {"image" if each.why.startswith("image: ") else each.why for each in rows}
             why = f" ({whys.pop()})" if len(whys) == 1 else ""
             parts.append(f"{kind} {names_of([each.path for each in rows])}{why}")
-    kept = planned.count("keep")
-    screen.tell(screen.clean(f"{'; '.join(parts) or 'nothing changes'}; {kept} stay as they are"))
+    parts = parts or ["nothing changes"]
+    if kept := planned.count("keep"):
+        parts.append("1 stays as it is" if kept == 1 else f"{kept} stay as they are")
+    screen.tell(screen.clean("; ".join(parts)))

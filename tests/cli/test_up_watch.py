@@ -43,7 +43,7 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         said("Watching")
         first = sandbox.trees()
         (sandbox.folder / "agents" / "new.py").write_text("second")
-        said("restart agent (code: agents/new.py); 1 stay")
+        said("restart agent (code: agents/new.py); 1 stays as it is")
         said("rl is up")
         (sandbox.folder / "settings.py").write_text("SECONDS = \n")
         said("settings.py changed")
