@@ -19,11 +19,15 @@ from symphony.operations.up import UpEvent, path_of, up
 from symphony.plan.code import packed
 from symphony.plan.plan_file import PlanFile, Restarted
 
+# Types of resources without whose change a process would not be what the program declares of it now.
+_MADE_OF = ("Image", "Secret", "ConfigMap")
+
 
 @dataclass(frozen=True)
 class Restart:
     """What starts again: the processes that were named, those that share a pod with them, their resources.
 
+    targets:    what else of the state the run may change: what processes are made of, and the experiment.
     experiment: with the outputs that the state is to go on having of it.
     """
 
@@ -31,6 +35,7 @@ class Restart:
     named: tuple[str, ...]
     sharing: tuple[str, ...]
     urns: tuple[str, ...]
+    targets: tuple[str, ...]
     experiment: Resource
 
     @property
@@ -53,16 +58,18 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
-    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), _experiment(stack, urns))
+    experiment = _experiment(stack, urns)
+    made_of = (each.urn for each in stack.state.resources if each.type.rpartition(":")[2] in _MADE_OF)
+    targets = (experiment.urn, *made_of)
+    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), targets, experiment)
 
 
 def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
     """Run the program, and replace just these processes; yields what `up` does."""
 
     def run(target: StackTarget, box: PlanFile) -> Run:
-        # Of the experiment itself only which files the new digests of code stand for is recorded.
-        options = [f"--target={what.experiment.urn}", *(f"--target-replace={urn}" for urn in what.urns)]
-        return project_run("up", target, box, options)
+        options = [f"--target={urn}" for urn in what.targets]
+        return project_run("up", target, box, [*options, *(f"--target-replace={urn}" for urn in what.urns)])
 
     return up(what.target, run, output, Restarted(what.experiment.name, what.experiment.outputs, what.paths))
 

@@ -43,6 +43,9 @@ def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
     assert after["a"] != before["a"]
     assert after["b"] == before["b"], "its FILE is plain text of its own"
     assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo $FILE").out == "hush-9c1d-two\n"
+    (sandbox.folder / "key.txt").write_text("hush-9c1d-three\n")
+    sandbox.symphony("restart", stack, "a")
+    assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo $FILE").out == "hush-9c1d-three\n"
     again = sandbox.symphony("up", stack, "-y").out
     assert "Nothing changes" in again
     assert [each for each in shown if WORD in each] == []

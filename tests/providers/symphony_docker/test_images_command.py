@@ -9,7 +9,7 @@ import pytest
 
 from symphony_docker.engine import Engine
 from tests.providers.symphony_docker.conftest import Place, built
-from tests.sandbox import SYMPHONY
+from tests.sandbox import SYMPHONY, wait_for
 from tests.terminal import terminal
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
@@ -81,3 +81,19 @@ def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path
     Engine().api.remove_container(container["Id"], force=True)
     assert "1 image removed." in place.sandbox.symphony("images", "clean", pattern, "-y").out
     assert used_by(place) == {dev: ["dev a", "dev b"]}
+
+
+def test_a_restart_runs_the_image_that_is_declared_now(place: Place) -> None:
+    place.sandbox.write(PROGRAM)
+    place.up()
+    before = place.images()
+    place.write("app/main.txt", "two\n")
+    place.sandbox.symphony("restart", "dev", "a", timeout=120)
+    wait_for(lambda: "two" in place.sandbox.symphony("logs", "dev", "a").out, 30, "the new code runs")
+    after = place.images()
+    assert after["b"] == before["b"]
+    planned = place.sandbox.symphony("plan", "dev", "--json").json
+    assert {each["path"]: each["kind"] for each in planned["changes"]} == {"a": "keep", "b": "restart"}
+    assert planned["images"] == []
+    place.up()
+    assert place.images()["a"] == after["a"]
