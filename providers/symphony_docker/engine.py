@@ -25,7 +25,8 @@ CALL_SECONDS = 60
 BUILD_SECONDS = 3600
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-# What Docker says of a layer that is there.
+# What Docker says of a layer before anything happens to it, and of one that is there.
+_BEFORE = ("Preparing", "Waiting", "Pulling fs layer")
 _ENDED = ("Pushed", "Layer already exists", "Mounted from", "Pull complete", "Already exists")
 _KEPT_LINES = 2000
 _STEP_LENGTH = 60
@@ -229,7 +230,8 @@ class _Layers:
         elif self._ended[layer] and layer in self._sizes:
             _, total = self._sizes[layer]
             self._sizes[layer] = (total, total)
-        return True
+        # Before it sends one Docker names them all.
+        return status not in _BEFORE
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from tests.providers.symphony_docker.conftest import Place, built
 from tests.sandbox import wait_for
 from toolchain.kubernetes.registry import python_image
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(400)]
 PROGRAM = """
 from symphony import Image
 code = ["agents/**/*.py", "*.py"]
