@@ -110,7 +110,8 @@ def project(program: str) -> Iterator[Project]:
     try:
         yield made
     finally:
-        for stack in (folder / "store/.pulumi/stacks/bench").glob("*.json"):
+        # What runs on a cluster, ours.gke, goes before the cluster, gke.
+        for stack in sorted((folder / "store/.pulumi/stacks/bench").glob("*.json"), reverse=True):
             if "symphony" in program:
                 made.symphony("delete", stack.stem, "-y")
         shutil.rmtree(folder, ignore_errors=True)
