@@ -61,17 +61,27 @@ def main() -> None:
     for agents in AGENTS:
         sides[f"ours, {agents}"] = lambda agents=agents: distributed("ours", agents)
         sides[f"caraml 0.10.0, {agents}"] = lambda agents=agents: distributed("original", agents)
-    rounds = [{name: measure() for name, measure in sides.items()} for _ in range(ROUNDS)]
+    measured: dict[str, list[Rates]] = {name: [] for name in sides}
+    for _ in range(ROUNDS):
+        for name, measure in sides.items():
+            try:
+                measured[name].append(measure())
+            except subprocess.TimeoutExpired:
+                print(f"{name}: nothing within {DEADLINE:.0f} s", file=sys.stderr, flush=True)
     print("| CartPole-v1, PPO, agents | steps/s | fragments/s | updates/s | staleness in updates |")
     print("|---|---|---|---|---|")
-    for name in sides:
-        of = [each[name] for each in rounds]
-        steps, fragments, updates, stale = (
-            statistics.median(getattr(rates, figure) for rates in of)
-            for figure in ("steps", "fragments", "updates", "staleness")
-        )
-        sent = "" if name == ALONE else f"{fragments:.1f}"
-        print(f"| {name} | {steps:,.0f} | {sent} | {updates:.1f} | {stale:.2f} |", flush=True)
+    for name, of in measured.items():
+        print(row(name, of) if of else f"| {name} | - | - | - | - |", flush=True)
+
+
+def row(name: str, of: list[Rates]) -> str:
+    """The medians of some runs."""
+    steps, fragments, updates, stale = (
+        statistics.median(getattr(rates, figure) for rates in of)
+        for figure in ("steps", "fragments", "updates", "staleness")
+    )
+    sent = "" if name == ALONE else f"{fragments:.1f}"
+    return f"| {name} | {steps:,.0f} | {sent} | {updates:.1f} | {stale:.2f} |"
 
 
 def alone() -> Rates:
