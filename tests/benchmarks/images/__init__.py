@@ -142,6 +142,8 @@ class _Hand:
 
     def end(self) -> None:
         self._run(*self._kubectl, "delete", "namespace", self._namespace, "--wait=false")
+        for number in range(next(self._count)):
+            Engine().remove(f"{self._repository}:{number}", force=True)
 
     def _pushed(self) -> str:
         image = f"{self._repository}:{next(self._count)}"
