@@ -70,13 +70,17 @@ def _total(planned: Planned) -> str:
     parts += planned.plan["changed_files"]
     kept = planned.count("keep")
     if not parts and planned.images:
-        return f"{count(kept, 'process', 'processes')} stay as they are."
+        return f"{count(kept, 'process', 'processes')} {stay(kept)}."
     if not parts:
         them = "it" if kept == 1 else "them"
         again = f" `symphony restart {planned.stack}` starts {them} again." if kept else ""
-        return f"Nothing changes: {count(kept, 'process', 'processes')} stay as they are.{again}"
-    stay = f", {kept} stay as they are" if kept else ""
-    return f"{', '.join(parts)}{stay}."
+        return f"Nothing changes: {count(kept, 'process', 'processes')} {stay(kept)}.{again}"
+    return ", ".join([*parts, *([f"{kept} {stay(kept)}"] if kept else [])]) + "."
+
+
+def stay(kept: int) -> str:
+    """What so many do of which nothing changes."""
+    return "stays as it is" if kept == 1 else "stay as they are"
 
 
 def _not_used(planned: Planned) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from symphony.cli import screen
+from symphony.cli import plan_table, screen
 from symphony.cli.progress import names_of
 from symphony.engine.errors import Interrupted
 from symphony.errors import SymphonyError
@@ -57,5 +57,5 @@ def _show(planned: Planned) -> None:
             parts.append(f"{kind} {names_of([each.path for each in rows])}{why}")
     parts = parts or ["nothing changes"]
     if kept := planned.count("keep"):
-        parts.append("1 stays as it is" if kept == 1 else f"{kept} stay as they are")
+        parts.append(f"{kept} {plan_table.stay(kept)}")
     screen.tell(screen.clean("; ".join(parts)))
