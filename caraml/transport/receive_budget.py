@@ -8,12 +8,12 @@ come. Until then a message costs nothing. Only Linux counts, and only TCP.
 
 import contextlib
 import fcntl
-import os
 import socket as plain_sockets
 import struct
 import sys
 import termios
 import weakref
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -82,12 +82,14 @@ class ReceiveBudget:
             return
         asking = False
         for descriptor, connection in list(self._connections.items()):
-            brought = _received(descriptor)
+            if (brought := _received(descriptor)) is None:
+                self.closed(descriptor)
+                continue
             if connection.asked_at and connection.owed <= 0:
                 connection.settled, connection.asked_at = connection.asked_at, 0
             if not connection.asked_at and brought - connection.settled > self._most // 4:
                 self._ask(wire)
-                brought = _received(descriptor)
+                brought = _received(descriptor) or brought
                 connection.owed, connection.asked_at = brought - connection.settled, brought
             if connection.asked_at:
                 asking = True
@@ -126,8 +128,8 @@ def _name(descriptor: int) -> object:
         return connection.getsockname(), connection.getpeername()
 
 
-def _received(descriptor: int) -> int:
-    """The bytes that ZeroMQ read from a connection; 0 where nobody counts them, or it is gone."""
+def _received(descriptor: int) -> int | None:
+    """The bytes that ZeroMQ read from a connection; None where nobody counts them, or it is gone."""
     try:
         with _opened(descriptor) as connection:
             info = connection.getsockopt(plain_sockets.IPPROTO_TCP, _TCP_INFO, _INFO_BYTES)
@@ -136,7 +138,7 @@ def _received(descriptor: int) -> int:
                 unread, sys.byteorder
             )
     except (OSError, struct.error):
-        return 0
+        return None
 
 
 def disconnect(descriptor: int, name: object) -> bool:
@@ -149,5 +151,11 @@ def disconnect(descriptor: int, name: object) -> bool:
     return False
 
 
-def _opened(descriptor: int) -> plain_sockets.socket:
-    return plain_sockets.socket(fileno=os.dup(descriptor))
+@contextlib.contextmanager
+def _opened(descriptor: int) -> Generator[plain_sockets.socket]:
+    """The connection itself: its number may be another's by now, whose end a copy would hold open."""
+    connection = plain_sockets.socket(fileno=descriptor)
+    try:
+        yield connection
+    finally:
+        connection.detach()

@@ -1,5 +1,6 @@
 """What one connection may have waiting: who brings far more is disconnected, and no honest peer ever is."""
 
+import os
 import socket
 import struct
 import threading
@@ -12,6 +13,7 @@ import zmq
 import caraml
 from caraml import Limits
 from caraml.keys import make_keys
+from caraml.transport.receive_budget import ReceiveBudget
 
 MIB = 1 << 20
 LIMITS = Limits(message_bytes=MIB, unread_bytes=16 * MIB)
@@ -158,3 +160,20 @@ def test_a_proxy_holds_no_more_than_its_limits_say():
             for _ in range(30):
                 peer.send(bytes(MIB))
     proxy.stop()
+
+
+def test_a_number_that_is_no_connection_any_more_is_left_alone():
+    """A subprocess that is being started by another thread has pipes of its own under such numbers."""
+    with caraml.ZmqPuller(port=0) as puller:
+        budget = ReceiveBudget(puller._wire, MIB)
+        with socket.create_connection(("127.0.0.1", puller.socket.port)) as connection:
+            number = connection.fileno()
+            budget.opened(number)
+        read, write = os.pipe()
+        assert number in (read, write)
+        budget.look()
+        os.close(write)
+        os.set_blocking(read, False)
+        assert os.read(read, 1) == b"", "it has another end"
+        os.close(read)
+    assert budget.wait_ms() == -1
