@@ -24,7 +24,7 @@ side_by_side() {
     local workers=$1
     shift
     rm -f .pytest_cache/v/cache/lastfailed
-    "${pytest[@]}" -n "$workers" --dist loadfile --no-loadscope-reorder "$@"
+    "${pytest[@]}" -n "$workers" --max-worker-restart=0 --dist loadfile --no-loadscope-reorder "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
     failed=$("$python" -c '

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.workermanage import WorkerController
 
 from symphony.engine import binary
 from tests import run_order
@@ -25,6 +26,8 @@ _OF_THE_USER = (
     "SYMPHONY_DEBUG",
     "XDG_STATE_HOME",
 )
+
+_ENDED = pytest.StashKey[bool]()
 
 # A shell starts what runs in its background with Ctrl-C ignored, and nohup with a hang-up ignored; programs
 # inherit that.
@@ -49,10 +52,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(error: object) -> None:
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
     """A worker that was ended takes tests along that did not run: no pass of the others makes up for them."""
     if error:
-        pytest.exit(f"a worker ended: {error}", returncode=3)
+        node.config.stash[_ENDED] = True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.stash.get(_ENDED, False):
+        session.exitstatus = 3
 
 
 @pytest.fixture(autouse=True)
