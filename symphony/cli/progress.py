@@ -36,7 +36,7 @@ _UNDER_WAY = ("working", "stopping")
 # More rows than this are told as a bar and the last few.
 _ROWS = 16
 # Of what an image sends, in columns.
-_BAR = 20
+_BAR = 10
 # So many processes in one state are named one by one.
 _NAMED = 3
 
@@ -186,7 +186,7 @@ class Board:
         for row in rows:
             seconds = f"{row.seconds:6.1f} s" if row.seconds or row.state not in _UNDER_WAY else ""
             name = screen.clean(row.path)
-            line = Text(f"  {name}{' ' * (width - screen.width(name))}  ")
+            line = Text(f"  {name}{' ' * (width - screen.width(name))}  ", no_wrap=True, overflow="ellipsis")
             line.append(f"{row.state:9}", _COLOURS[row.state])
             parts.append(line.append(f"  {seconds}{f'   {row.note}' if row.note else ''}"))
             if row.share >= 0:

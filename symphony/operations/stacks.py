@@ -46,11 +46,6 @@ class Stack:
         return paths.owner_of(self.name.project, self.name.stack)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether it was deleted, or only planned."""
-        return not self.trouble and not (self.state and self.state.resources)
-
-    @property
     def cluster(self) -> file_store.Resource | None:
         """The cluster that it is, where it is one."""
         resources = self.state.resources if self.state else ()
@@ -102,8 +97,9 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
 def find_one(given: str | None) -> Stack:
     """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
 
-    A stack without experiment is meant by its whole name, an empty one never. Without a name: the one that
-    was switched to, else the only one there is, the only one of the project here, or the newest launch.
+    A stack without experiment is meant by its whole name only: a first `up` that was killed is such. Without
+    a name: the one that was switched to, else the only one there is, the only one of the project here, or the
+    newest launch.
     UserError: none or several.
     """
     names = store.names()
@@ -112,10 +108,7 @@ def find_one(given: str | None) -> Stack:
     exact = [name for name in names if given in _spellings(name)]
     if len(exact) == 1:
         # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
-        stack = _read(exact[0])
-        if not stack.is_empty:
-            return _in_scope(_checked(stack))
-        exact = []
+        return _in_scope(_checked(_read(exact[0])))
     from symphony.engine import workspace
 
     here = workspace.find_usable()

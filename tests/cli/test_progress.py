@@ -45,9 +45,9 @@ print("end")
 def test_on_a_terminal_there_is_a_row_for_each_that_waits(sandbox: Sandbox) -> None:
     root = str(Path(__file__).parents[2])
     with terminal(sandbox, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
-        bar = seen.shows("image rl")
+        bar = seen.shows("20 of 40 MB")
         assert "working" in bar
-        assert f"pushing, 1 of 2 layers   {'━' * 10}{'─' * 10} 20 of 40 MB" in bar
+        assert f"pushing, 1 of 2 layers   {'━' * 5}{'─' * 5} 20 of 40 MB" in bar
         first = seen.shows("1 of 24 are up")
         rows = [line.split() for line in first.splitlines() if "waiting" in line]
         assert [row[0] for row in rows] == [f"agent-{i}" for i in range(1, 17)]

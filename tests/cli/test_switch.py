@@ -55,18 +55,14 @@ def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(sandbox: Sandbox)
     assert sandbox.symphony("switch").out == "b\n"
 
 
-def test_neither_a_deleted_stack_nor_a_launch_elsewhere_is_meant(sandbox: Sandbox) -> None:
+def test_a_launch_elsewhere_is_not_meant_and_a_deleted_stack_by_its_whole_name_only(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     for command in ("up", "delete"):
         sandbox.symphony(command, "rl", "-y")
     script = 'from symphony import *\ne = Experiment("joy-rl")\ne.new_process("p", command="sleep 3600")\n'
     sandbox.python(f'{script}Cluster.new("tmux").launch(e)', cwd=sandbox.home.parent)
     assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
-    assert sandbox.symphony("exec", "rl", "p", "--", "printenv", "SYMPHONY_ID").out.startswith(
-        "symphony/joy-rl#"
-    )
+    assert "rl is not up" in sandbox.symphony("switch", "rl", code=2).err
     sandbox.symphony("up", "mine", "-y")
     assert sandbox.symphony("switch").out == "mine\n"
     assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
-    sandbox.symphony("switch", "rl")
-    assert sandbox.symphony("switch").out == "joy-rl\n"

@@ -112,12 +112,12 @@ def basedpyright(file: Path) -> set[int]:
 
 
 def mypy(file: Path) -> set[int]:
-    words = [
-        "--config-file=",
-        f"--cache-dir={file.parent}",
-        "--strict",
-        f"--python-executable={sys.executable}",
-    ]
+    config = file.with_name("mypy.ini")
+    # These two would take over a minute and say nothing of our API.
+    config.write_text(
+        "[mypy]\nstrict = true\n[mypy-pulumi_kubernetes.*,pulumi_gcp.*]\nfollow_imports = skip\n"
+    )
+    words = [f"--config-file={config}", f"--cache-dir={file.parent}", f"--python-executable={sys.executable}"]
     result = check("mypy", *words, "--hide-error-context", str(file))
     return {int(number) for number in re.findall(r"^\S*program\.py:(\d+): error", result, flags=re.M)}
 
