@@ -57,9 +57,11 @@ _HANDSHAKE_MS = 10_000
 _HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two seconds
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
-# Each way, in bytes. What the system picks grows beyond the processor's own cache: a large message within one
-# machine then takes up to half as long again. Not with keys: who encrypts is best far ahead of the reader.
-_LOOPBACK_BUFFER = 1 << 18
+# What may be on its way, in bytes. What the system picks grows beyond the processor's own cache: a large message
+# within one machine then takes up to half as long again. Not with keys: who encrypts is best far ahead of the reader.
+# The reader's own buffer stays the system's: one of a fixed size drops what small messages overfill, and the sender
+# then waits a second, and twice that for each try.
+_LOOPBACK_SEND_BUFFER = 1 << 18
 _LETTING_GO = 2.0
 _MOST_CLOSED = 1024
 _FLAGS_AT = {  # the pyzmq calls that block, and which argument their flags are
@@ -142,7 +144,7 @@ class ZmqSocket:
         if where.is_ipv6:
             raw.ipv6 = True
         if where.is_loopback and self.keys is None:
-            raw.sndbuf = raw.rcvbuf = _LOOPBACK_BUFFER
+            raw.sndbuf = _LOOPBACK_SEND_BUFFER
         largest = self.limits.message_bytes
         # What one connection may have waiting; 0 for no bound.
         self.unread_bytes = max(self.limits.unread_bytes, 2 * largest)

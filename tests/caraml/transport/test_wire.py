@@ -235,7 +235,8 @@ def test_the_arrays_of_a_request_given_up_are_free_when_it_raises():
 @pytest.mark.parametrize(
     ("host", "is_within"), [("127.0.0.1", True), ("localhost", True), ("[::1]", True), ("0.0.0.0", False)]
 )
-def test_buffers_are_small_within_this_machine_and_the_systems_own_elsewhere(host, is_within):
+def test_the_send_buffer_is_small_within_this_machine_and_the_readers_is_always_the_systems(host, is_within):
     with caraml.ZmqPuller(host=host, port=0) as puller:
         raw = puller.socket.unwrap()
-        assert (raw.sndbuf, raw.rcvbuf) == ((1 << 18, 1 << 18) if is_within else (-1, -1))
+        # A reader's buffer of a fixed size lost packets: recv() then stood still for seconds.
+        assert (raw.sndbuf, raw.rcvbuf) == (1 << 18 if is_within else -1, -1)

@@ -19,6 +19,7 @@ from symphony_docker import context
 from tests.sandbox import wait_for
 from toolchain.kubernetes.calls import succeeds
 
+_BEFORE_A_CUT = 100_000
 USER, PASSWORD = "me", "canary-6"
 # What `htpasswd -B` makes of the password.
 _LOGIN = f"{USER}:$2b$04$7ktGujCVnSar0xQNRvyACOhGMgaJM0m5nFKUXr5..SQjJyXXiVvda\n"
@@ -94,12 +95,14 @@ class Gate:
     """Hands requests on to a registry, notes them, and answers some in its place.
 
     refuses: the start of `VERB /path` -> the status. stuck: what begins so is not answered for as long.
+    cuts: how many of the layers that are sent next break off in the middle.
     """
 
     def __init__(self, registry_host: str) -> None:
         self.requests: list[str] = []
         self.refuses: dict[str, int] = {}
         self.stuck: tuple[str, ...] = ()
+        self.cuts = 0
         self._to = registry_host
         gate = self
 
@@ -140,6 +143,10 @@ class Gate:
     def hand_on(self, request: BaseHTTPRequestHandler) -> None:
         line = f"{request.command} {request.path}"
         self.requests.append(line)
+        if request.command == "PATCH" and self.cuts:
+            self.cuts -= 1
+            request.rfile.read(_BEFORE_A_CUT)
+            raise ConnectionResetError
         body = b"".join(_body(request))
         while any(line.startswith(each) for each in self.stuck):
             time.sleep(0.05)

@@ -143,6 +143,14 @@ def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Pa
         assert gate.asked("PUT") == ["/v2/rl/manifests/one"]
 
 
+def test_a_layer_that_breaks_off_in_the_middle_is_sent_again(folder: Path, tmp_path: Path) -> None:
+    with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
+        gate.cuts = 2
+        digest = pushed(folder, f"{gate.host}/rl")["digest"]
+        assert gate.cuts == 0
+        assert registry.has(f"{gate.host}/rl", digest)
+
+
 def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
     provider = ImageProvider()
     with servers.registry(tmp_path / "registry") as host:
