@@ -101,7 +101,7 @@ def _by_kubectl(cluster: Access, folder: Path, declare: str, pool: Pool) -> floa
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     kubectl = Kubectl(cluster, folder)
     took = kubectl.timed("apply", "--server-side", "-f", str(file))
-    ready = ("--for=condition=Ready", "pods", "--all", "--timeout=240s")
+    ready = ("--for=condition=Ready", "pods", "--all", "--timeout=900s")
     took += kubectl.timed("wait", "-n", namespace, *ready)
     kubectl.forget(namespace)
     return took

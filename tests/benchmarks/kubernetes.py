@@ -27,7 +27,7 @@ from toolchain.kubernetes.layout import Layout
 
 COUNT = 300
 RUNS = 3
-PATIENCE = 300
+PATIENCE = 960
 _NUMBERS = itertools.count()
 IMAGE = "localhost:5000/symphony/busybox:1"
 DECLARE = """

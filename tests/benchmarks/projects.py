@@ -16,7 +16,7 @@ from symphony.engine import binary, environment
 
 HERE = Path(__file__).parent
 SYMPHONY = str(Path(sys.executable).with_name("symphony"))
-DEADLINE = 300
+DEADLINE = 1200
 
 FLOOR = """
 from noop_provider import Noop
