@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, cast
 
 from symphony.spec.types import ValueType
@@ -40,8 +40,13 @@ class Setting:
 
     def is_made(self, value: Any) -> bool:
         """Whether this value is one that somebody gave."""
-        empty = self.type.empty()
-        return self.required or type(value) is not type(empty) or bool(value != empty)
+        if self.required or value is self._empty:
+            return self.required
+        return type(value) is not type(self._empty) or bool(value != self._empty)
+
+    @cached_property
+    def _empty(self) -> Any:
+        return self.type.empty()
 
 
 def setting(

@@ -50,14 +50,6 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
             yield Problem(f"{path} has an empty command", 'say command="python"', (process.at("command"),))
 
 
-def start_dirs_exist(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    for who, setting, text, where in _all_texts(spec):
-        if setting == "start_dir" and text in target.unreadable and "\0" not in text:
-            yield Problem(
-                f"{who} cannot start in {shown(text)}: {target.unreadable[text]}", "check start_dir", (where,)
-            )
-
-
 def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         if reason := target.unstartable.get(path_of(group, process)):
@@ -86,46 +78,37 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
         yield from [(setting.name, value)] if isinstance(value, str) else []
 
 
-def no_nul_bytes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for who, setting, text, where in _all_texts(spec):
-        # The name of a variable has a rule of its own.
-        if "\0" in (text.partition("=")[2] if setting.startswith("env ") else text):
-            yield Problem(
-                f"{setting} of {who} holds a NUL byte: {shown(text, 30)}",
-                "take it out: no program can be given one",
-                (where,),
-            )
+        for what, remedy in _troubles(f"{setting} of {who}", setting, text):
+            yield Problem(what, remedy, (where,))
+        if setting == "start_dir" and text in target.unreadable and "\0" not in text:
+            reason = target.unreadable[text]
+            yield Problem(f"{who} cannot start in {shown(text)}: {reason}", "check start_dir", (where,))
 
 
-def no_text_of_pulumis_own(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, setting, text, where in _all_texts(spec):
-        if (text.partition("=")[2] if setting.startswith("env ") else text) in PULUMIS_OWN:
-            yield Problem(
-                f"{setting} of {who} is the text by which Pulumi means a value that is not known yet: {text}",
-                "pass it in a file, or as a part of a longer text",
-                (where,),
-            )
-
-
-def texts_are_unicode(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, setting, text, where in _all_texts(spec):
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            yield Problem(
-                f"{setting} of {who} holds half a character: {shown(text, 30)}",
-                "take it out: it comes from bytes that are no UTF-8 text",
-                (where,),
-            )
-
-
-def no_text_too_long(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, setting, text, where in _all_texts(spec):
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if setting not in ("cmds", "preamble_cmds") and size > MAX_TEXT:
-            yield Problem(
-                f"{setting} of {who} has {size} bytes, more than the {MAX_TEXT} that a program can be given",
-                "put it into a file and pass the file's name",
-                (where,),
-            )
+def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
+    """(what, remedy)"""
+    # The name of a variable has a rule of its own.
+    value = text.partition("=")[2] if setting.startswith("env ") else text
+    if "\0" in value:
+        yield f"{whose} holds a NUL byte: {shown(text, 30)}", "take it out: no program can be given one"
+    if value in PULUMIS_OWN:
+        yield (
+            f"{whose} is the text by which Pulumi means a value that is not known yet: {text}",
+            "pass it in a file, or as a part of a longer text",
+        )
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        yield (
+            f"{whose} holds half a character: {shown(text, 30)}",
+            "take it out: it comes from bytes that are no UTF-8 text",
+        )
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
+        yield (
+            f"{whose} has {size} bytes, more than the {MAX_TEXT} that a program can be given",
+            "put it into a file and pass the file's name",
+        )
 
 
 def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
