@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
@@ -20,7 +21,7 @@ from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.placement.pool import Pool
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.target import Target
@@ -81,6 +82,8 @@ def expand(prepared: Prepared, context: Context, components: Components) -> dict
     if not context.offline:
         provider = _provider(components.experiment, prepared.reach)
         deadline = _SECONDS + _grace(manifests, prepared.grace)
+        # Of a build that fails nothing ends.
+        pulumi.Output.all(*components.images.values()).apply(lambda _: _end(prepared))
         _Maker(components, provider, deadline, prepared.replaced).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
@@ -162,6 +165,14 @@ class _Maker:
         kind = str(manifest["kind"])
         type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
+
+
+def _end(prepared: Prepared) -> None:
+    """Have all that is replaced end at once."""
+    for path, uid in prepared.ending.items():
+        # The engine does it again, and says what is in the way.
+        with suppress(SymphonyError):
+            prepared.reach.client.delete(path, uid)
 
 
 def _grace(manifests: Manifests, usual: int) -> int:

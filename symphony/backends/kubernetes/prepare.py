@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
@@ -37,13 +38,17 @@ class Reach:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objects to make; of the pods that live in other shape, and are to be replaced, the names."""
+    """The objects to make; of the pods that live in other shape, and are to be replaced, the names.
+
+    ending: path -> uid of what the engine would end in their place, few at a time.
+    """
 
     plan: Plan
     manifests: Manifests
     replaced: frozenset[str]
     reach: Reach
     grace: int
+    ending: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
@@ -77,16 +82,14 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if (result := inventory.stale(live, owner, manifest))
     }
+    ending: dict[str, str] = {}
     if not context.dry_run and not context.is_partial:
-        ending = [each for result in stale.values() for each in result.items()]
-        for path, uid in ending:
-            # All at once, where the engine ends few at a time.
-            client.delete(path, uid)
-        in_the_way = {path: uid for path, uid in ending if uid not in (context.recorded or ())}
+        ending = {path: uid for result in stale.values() for path, uid in result.items()}
+        in_the_way = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
-    return Prepared(plan, marked, replaced, reach, chosen.grace_seconds)
+    return Prepared(plan, marked, replaced, reach, chosen.grace_seconds, ending)
 
 
 def _refuse(plan: Plan, manifests: Manifests, spec: CheckedSpec) -> None:

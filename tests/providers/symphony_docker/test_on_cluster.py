@@ -95,6 +95,8 @@ def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
         place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\n{dockerfile}\n" if dockerfile else "")
         return place.up(code=1, **more).partition("symphony: ")[2]
 
+    place.up()
+    running = place.images()
     failed = line("RUN echo one; echo two; echo three; exit 3")
     said = "RUN echo one; echo two; echo three; exit 3 failed with exit code 3 (Dockerfile)."
     assert failed == f"{said}\n    | two\n    | three\n"
@@ -106,11 +108,13 @@ def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
     nowhere = f"{place.cluster.registry}/nowhere:1"
     place.write("Dockerfile", f"FROM {nowhere}\n")
     assert f"the base {nowhere} cannot be pulled: manifest unknown" in place.up(code=1)
-    place.write("Dockerfile", DOCKERFILE)
+    place.write("Dockerfile", f"{DOCKERFILE}# Another one.\n")
     away = place.up(code=1, env={"DOCKER_HOST": "unix:///nowhere.sock"})
     assert "no Docker engine answers: it is not running (unix:///nowhere.sock)" in away
     place.sandbox.config("dev", registry="localhost:1/x")
     assert "the registry localhost:1 does not answer: connection refused" in place.up(code=1)
+    # What ran goes on.
+    assert place.images() == running
     assert containers() == []
 
 
