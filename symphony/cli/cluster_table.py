@@ -38,9 +38,13 @@ def _rows(planned: ClusterPlanned) -> Iterator[tuple[str, ...]]:
         change = planned.of_pool(pool.name)
         kind = change.kind if change else "keep"
         yield _MARKS[kind], pool.name, kind, *_facts(pool), change.why if change else ""
+    for change in planned.changes:
+        if change.kind in ("update", "replace") and not change.is_pool:
+            what = f"{change.type.rpartition(':')[2]} {change.name}"
+            yield _MARKS[change.kind], what, change.kind, "", "", "", "", "", change.why
     declared = {f"{planned.cluster.name}-{pool.name}" for pool in planned.pools}
     for change in planned.changes:
-        if change.kind == "delete" and change.type.endswith(":NodePool") and change.name not in declared:
+        if change.kind == "delete" and change.is_pool and change.name not in declared:
             name = change.name.removeprefix(f"{planned.cluster.name}-")
             yield _MARKS["delete"], name, "delete", "", "", "", "", "", "not declared any more"
 

@@ -52,6 +52,10 @@ class ResourceChange:
     kind: str
     why: str = ""
 
+    @property
+    def is_pool(self) -> bool:
+        return self.type == _POOL
+
 
 @dataclass(frozen=True)
 class ClusterPlanned:
@@ -73,7 +77,7 @@ class ClusterPlanned:
     def of_pool(self, name: str) -> ResourceChange | None:
         """What happens to a pool."""
         full = f"{self.cluster.name}-{name}"
-        return next((each for each in self.changes if each.type == _POOL and each.name == full), None)
+        return next((each for each in self.changes if each.is_pool and each.name == full), None)
 
     def to_json(self) -> dict[str, Any]:
         cluster = asdict(self.cluster)
@@ -109,6 +113,8 @@ class Changes:
 
 
 def _why(step: Step) -> str:
+    if step.op == "replace" and not step.changed:
+        return "what it is part of is replaced"
     return ", ".join(step.changed) if step.op in ("update", "replace") else ""
 
 

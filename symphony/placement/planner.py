@@ -11,12 +11,14 @@ from typing import cast
 from symphony.placement.allocatable import available
 from symphony.placement.machines import GIB, MIB
 from symphony.placement.packing import Packed
-from symphony.placement.pool import GPU_TAINT, SPOT_LABEL, Amounts, Pool, Taint
+from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
 from symphony.placement.prices import Prices
 from symphony.spec.pod import Effect, Toleration
 
 # What a label of these says of a machine need not be known of its pool.
 _FOREIGN_LABELS = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
+# But GKE puts these on every machine that they are true of.
+_OF_GKE = (POOL_LABEL, GPU_LABEL, SPOT_LABEL)
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
     labels = pool.node_labels
     for key, value in pod.selector:
         if labels.get(key, value if _is_foreign(key) else None) != value:
-            lacks.append(f"has {key}={labels[key]}" if key in labels else f"has no label {key}")
+            other = f"has {key}={labels.get(key)}, not {value}"
+            lacks.append(other if key in labels else f"has no label {key}")
     for taint in pool.taints:
         own = taint.key in (GPU_TAINT, SPOT_LABEL) or pod.tolerates_all or pod.pool
         if not own and taint.effect != "PreferNoSchedule" and not tolerated(pod.tolerations, taint):
@@ -199,7 +202,7 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
 
 
 def _is_foreign(key: str) -> bool:
-    return key.partition("/")[0].endswith(_FOREIGN_LABELS)
+    return key not in _OF_GKE and key.partition("/")[0].endswith(_FOREIGN_LABELS)
 
 
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:

@@ -265,8 +265,11 @@ def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) ->
         what = (
             f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
         )
-        spot = ", say spot=True" if any("spot machines" in lack for lack in lacking.values()) else ""
-        remedy = f"ask for less{spot}, or change the pools of the cluster"
+        # What would do alone.
+        spot = ", say spot=True" if "has spot machines" in lacking.values() else ""
+        alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
+        taint = ", name the pool or tolerate its taint" if alone else ""
+        remedy = f"ask for less{spot}{taint}, or change the pools of the cluster"
         yield Problem(what, remedy, (_line(owners[pod.name]),))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,11 @@ GkeCluster("rl", location="us-central1-a", pools=[
 ])
 """
 WRONG = {
-    2: ("cluster rl has no project", "finds no credentials"),
+    2: (
+        "cluster rl has no project",
+        "set gcp:project in the config of Pulumi.gke.yaml",
+        "finds no credentials",
+    ),
     3: ("pool cpu is declared 2 times", "unknown machine type e2-standart-8", "the nearest is e2-standard-8"),
     4: ("min 3 above max 2",),
     5: ("takes 1, 2, 4 or 8 nvidia-tesla-v100",),
@@ -69,6 +74,12 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_starts(
     told = sandbox.symphony("up", "rl", "-y", code=2).err
     assert words in told
     assert f"`symphony up {cluster}`" in told
+
+
+@pytest.mark.parametrize("given", [{"accelerator": "nvidia-tesla-v100"}, {"zones": "us-central1-a"}])
+def test_a_text_for_several_values_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="of pool gpu: write it as"):
+        NodePool("gpu", "n1-standard-8", **given)
 
 
 def test_gpu_and_spot_pools_are_tainted_and_types_have_googles_names() -> None:

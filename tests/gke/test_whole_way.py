@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 
 import pytest
@@ -116,6 +117,10 @@ def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
     (row,) = [line for line in plan.splitlines() if f"{google.name}-gpu" in line]
     assert "replace" in row
     assert "guestAccelerators" in row
+    (sandbox.folder / "stacks" / "gke.py").write_text(program.replace("us-central1-a", "us-central1-b"))
+    plan = sandbox.symphony("plan", "gke").out
+    assert re.search(rf"Cluster {google.name} +replace .* location", plan), plan
+    assert plan.count("what it is part of is replaced") == 2
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.nodes() == []
 

@@ -71,7 +71,7 @@ def test_labels_asked_for_by_hand_choose_pools():
     assert pool_of(pod("a", selector=(("team", "rl"),)), (CPU, team)) == "team"
     assert lacks(pod("a", selector=(("team", "x"),)), (CPU, team)) == {
         "cpu": "has no label team",
-        "team": "has team=rl",
+        "team": "has team=rl, not x",
     }
     # What only the cluster knows is no reason to refuse.
     assert pool_of(pod("a", selector=(("topology.kubernetes.io/zone", "z"),)), (CPU,)) == "cpu"

@@ -185,8 +185,18 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         ),
         (
             ["place('cpu')  # <-", "node_selector('cloud.google.com/gke-nodepool', 'gpu')"],
-            "p does not fit cpu: it has cloud.google.com/gke-nodepool=cpu",
+            "p does not fit cpu: it has cloud.google.com/gke-nodepool=cpu, not gpu",
             "ask for less",
+        ),
+        (
+            ["place(cpu=1)  # <-", "node_selector('cloud.google.com/gke-accelerator', 'nvidia-tesla-t4')"],
+            "p fits no pool: cheap has spot machines, has no label cloud.google.com/gke-accelerator; cpu has",
+            "ask for less, or change",
+        ),
+        (
+            ["place(cpu=1)  # <-", "node_selector('cloud.google.com/gke-spot', 'true')"],
+            "p fits no pool: cheap has spot machines; cpu has no label cloud.google.com/gke-spot",
+            "ask for less, say spot=True, or change",
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
@@ -203,6 +213,14 @@ def test_what_does_not_go_is_told_with_its_line(
     assert found.remedy.startswith(remedy)
     (marked,) = [line for line, call in enumerate(calls, 4) if "# <-" in call]
     assert [place.line for place in found.where] == [marked]
+
+
+def test_a_taint_that_alone_is_in_the_way_is_told_as_that(
+    problems_of: Callable[..., Any], kubernetes: Target
+):
+    ours = pool("ours", "n1-standard-2", taints=(Taint("team", "rl"),))
+    (found,) = problems_of(program("place(cpu=1)"), replace(kubernetes, pools=(ours,)))
+    assert "name the pool or tolerate its taint" in found.remedy
 
 
 def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any], cluster: Target):

@@ -119,7 +119,8 @@ class GkeCluster(pulumi.ComponentResource):
         if not self.pools:
             yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
         if not self.project:
-            yield Problem(f"{name} has no project", "`pulumi config set gcp:project PROJECT`", (where,))
+            remedy = f"set gcp:project in the config of Pulumi.{pulumi.get_stack()}.yaml"
+            yield Problem(f"{name} has no project", remedy, (where,))
         if not _has_credentials():
             yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
         told: set[tuple[str, str]] = set()

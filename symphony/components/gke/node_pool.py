@@ -39,6 +39,12 @@ class NodePool:
     zones: Sequence[str] = ()
     where: Location = field(default_factory=lambda: _line(), repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        """TypeError: a text stands where several values do."""
+        for name, such_as in (("accelerator", '("nvidia-tesla-v100", 1)'), ("zones", '["us-central1-a"]')):
+            if isinstance(given := getattr(self, name), str):
+                raise TypeError(f"{name}={given!r} of pool {self.name}: write it as {such_as}")
+
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
         """The declaration of a pool."""

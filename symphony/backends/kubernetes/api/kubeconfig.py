@@ -266,8 +266,11 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         raise SymphonyError(f"the kubeconfig needs {command}, which is not on PATH", remedy=remedy) from error
     except subprocess.CalledProcessError as error:
         words = str(error.stderr or "").strip().splitlines()
-        why = words[-1][:200] if words else f"exit {error.returncode}"
-        raise SymphonyError(f"{command} gave no token: {why}", remedy="Log in again") from error
+        # gcloud says much around what is wrong.
+        said = [each.rpartition("ERROR: ")[2] for each in words if "ERROR: " in each] or words[-1:]
+        why = said[0].rstrip(".")[:200] if said else f"exit {error.returncode}"
+        remedy = "`gcloud auth login`" if "gcloud" in command else "Log in again"
+        raise SymphonyError(f"{command} gave no token: {why}", remedy=remedy) from error
     except subprocess.TimeoutExpired as error:
         raise SymphonyError(
             f"{command} gave no token within {TOKEN_DEADLINE:.0f} s",

@@ -82,7 +82,15 @@ def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("echo no session >&2; exit 1", "gave no token: no session"), ("echo nonsense", "gave no token")],
+    [
+        ("echo no session >&2; exit 1", "gave no token: no session"),
+        # As gcloud says it, to whom nobody is logged in.
+        (
+            "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
+            r"no token: \(g\) No account\. Log in",
+        ),
+        ("echo nonsense", "gave no token"),
+    ],
 )
 def test_an_auth_plugin_that_fails_is_quoted(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words):
