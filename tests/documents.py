@@ -1,4 +1,4 @@
-"""What README.md and docs/ hold: their programs and screens, and how a screen is held against theirs."""
+"""What the documents hold: their programs and screens, and how a screen is held against theirs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ MASKS = (
     (r":\d{4,5}\b", ":PORT"),
     (r"(ada|grace) says hello", "NAME says hello"),
 )
-# README first: the others add to it.
-FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+FILES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "caraml" / "README.md")
 
 
 def text(name: str) -> str:

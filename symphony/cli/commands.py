@@ -20,6 +20,13 @@ from symphony.cli.screen import DEBUG_VARIABLE
 from symphony.errors import UserError
 
 _EXAMPLES = "\nExamples:\n"
+_EPILOG = f"""\b{_EXAMPLES}\
+    mkdir lab && cd lab && symphony init && symphony up
+    symphony process lab
+    symphony logs lab -f
+    symphony delete lab
+
+`symphony COMMAND --help` says more, with examples."""
 
 
 class Row(NamedTuple):
@@ -95,9 +102,7 @@ def app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    made.callback(invoke_without_command=True, epilog="`symphony COMMAND --help` says more, with examples.")(
-        _symphony
-    )
+    made.callback(invoke_without_command=True, epilog=_EPILOG)(_symphony)
     return made
 
 

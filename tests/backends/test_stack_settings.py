@@ -1,4 +1,4 @@
-"""The settings of a stack: what each takes, what is refused, and that docs/ lists them."""
+"""The settings of a stack: what each takes, what is refused, and that README lists them."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def test_a_line_is_found_where_it_stands(tmp_path: Path) -> None:
     assert [Path(each.where[0].file).name for each in result.problems] == [own.name, project.name, own.name]
 
 
-def test_the_table_in_the_documents_is_this_one() -> None:
+def test_the_table_of_the_readme_is_this_one() -> None:
     """A setting that is new or changed: paste the rows that this shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
     wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
     wanted[1] = "|---|---|---|---|---|"
-    text = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     match = re.search(r"^\| setting \|.*?(?=\n\n)", text, flags=re.MULTILINE | re.DOTALL)
     assert match is not None
     assert match[0].splitlines() == wanted

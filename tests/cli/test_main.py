@@ -30,6 +30,7 @@ def test_overview_names_every_command(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for row in commands.COMMANDS:
         assert f"  {row.name}" in done.stdout
+    assert "Examples:\n      mkdir lab && cd lab && symphony init && symphony up\n" in done.stdout
 
 
 def test_help_loads_nothing_heavy() -> None:
