@@ -7,33 +7,24 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.location import Location, part_of
 from symphony.spec.mounts import Mount
-from symphony.spec.pod import Place, PodSettings, Toleration
-from symphony.spec.process import ProcessSpec, Resources
+from symphony.spec.pod import PodSettings
+from symphony.spec.process import ProcessSpec
 from symphony.spec.services import ServiceUse
 from symphony.spec.setting import Setting, settings_of
 from symphony.spec.types import WrongTypeError, kind_of
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 AnySpec = TypeVar("AnySpec", ExperimentSpec, ProcessGroupSpec, ProcessSpec)
-AnyPart = TypeVar(
-    "AnyPart",
-    ExperimentSpec,
-    ProcessGroupSpec,
-    ProcessSpec,
-    Resources,
-    Place,
-    PodSettings,
-    Toleration,
-    ServiceUse,
-    Mount,
-    ImageSpec,
-)
+AnyPart = TypeVar("AnyPart", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,8 @@ class CheckedSpec(ExperimentSpec):
 
 def checked(spec: ExperimentSpec) -> CheckedSpec:
     """The spec as every rule, plan and backend takes it."""
-    checker = _Checker(spec)
+    things = [*spec.processes, *spec.groups, *(each for group in spec.groups for each in group.processes)]
+    checker = _Checker({each.name for each in things if isinstance(each.name, str)})  # pyright: ignore[reportUnnecessaryIsInstance]
     clean = checker.fields(spec, "the experiment")
     settings = {field.name: getattr(clean, field.name) for field in dataclasses.fields(ExperimentSpec)}
     settings["processes"] = tuple(checker.process(each, i, "") for i, each in enumerate(spec.processes))
@@ -56,13 +48,21 @@ def checked(spec: ExperimentSpec) -> CheckedSpec:
     return CheckedSpec(**settings, mistakes=tuple(checker.problems))
 
 
+def checked_part(part: AnyPart, who: str, where: Location, name: str) -> tuple[AnyPart, list[Problem]]:
+    """Settings of a thing that is in no experiment, and what is wrong with their types.
+
+    name: what stands for its own where that is wrong.
+    """
+    checker = _Checker(set())
+    return checker.part(part, who, lambda _: where, name=name), checker.problems
+
+
 class _Checker:
     """Walks a spec once and gathers what is wrong with its types."""
 
-    def __init__(self, spec: ExperimentSpec) -> None:
+    def __init__(self, names: set[str]) -> None:
         self.problems: list[Problem] = []
-        things = [*spec.processes, *spec.groups, *(each for group in spec.groups for each in group.processes)]
-        self.names = {each.name for each in things if isinstance(each.name, str)}  # pyright: ignore[reportUnnecessaryIsInstance]
+        self.names = names
 
     def name_of(self, thing: ProcessSpec | ProcessGroupSpec, stand_in: str) -> str:
         """Its name, or one that no other rule finds fault with."""
@@ -130,9 +130,16 @@ class _Checker:
         )
         return _with(self.part(pod, who, at), tolerations=tolerations)
 
-    def part(self, part: AnyPart, who: str, at: Callable[[str], Location], within: str = "") -> AnyPart:
+    def part(
+        self,
+        part: AnyPart,
+        who: str,
+        at: Callable[[str], Location],
+        within: str = "",
+        name: str | None = None,
+    ) -> AnyPart:
         """The settings of a part; `within` is what stands before their names where their lines were noted."""
-        return self._checked(part, who, lambda name: at(f"{within}{name}"))
+        return self._checked(part, who, lambda setting: at(f"{within}{setting}"), name)
 
     def _checked(
         self,

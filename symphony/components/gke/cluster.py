@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import pulumi
 
@@ -18,8 +19,11 @@ from symphony.placement import tf_json
 from symphony.placement.check import faults
 from symphony.placement.pool import EFFECTS, GPU_TAINT
 from symphony.plan import plan_file
+from symphony.plan.checked_spec import checked_part
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location, caller
+from symphony.spec.setting import metadata
+from symphony.spec.types import FLAG, TEXT, ValueType, WrongTypeError, one_of
 
 if TYPE_CHECKING:
     import pulumi_gcp
@@ -33,9 +37,33 @@ _VENDOR = Path("/sys/class/dmi/id/product_name")
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-_LOCATION = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")
+# Google names every region after a point of the compass.
+_LOCATION = re.compile(r"[a-z]+-(central|north|south|(north|south)?(east|west))[0-9]+(-[a-z])?")
 _EFFECTS = {kubernetes: google for google, kubernetes in EFFECTS.items()}
 _NODE_ACCOUNT = 30
+_DISK_GB = (10, 65536)
+_Channel = Literal["RAPID", "REGULAR", "STABLE"]
+
+
+def _pools(value: Any) -> Sequence[NodePool]:
+    pools = cast("Sequence[Any]", value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, NodePool) for each in pools):
+        raise WrongTypeError("a list of NodePools")
+    return pools
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """What a GkeCluster is declared with."""
+
+    name: str = field(metadata=metadata(TEXT))
+    location: str = field(metadata=metadata(TEXT, stand_in="us-central1"))
+    pools: Sequence[NodePool] = field(
+        metadata=metadata(ValueType(_pools), stand_in=(NodePool("cpu", "e2-standard-8"),))
+    )
+    own_network: bool = field(metadata=metadata(FLAG))
+    release_channel: str = field(metadata=metadata(one_of(_Channel), stand_in="REGULAR"))
+    deletion_protection: bool = field(metadata=metadata(FLAG))
 
 
 class GkeCluster(pulumi.ComponentResource):
@@ -69,21 +97,28 @@ class GkeCluster(pulumi.ComponentResource):
         """Declare a cluster; GkeCluster says what it takes. pulumi.RunError: it cannot be, every reason."""
         # engine/tuning/guard knows the name: it runs in programs that never load this.
         require_root()._symphony_cluster = self
-        self.name = name
-        self.location = location
-        self.declared = tuple(pools)
-        self.pools = tuple(each.pool for each in pools)
+        where = caller()
+        given = _Declared(name, location, pools, own_network, release_channel, deletion_protection)
+        self._spec, problems = checked_part(given, f"cluster {name}", where, "cluster")
+        checked = [
+            checked_part(each, f"pool {each.name}", each.where, f"pool-{i}")
+            for i, each in enumerate(self._spec.pools)
+        ]
+        self.name = self._spec.name
+        self.location = self._spec.location
+        self.declared = tuple(pool for pool, _ in checked)
+        self.pools = tuple(each.pool for each in self.declared)
         self.project = pulumi.Config("gcp").get("project") or ""
-        self._channel = release_channel
-        self._protected = deletion_protection
-        if problems := list(self._problems(caller())):
+        problems += [problem for _, wrong in checked for problem in wrong]
+        problems += self._problems(where)
+        if problems:
             error = PlanError(pulumi.get_stack(), problems)
             plan_file.write_problems(error)
             raise pulumi.RunError(str(error))
         super().__init__("symphony:index:GkeCluster", name, None, opts)
         facts = {"name": name, "location": location, "project": self.project}
         plan_file.write_cluster({**facts, "pools": [each.to_json() for each in self.pools]})
-        self._register(own_network)
+        self._register()
 
     @classmethod
     def from_tf_json(
@@ -113,9 +148,13 @@ class GkeCluster(pulumi.ComponentResource):
         if not _NAME.fullmatch(self.name):
             remedy = "use at most 40 lower-case letters, digits and -, a letter first"
             yield Problem(f"{name} has a name that GKE refuses", remedy, (where,))
-        if not _LOCATION.fullmatch(self.location):
+        home = self.location if _LOCATION.fullmatch(self.location) else ""
+        if not home:
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
             yield Problem(f"{name} is in {self.location}, which is no zone or region", remedy, (where,))
+        if self._spec.release_channel not in get_args(_Channel):
+            remedy = f"it is one of: {', '.join(get_args(_Channel))}"
+            yield Problem(f"{name} has the release_channel {self._spec.release_channel}", remedy, (where,))
         if not self.pools:
             yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
         if not self.project:
@@ -125,10 +164,10 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
         told: set[tuple[str, str]] = set()
         for each in self.declared:
-            for pool, what, remedy in faults([each.pool], self.location):
+            for pool, what, remedy in faults([each.pool], home):
                 told.add((pool, what))
                 yield Problem(f"pool {pool} {what}", remedy, (each.where,))
-        for pool, what, remedy in faults(self.pools, self.location):
+        for pool, what, remedy in faults(self.pools, home):
             if (pool, what) not in told:
                 lines = tuple(each.where for each in self.declared if each.name == pool)
                 yield Problem(f"pool {pool} {what}", remedy, lines)
@@ -136,18 +175,22 @@ class GkeCluster(pulumi.ComponentResource):
             if not _NAME.fullmatch(each.name):
                 remedy = "use at most 40 lower-case letters, digits and -, a letter first"
                 yield Problem(f"pool {each.name} has a name that GKE refuses", remedy, (each.where,))
+            least, most = _DISK_GB
+            if not least <= each.disk_gb <= most:
+                what = f"pool {each.name} has a disk of {each.disk_gb} GB"
+                yield Problem(what, f"disk_gb is {least} to {most}", (each.where,))
             for taint in each.pool.taints:
                 if taint.effect not in _EFFECTS:
                     remedy = f"it is one of {', '.join(_EFFECTS)}"
                     yield Problem(f"pool {each.name} has a taint {taint.effect}", remedy, (each.where,))
 
-    def _register(self, own_network: bool) -> None:
+    def _register(self) -> None:
         # Only a stack with a cluster loads it: it takes 0.2 s.
         import pulumi_gcp as gcp
 
         registry = self._registry(gcp)
         account, roles = self._account(gcp, registry)
-        cluster = self._cluster(gcp, account, own_network, roles)
+        cluster = self._cluster(gcp, account, roles)
         made = [self._pool(gcp, each, cluster, account) for each in self.declared]
         config = pulumi.Output.all(cluster.endpoint, cluster.master_auth.cluster_ca_certificate)
         self.kubeconfig = pulumi.Output.secret(config.apply(lambda parts: self._kubeconfig(*parts)))
@@ -211,21 +254,19 @@ class GkeCluster(pulumi.ComponentResource):
         )
         return {"network": network.name, "subnetwork": subnetwork.name}
 
-    def _cluster(
-        self, gcp: Any, account: Any, own_network: bool, roles: Sequence[Any]
-    ) -> pulumi_gcp.container.Cluster:
+    def _cluster(self, gcp: Any, account: Any, roles: Sequence[Any]) -> pulumi_gcp.container.Cluster:
         return self._add(
             gcp.container.Cluster,
             "",
             name=self.name,
             location=self.location,
-            **(self._network(gcp) if own_network else {"network": "default"}),
+            **(self._network(gcp) if self._spec.own_network else {"network": "default"}),
             networking_mode="VPC_NATIVE",
             ip_allocation_policy={},
-            release_channel={"channel": self._channel},
+            release_channel={"channel": self._spec.release_channel},
             workload_identity_config={"workload_pool": f"{self.project}.svc.id.goog"},
             enable_shielded_nodes=True,
-            deletion_protection=self._protected,
+            deletion_protection=self._spec.deletion_protection,
             # GKE makes no cluster without a pool: this one goes at once, and its machine is not to run as the
             # project's own account either.
             remove_default_node_pool=True,

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from symphony.placement import machines
 from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint
 from symphony.spec.location import Location, caller
+from symphony.spec.setting import metadata, settings_of
+from symphony.spec.types import COUNT, FLAG, TEXT, TEXTS, VARIABLES, ValueType, WrongTypeError
+
+
+def _accelerator(value: Any) -> tuple[str, int] | None:
+    if value is not None and not _are(value, str, int):
+        raise WrongTypeError('a type of GPUs and their number, such as ("nvidia-tesla-v100", 1)')
+    return value
+
+
+def _taints(value: Any) -> Sequence[tuple[str, str, str]]:
+    taints = cast("Sequence[Any]", value)
+    if not isinstance(value, (list, tuple)) or not all(_are(each, str, str, str) for each in taints):
+        raise WrongTypeError('a list of keys, values and effects, such as [("team", "rl", "NoSchedule")]')
+    return taints
+
+
+def _are(value: Any, *kinds: type[Any]) -> bool:
+    return isinstance(value, (list, tuple)) and (*map(type, cast("Sequence[Any]", value)),) == kinds
 
 
 @dataclass(frozen=True)
@@ -27,23 +47,24 @@ class NodePool:
     NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
     """
 
-    name: str
-    machine_type: str
-    accelerator: tuple[str, int] | None = None
-    min: int = 0
-    max: int = 8
-    spot: bool = False
-    disk_gb: int = 100
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    taints: Sequence[tuple[str, str, str]] = ()
-    zones: Sequence[str] = ()
+    name: str = field(metadata=metadata(TEXT))
+    machine_type: str = field(metadata=metadata(TEXT, stand_in="e2-standard-8"))
+    accelerator: tuple[str, int] | None = field(default=None, metadata=metadata(ValueType(_accelerator)))
+    min: int = field(default=0, metadata=metadata(COUNT))
+    max: int = field(default=8, metadata=metadata(COUNT, stand_in=8))
+    spot: bool = field(default=False, metadata=metadata(FLAG))
+    disk_gb: int = field(default=100, metadata=metadata(COUNT, stand_in=100))
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], metadata=metadata(VARIABLES))
+    taints: Sequence[tuple[str, str, str]] = field(
+        default=(), metadata=metadata(ValueType(_taints, empty=tuple))
+    )
+    zones: Sequence[str] = field(default=(), metadata=metadata(TEXTS))
     where: Location = field(default_factory=lambda: _line(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """TypeError: a text stands where several values do."""
-        for name, such_as in (("accelerator", '("nvidia-tesla-v100", 1)'), ("zones", '["us-central1-a"]')):
-            if isinstance(given := getattr(self, name), str):
-                raise TypeError(f"{name}={given!r} of pool {self.name}: write it as {such_as}")
+        """Read what may be given in several ways."""
+        for name, each in settings_of(NodePool).items():
+            object.__setattr__(self, name, each.type.read(getattr(self, name)))
 
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
