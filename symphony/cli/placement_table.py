@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from symphony.cli import ranges, screen
+from symphony.placement.machines import GIB
+from symphony.plan.problems import count
 
 HEAD = ("pool", "machine", "machines", "of max", "takes", "$/h")
 
@@ -28,13 +31,22 @@ def _row(pool: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """`learner`, `agent-0..11 (1/3 each)`."""
-    for parts, alike in groupby(pods, key=lambda pod: pod["per_machine"]):
+    """`learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
+    for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
         names = [str(pod["pod"]) for pod in alike]
         each = " each" if len(names) > 1 else ""
-        share = f" (1/{parts}{each})" if parts > 1 else ""
-        runs = ranges.runs(names, name=str, alike=lambda _: None)
-        yield ", ".join(map(ranges.shown, runs)) + share
+        share = f"1/{parts}{each}: " if parts > 1 else ""
+        runs = ", ".join(map(ranges.shown, ranges.runs(names, name=str, alike=lambda _: None)))
+        yield f"{runs} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{runs} (no request)"
+
+
+def _claimed(cpu: int, memory: int, gpus: int) -> Iterator[str]:
+    if cpu:
+        yield f"{round(cpu / 1000, 2):g} cpu"
+    if memory:
+        yield f"{round(memory / GIB, 2):g} GiB"
+    if gpus:
+        yield count(gpus, "GPU")
 
 
 def _dollars(hourly: float | None) -> str:

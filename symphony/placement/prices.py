@@ -35,10 +35,11 @@ class Prices:
         if known is None or (pool.gpus and pool.gpu_type not in rates.gpus):
             return None
         of_gpus = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
-        if len(known) == 1 or machine is None:
+        if len(known) == 1:
             return known[0] + of_gpus
         of_cpu, of_gib = known
-        return machine.billed * of_cpu + machine.memory / GIB * of_gib + of_gpus
+        cpu, memory = (machine.billed, machine.memory) if machine else (pool.cpu, pool.memory)
+        return cpu * of_cpu + memory / GIB * of_gib + of_gpus
 
 
 # Of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. Where a family

@@ -21,16 +21,17 @@ def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FL
 
 def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
     agents = [share(f"agent-{i}", 3, "cpu") for i in range(12)]
-    out = shown(capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu")])
+    out = shown(capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu"), pod("free", pool="cpu")])
     head, gpu, cpu, total = out.splitlines()
     assert head.split("  ")[0] == "pool"
-    assert " ".join(gpu.split()) == "gpu n1-standard-8 + 1 v100 1 4 learner 2.86"
-    assert " ".join(cpu.split()) == "cpu n1-highmem-8 5 20 agent-0..11 (1/3 each), eval (1/2) 2.37"
+    assert " ".join(gpu.split()) == "gpu n1-standard-8 + 1 v100 1 4 learner (1 GPU) 2.86"
+    takes = "agent-0..11 (1/3 each: 2.4 cpu, 15.12 GiB), eval (1/2: 3.61 cpu, 22.67 GiB), free (no request)"
+    assert " ".join(cpu.split()) == f"cpu n1-highmem-8 5 20 {takes} 2.37"
     assert total == f"prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
 
 
 def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]):
     arm = pool("arm", "n2-custom-8-32768", spot=True)
     out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
-    assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7) -"
+    assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7: 1 cpu) -"
     assert out.splitlines()[2].endswith(": - $/h")

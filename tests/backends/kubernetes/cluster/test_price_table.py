@@ -8,6 +8,8 @@ import pytest
 
 from symphony.backends.kubernetes.cluster import price_table
 from symphony.errors import UserError
+from symphony.placement.machines import GIB
+from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES
 from tests.placement.fleet import CHEAP, CPU, GPU, pool
 
@@ -19,8 +21,10 @@ on_demand:
     n1: [0.03, 0.004]
     n1-highmem-8: 0.4
     x9-new-8: 7
+    x9-new-16: [0.5, 0.1]
   gpus:
-    nvidia-tesla-v100: 2
+    v100: 2
+    nvidia-x900: 3
 """
 
 
@@ -30,6 +34,8 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
     assert (prices.date, prices.region) == ("2026-11", "europe-west4")
     assert prices.hourly(CPU) == 0.4
     assert prices.hourly(GPU) == pytest.approx(8 * 0.03 + 30 * 0.004 + 2)
+    newer = Pool(name="x", machine_type="x9-new-16", cpu=16, memory=64 * GIB, gpu_type="nvidia-x900", gpus=2)
+    assert prices.hourly(newer) == pytest.approx(16 * 0.5 + 64 * 0.1 + 6)
     assert prices.hourly(CHEAP) is None
     assert price_table.read(None, tmp_path) is LIST_PRICES
     assert prices.hourly(pool("new", "n2-standard-8")) is None
@@ -46,6 +52,10 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
         ),
         ("spot: {machines: {n1: [1, 2, 3]}}", "says [1, 2, 3] in spot.machines.n1"),
         ("on_demand: {gpus: {nvidia-l4: -1}}", "says -1 in on_demand.gpus.nvidia-l4, which takes a price"),
+        ("ondemand: {}", "says 'ondemand' in the file, which is unknown: did you mean on_demand?"),
+        ("spot: {machine: {n1: 1}}", "says 'machine' in spot, which is unknown: did you mean machines?"),
+        ("spot: {machines: {nl: [1, 2]}}", "says 'nl' in spot.machines, which is unknown: it takes n1, e2"),
+        ("spot: {gpus: {tesla-v10: 1}}", "says 'tesla-v10' in spot.gpus, which is unknown: did you mean"),
         ("a: [", "is no YAML"),
     ],
 )
