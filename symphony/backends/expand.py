@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan, PlannedImage
     from symphony.plan.target import Target
+    from symphony_docker.resource import ImageResource
 
 Rendered = Mapping[str, Mapping[str, Any]]
 
@@ -47,13 +48,13 @@ class Context:
 class Components:
     """The components under which a backend makes its resources; processes by path, groups by name.
 
-    images: of those that are built, by the name in the plan, the one that pods run.
+    images: those that are built, by their names in the plan.
     """
 
     experiment: pulumi.Resource
     groups: Mapping[str, pulumi.Resource]
     processes: Mapping[str, pulumi.Resource]
-    images: Mapping[str, pulumi.Output[str]] = field(default_factory=dict[str, "pulumi.Output[str]"])
+    images: Mapping[str, ImageResource] = field(default_factory=dict[str, "ImageResource"])
 
 
 class Expander(Protocol):

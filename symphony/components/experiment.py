@@ -18,7 +18,7 @@ from symphony.components.members import Members, expect, find
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup
 from symphony.plan import plan_file
-from symphony.plan.code import packed, unpacked
+from symphony.plan.code import packed
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -223,7 +223,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         if (restarted := plan_file.restarted()) is not None:
             outputs = restarted.outputs
         # So that the next plan can say which files changed.
-        code = {**unpacked(outputs.get("code", "")), **plan.code}
+        code = {**plan_file.code_in_use(), **plan.code}
         self.register_outputs({**outputs, **({"code": packed(code)} if code else {})})
 
     def components(self) -> Components:

@@ -221,7 +221,7 @@ def _expand(run: ProgramRun) -> None:
             )
         try:
             prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
-            built = {each.reference: run.images.resource(each).image for each in run.context.images}
+            built = {each.reference: run.images.resource(each) for each in run.context.images}
             components = replace(experiment.components(), images=built)
             rendered = run.expander.expand(prepared, run.context, components)
             manifests = run.expander.manifests(prepared) if plan_file.wants_manifests() else ()

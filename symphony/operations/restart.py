@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from symphony.engine import workspace
@@ -16,7 +16,6 @@ from symphony.operations.plan import project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import UpEvent, path_of, up
-from symphony.plan.code import packed
 from symphony.plan.plan_file import PlanFile, Restarted
 
 # Types of resources without whose change a process would not be what the program declares of it now.
@@ -58,7 +57,8 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
-    experiment = _experiment(stack, urns)
+    experiment = stacks.experiment_in(stack.state)
+    assert experiment is not None, "what is up is an experiment"
     made_of = (each.urn for each in stack.state.resources if each.type.rpartition(":")[2] in _MADE_OF)
     targets = (experiment.urn, *made_of)
     return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), targets, experiment)
@@ -72,16 +72,6 @@ def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEv
         return project_run("up", target, box, [*options, *(f"--target-replace={urn}" for urn in what.urns)])
 
     return up(what.target, run, output, Restarted(what.experiment.name, what.experiment.outputs, what.paths))
-
-
-def _experiment(stack: stacks.Stack, urns: Sequence[str]) -> Resource:
-    """The experiment, without the code that nothing but these resources has."""
-    experiment = stacks.experiment_in(stack.state)
-    assert stack.state is not None
-    assert experiment is not None, "what is up is an experiment"
-    others = "".join(str(each.inputs) for each in stack.state.resources if each.urn not in urns)
-    code = {digest: files for digest, files in stacks.code(stack).items() if digest in others}
-    return replace(experiment, outputs={**experiment.outputs, "code": packed(code)})
 
 
 def _target(stack: stacks.Stack) -> StackTarget:

@@ -16,7 +16,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
 from symphony.operations.orphans import orphans
 from symphony.operations.switch import current
-from symphony.plan.code import CodeSets, unpacked
+from symphony.plan.code import CodeSets, packed, unpacked
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -177,6 +177,15 @@ def exposed(stack: Stack) -> list[str]:
 def code(stack: Stack) -> CodeSets:
     """The files that each digest of its processes' code stands for, as the state records them."""
     return unpacked(str(_outputs(stack).get("code") or ""))
+
+
+def code_in_use(stack: Stack) -> str:
+    """The same without what nothing has any more, packed."""
+    state = stack.state
+    if state is None or not (recorded := code(stack)):
+        return ""
+    inputs = "".join(str(each.inputs) for each in state.resources)
+    return packed({digest: files for digest, files in recorded.items() if digest in inputs})
 
 
 def folder(stack: Stack) -> str:

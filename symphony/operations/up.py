@@ -144,7 +144,8 @@ def up(
     planned: Planned | None = None
     done: set[str] = set()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
-    request = plan_file(before.uids, before.stack.backend, plugins=fetches, restarted=restarted)
+    code = stacks.code_in_use(before.stack)
+    request = plan_file(before.uids, before.stack.backend, code=code, plugins=fetches, restarted=restarted)
     with stack_target.existing(target, changes=True), request as box:
         reports = progress.Reader(box.file.with_name("images"))
         box.environment[progress.VARIABLE] = str(box.file.with_name("images"))

@@ -18,7 +18,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.errors import SymphonyError, UserError
-from symphony.plan.code import CodeSets
+from symphony.plan.code import CodeSets, unpacked
 from symphony.plan.plan import Plan, whole
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.location import Location
@@ -78,6 +78,11 @@ def lacks_plugins() -> bool:
 def ask_for_plugins() -> None:
     """Have the command run the program again, with the plugins of Pulumi."""
     _write({"needs_plugins": True})
+
+
+def code_in_use() -> CodeSets:
+    """What the state goes on having of the code that processes may run on with, if this run fails."""
+    return unpacked(_request().get("code", ""))
 
 
 def restarted() -> Restarted | None:
@@ -241,13 +246,15 @@ def plan_file(
     recorded: Collection[str] = (),
     runs_on: str | None = None,
     *,
+    code: str = "",
     plugins: bool = True,
     manifests: bool = False,
     restarted: Restarted | None = None,
 ) -> Generator[PlanFile]:
     """A private place for the plan while the block runs; what a killed command left of that kind goes, too.
 
-    recorded: the uids of what the state records, runs_on: the backend on which it is up, for the program.
+    recorded: the uids of what the state records, runs_on: the backend on which it is up, code: the files of
+    the code it has, packed; for the program.
     plugins: whether the engine has those of Pulumi; manifests: whether the program is to write them, too.
     restarted: what the run starts again, if it leaves all else as it is.
     """
@@ -258,7 +265,7 @@ def plan_file(
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=home) as folder:
         again = asdict(restarted) if restarted else None
-        about = {"uids": sorted(recorded), "runs_on": runs_on, "restarted": again}
+        about = {"uids": sorted(recorded), "runs_on": runs_on, "code": code, "restarted": again}
         request = {**about, "plugins": plugins, "manifests": manifests}
         yield PlanFile(Path(folder) / "plan.json", request)
 

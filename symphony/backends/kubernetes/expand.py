@@ -82,8 +82,8 @@ def expand(prepared: Prepared, context: Context, components: Components) -> dict
     if not context.offline:
         provider = _provider(components.experiment, prepared.reach)
         deadline = _SECONDS + _grace(manifests, prepared.grace)
-        # Of a build that fails nothing ends.
-        pulumi.Output.all(*components.images.values()).apply(lambda _: _end(prepared))
+        built = [each.image for each in components.images.values()]
+        pulumi.Output.all(*built).apply(lambda _: _end(prepared))
         _Maker(components, provider, deadline, prepared.replaced).make(manifests)
     rendered: dict[str, dict[str, Any]] = {}
     for group, manifest in manifests.pods.values():
@@ -138,7 +138,10 @@ class _Maker:
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
         # compares with what lives: whether it is another one the digest of ours says.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
-        made = images.pinned(manifest, self.components.images)
+        built = self.components.images
+        made = images.pinned(manifest, {name: each.image for name, each in built.items()})
+        # Where a build fails nothing ends, whatever image it runs.
+        after = [*after, *built.values()]
         self._object(made, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
     def _object(
