@@ -6,6 +6,8 @@ from __future__ import annotations
 class SymphonyError(Exception):
     """Something failed that is not the user's mistake.
 
+    SymphonyError("the image cannot be pulled", where="agent-0", remedy="Check its name")
+
     what:   what happened, without a full stop.
     where:  the user's file:line, a process path, a folder; may be empty.
     remedy: what to do now, without a full stop; may be empty.
@@ -33,7 +35,13 @@ class SymphonyError(Exception):
 
 
 class UserError(SymphonyError, ValueError):
-    """The user's mistake: exit code 2, and nothing was started."""
+    """The user's mistake: exit code 2, and nothing was started. what, where, remedy: as of SymphonyError.
+
+    try:
+        cluster.delete("rl")
+    except UserError as error:
+        print(error.remedy)
+    """
 
     exit_code = 2
 

@@ -25,6 +25,9 @@ __all__ = ["TmuxCluster", "TmuxExperimentSpec", "TmuxProcessGroupSpec", "TmuxPro
 def session(name: str) -> Session:
     """The libtmux.Session of an experiment, whose .window("agent-0") is the libtmux.Window of a process.
 
+    symphony.tmux.session("hello").window("agent-0").active_pane.send_keys("help")
+
+    name: of the experiment, or a part of it.
     UserError: there is no such experiment, or it does not run in tmux on this machine.
     """
     from symphony.operations import tmux_session

@@ -30,7 +30,10 @@ class AddressBook:
         self.entries: dict[str, Entry] = dict(entries or {})
 
     def add_entry(self, name: str, host: str, port: int) -> None:
-        """Note a service; a later entry of the same name takes its place."""
+        """Note a service: book.add_entry("replay-server", "10.0.0.7", 7001).
+
+        name: of the service; a later entry of that name takes its place. host, port: where it listens.
+        """
         self.entries[name] = {"host": host, "port": port}
 
     def dump(self) -> dict[str, str]:

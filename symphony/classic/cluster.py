@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 from symphony.backends import registry
-from symphony.backends.access import Streams
-from symphony.backends.observe import LogLine
 from symphony.classic import launch as launching
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
-from symphony.cli import screen
+from symphony.classic.experiments import Experiments
 from symphony.components import run
 from symphony.components.errors import misuse
 from symphony.components.experiment import Experiment
-from symphony.engine.state import store
-from symphony.errors import UserError
 from symphony.operations import delete as deletion
-from symphony.operations import logs as output
-from symphony.operations import ls as listing
-from symphony.operations import matching, scp, ssh, stacks, switch
-from symphony.operations.exec import execute
 from symphony.operations.plan import Planned
-from symphony.operations.process import columns, processes
 from symphony.operations.up import Ended
-from symphony.operations.visit import external_address
 from symphony.spec.experiment import ExperimentOptions
 from symphony.spec.shared import Text, Texts
 
 if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
 
-Described = dict[str | None, dict[str, dict[str, Any]]]
-
 
 @options.take_old_keywords
-class Cluster:
+class Cluster(Experiments):
     """One backend to launch experiments in.
 
     cluster = Cluster.new("tmux")
@@ -48,13 +32,12 @@ class Cluster:
     experiment.new_process("learner", command="python", args=["learner.py"])
     cluster.launch(experiment)
 
-    preamble_cmds, start_dir: what Experiment takes, for the experiments that do not say it.
+    preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
 
     What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too. Names
     of experiments, groups and processes may be given by a part of them. UserError: none or several match.
     """
 
-    backend = registry.DEFAULT
     options_type: ClassVar[type[Any]] = options.ClusterOptions
 
     def __init__(self, **given: Unpack[options.ClusterOptions]) -> None:
@@ -76,12 +59,13 @@ class Cluster:
     def new(backend: options.Kubernetes, **given: Unpack[options.KubeOptions]) -> KubeCluster: ...
     @overload
     @staticmethod
-    def new(backend: options.Backend, **given: Unpack[options.ClusterOptions]) -> Cluster: ...
+    def new(backend: str, **given: Unpack[options.ClusterOptions]) -> Cluster: ...
     @staticmethod
     def new(backend: str = registry.DEFAULT, **given: Any) -> Cluster:
         """A cluster of a backend, with the options of its class: Cluster.new("tmux", start_dir="~/rl").
 
-        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster.
+        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; or the name
+        of an installed backend, for a Cluster.
         UserError: no such backend, or it has no such option, with those there are.
         """
         row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -109,7 +93,12 @@ class Cluster:
         start_dir: Any = None,
         **given: Any,
     ) -> Experiment:
-        """Declare an experiment; it takes what Experiment takes. What it is not told, this cluster says."""
+        """Declare an experiment: cluster.new_experiment("rl", env={"SEED": 1}).
+
+        name: letters, digits, "-" and "_". port_range: (first, last) port of its services. secrets: files.
+        These and all other keywords are those of Experiment; preamble_cmds and start_dir are by default those
+        of this cluster. A wrong value is a UserError at launch, with its line.
+        """
         given.update(port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir)
         made = {key: value for key, value in given.items() if value is not None}
         return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
@@ -121,11 +110,15 @@ class Cluster:
     @overload
     def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
     def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Any:
-        """Start it; with dry_run only return the plan. At a terminal progress and plan are shown as well.
+        """Start an experiment: cluster.launch(experiment). At a terminal progress and plan are shown as well.
+
+        exp:     what new_experiment() returned.
+        force:   change the experiment of that name, where there is one, to this one.
+        dry_run: only return the plan.
 
         Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
         returned; symphony:backend of the stack goes before this cluster.
-        UserError: one of that name exists (force=True changes it to this one), or it cannot run (PlanError).
+        UserError: one of that name exists, or it cannot run (PlanError).
         SymphonyError: it is up and some of its processes neither run nor came to a good end.
         """
         if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -139,11 +132,18 @@ class Cluster:
         return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
 
     def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
-        """Start several, one after the other. UserError: as launch(); those before it stay up."""
+        """Start several, one after the other: cluster.launch_batch([first, second]).
+
+        experiments: what new_experiment() returned. force, errors: as launch(); those before it stay up.
+        """
         return [self.launch(experiment, force=force) for experiment in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
-        """Stop an experiment and everything it started; with dry_run only look for it."""
+        """Stop an experiment and everything it started: cluster.delete("rl").
+
+        name: of the experiment, or a part of it. dry_run: only look for it.
+        UserError: there is none, or several match. SymphonyError: something of it could not be removed.
+        """
         options.require_name("an experiment", name)
         if run.in_program():
             raise misuse("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
@@ -153,186 +153,12 @@ class Cluster:
                 pass
 
     def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
-        """Stop several experiments, one after the other."""
+        """Stop several experiments, one after the other: cluster.delete_batch(["rl", "sweep"]).
+
+        names, dry_run, errors: as delete(), of each; those before it stay deleted.
+        """
         for name in names:
             self.delete(name, dry_run=dry_run)
-
-    def list_experiments(self) -> list[str]:
-        """The names of the experiments there are."""
-        with stacks.only_on(self.backend):
-            return [each.name for each in listing.ls()]
-
-    def describe_experiment(self, name: str | None = None) -> Described:
-        """{group or None: {process: {column: value}}}; columns: Group, Name, Ready, Restarts, State."""
-        described: Described = {}
-        for status in processes(self._stack(name)):
-            described.setdefault(status.group or None, {})[status.name] = columns(status)
-        return described
-
-    def describe_process_group(
-        self, name: str | None, process_group: str | None = None
-    ) -> dict[str, dict[str, Any]]:
-        """{process: {column: value}} of one group; without one, of the processes that are in none."""
-        groups = self.describe_experiment(name)
-        if process_group is None:
-            return groups.get(None, {})
-        options.require_name("a process group", process_group)
-        known = [group for group in groups if group]
-        return groups[matching.match(process_group, known, "process group")]
-
-    def describe_process(
-        self, name: str | None, process: str, process_group: str | None = None
-    ) -> dict[str, Any]:
-        """{column: value} of one process: describe_process("rl", "agent-0", "agents")["State"]."""
-        statuses = {status.path: status for status in processes(self._stack(name))}
-        return columns(statuses[matching.match(options.path_of(process, process_group), statuses, "process")])
-
-    def find_process(self, name: str | None, process: str) -> list[str | None]:
-        """The groups in which there is a process of this name; None stands for no group."""
-        return [group for group, members in self.describe_experiment(name).items() if process in members]
-
-    @overload
-    def get_log(
-        self,
-        exp: str | None,
-        process: str,
-        process_group: str | None = None,
-        follow: Literal[False] = False,
-        since: str | float | None = None,
-        tail: int | None = None,
-        print_logs: bool = False,
-    ) -> list[str]: ...
-    @overload
-    def get_log(
-        self,
-        exp: str | None,
-        process: str,
-        process_group: str | None = None,
-        *,
-        follow: Literal[True],
-        since: str | float | None = None,
-        tail: int | None = None,
-        print_logs: bool = False,
-    ) -> Iterable[str]: ...
-    def get_log(
-        self,
-        exp: str | None,
-        process: str,
-        process_group: str | None = None,
-        follow: bool = False,
-        since: str | float | None = None,
-        tail: int | None = None,
-        print_logs: bool = False,
-    ) -> Iterable[str]:
-        """The lines a process prints, as a list; with follow an iterator, which goes on with those to come.
-
-        since: those of the last so many seconds, or "5m", "1h30m"; 0 for all. tail: that many of the last, -1
-        for all. print_logs: print them as they come.
-
-        for line in cluster.get_log("rl", "learner", follow=True): ...
-        """
-        lines: Iterator[LogLine] = output.logs(
-            self._stack(exp),
-            [options.path_of(process, process_group)],
-            follow=follow,
-            since=options.duration(since),
-            tail=options.count(tail),
-        )
-        texts = (screen.without_colours(line.text) for line in lines)
-        if print_logs:
-            return [text for text in texts if screen.tell(text) is None]
-        return texts if follow else list(texts)
-
-    def exec_command(
-        self, exp: str | None, process: str, command: Sequence[str] | str, process_group: str | None = None
-    ) -> int:
-        """Run a command in a process, on the terminal or the pipes of this program; its exit code.
-
-        A command that is one text is split at its blanks as a shell would; no shell runs it.
-
-        cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
-        """
-        words = shlex.split(command) if isinstance(command, str) else [*command]
-        return execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
-
-    def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
-        """Let the person at the terminal work in a process until they leave; the exit code."""
-        return ssh.login(self._stack(exp), options.path_of(process, process_group), _streams())
-
-    def transfer_file(
-        self,
-        exp: str | None,
-        source: str | Path,
-        target: str | Path,
-        src_process: str | None = None,
-        src_process_group: str | None = None,
-        dest_process: str | None = None,
-        dest_process_group: str | None = None,
-    ) -> None:
-        """Copy a file or folder: transfer_file("rl", "learner:model.pt", "."). UserError: no such file.
-
-        src_process and dest_process name the process as well, apart from the path.
-        """
-        here, there = str(source), str(target)
-        if dest_process is not None:
-            wanted = scp.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
-        elif src_process is not None:
-            wanted = scp.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
-        else:
-            wanted = scp.sides(here, there)
-        scp.copy(self._stack(exp), wanted)
-
-    def external_url(self, exp: str | None, service: str) -> str:
-        """Where a service can be reached from outside, as host:port.
-
-        UserError: no such service, or it can only be reached through a forwarded port.
-        """
-        return external_address(self._stack(exp), service)
-
-    external_service = external_url
-
-    def current_experiment(self) -> str | None:
-        """The name of the experiment that is meant where none is named; None when there is no such one."""
-        try:
-            return self._stack(None).shown
-        except UserError:
-            return None
-
-    def set_experiment(self, name: str) -> None:
-        """From now on this experiment is meant where none is named. UserError: there is none such."""
-        switch.remember(self._stack(name).name)
-
-    def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
-        """The experiments of this cluster that may be meant, and whether that is the name itself.
-
-        With the username before it, as it is, then those that begin with it or hold it.
-        """
-        options.require_name("an experiment", name)
-        return matching.fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
-
-    def fuzzy_match_process(
-        self, process: str, name: str | None = None
-    ) -> tuple[list[tuple[str | None, str]], bool]:
-        """The processes (group or None, name) that may be meant, and whether that is the name itself."""
-        options.require_name("a process", process)
-        known = [
-            (group, each) for group, members in self.describe_experiment(name).items() for each in members
-        ]
-        return matching.fuzzy([process], known, lambda each: each[1])
-
-    def prefix_username(self, name: str) -> str:
-        """The name with the username of SymphonyConfig before it, once."""
-        return SymphonyConfig().prefixed(name)
-
-    def _stack(self, name: str | None) -> stacks.Stack:
-        """The one on this cluster's backend; without a name the current one. UserError: there is none."""
-        if name is not None:
-            options.require_name("an experiment", name)
-            prefixed = self.prefix_username(name)
-            known = {stack.stack for stack in store.names()}
-            name = prefixed if prefixed in known else name
-        with stacks.only_on(self.backend):
-            return stacks.find_one(name)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -342,7 +168,13 @@ class Cluster:
 
 
 class TmuxCluster(Cluster):
-    """A Cluster of tmux on this machine; server_name tells several tmux servers of yours apart."""
+    """A Cluster of tmux on this machine.
+
+    TmuxCluster("mine", preamble_cmds=["source venv/bin/activate"])
+
+    server_name: which of several tmux servers of yours; "default" by default.
+    preamble_cmds, start_dir: as Cluster. UserError: there is no such option.
+    """
 
     backend = "tmux"
     options_type = options.TmuxOptions
@@ -356,7 +188,7 @@ class TmuxCluster(Cluster):
 
         cluster.session("rl").window("agent-0").active_pane.send_keys("help")
 
-        UserError: the experiment does not run in tmux on this machine.
+        name: of the experiment, or a part of it. UserError: it does not run in tmux on this machine.
         """
         from symphony.operations import tmux_session
 
@@ -365,6 +197,8 @@ class TmuxCluster(Cluster):
 
 class KubeCluster(Cluster):
     """A Cluster of Kubernetes: the one that the current context of your kubeconfig names.
+
+    KubeCluster(kubeconfig="~/.kube/config", context="my-cluster", image="me/rl:1")
 
     kubeconfig:    the path of another kubeconfig.
     context:       another context of it.
@@ -375,7 +209,9 @@ class KubeCluster(Cluster):
     source_ranges: who may reach a LoadBalancer, such as "203.0.113.0/24".
     patience:      seconds to wait for trouble that may pass, such as a machine that is not there yet.
 
-    The stack keeps them, under the names that options.KUBE_SETTINGS gives.
+    preamble_cmds, start_dir: as Cluster. UserError: there is no such option, or its value is none.
+
+    The stack keeps them: `symphony config` lists its settings.
     """
 
     backend = "kubernetes"
@@ -385,8 +221,3 @@ class KubeCluster(Cluster):
         own = {key: value for key, value in given.items() if key in options.KUBE_SETTINGS}
         super().__init__(**{key: value for key, value in given.items() if key not in own})  # pyright: ignore[reportArgumentType]
         self._settings = options.kube_settings(own)
-
-
-def _streams() -> Streams:
-    sys.stdout.flush()
-    return Streams(terminal=os.isatty(0) and os.isatty(1))

@@ -14,6 +14,8 @@ Handler = Callable[[Any], Any]
 class SymphonyConfig:
     """The one place of a script's settings: SymphonyConfig() is the same object everywhere.
 
+    SymphonyConfig().set_username("ada")
+
     username: stands before the names of experiments. experiment_folder: each launched experiment is saved
     below it. A field with a handler of its own is what that made of its value.
     """
@@ -40,16 +42,25 @@ class SymphonyConfig:
         cls().register_handler("experiment_folder", _folder)
 
     def set_username(self, name: str) -> None:
-        """Put this name before the names of experiments."""
+        """Put this name before the names of experiments: SymphonyConfig().set_username("ada").
+
+        UserError: the name is no text.
+        """
         self.update({"username": name})
 
     def set_experiment_folder(self, folder: str | Path) -> None:
-        """Save each launched experiment below this folder."""
+        """Save each launched experiment below this folder: SymphonyConfig().set_experiment_folder("~/runs").
+
+        UserError: the folder is no path.
+        """
         self.update({"experiment_folder": folder})
 
     def register_handler(self, field: str, handler: Handler) -> None:
-        """Let update() pass a field of the user's own to a function, and keep what that returns.
+        """Let update() pass a field of your own to a function, and keep what that returns.
 
+        SymphonyConfig().register_handler("retries", int)
+
+        field: its name. handler: takes its value.
         UserError: the field has a handler, or that is no function.
         """
         if not callable(handler):
@@ -61,7 +72,10 @@ class SymphonyConfig:
         self._handlers[field] = handler
 
     def update(self, settings: Mapping[str, Any]) -> None:
-        """Make several settings. UserError: a field that nobody handles; then none is made."""
+        """Make several settings: SymphonyConfig().update({"username": "ada"}).
+
+        settings: {field: value}. UserError: a field that nobody handles; then none is made.
+        """
         for field in settings:
             if field not in self._handlers:
                 raise UserError(
@@ -72,7 +86,10 @@ class SymphonyConfig:
             setattr(self, field, self._handlers[field](value))
 
     def load_config_file(self, path: str | Path) -> None:
-        """Make the settings of a YAML or JSON file. UserError: it cannot be read."""
+        """Make the settings of a YAML or JSON file: SymphonyConfig().load_config_file("symphony.yaml").
+
+        path: its path. UserError: it cannot be read, or as update().
+        """
         import yaml
 
         file = Path(path).expanduser()
@@ -85,7 +102,7 @@ class SymphonyConfig:
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
-        """The name of an experiment with the user's name before it, once."""
+        """The name of an experiment with the username before it, once: SymphonyConfig().prefixed("rl")."""
         prefix = f"{self.username}-" if self.username else ""
         # What is no text is for the plan to refuse.
         if not isinstance(name, str) or name.startswith(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -26,7 +26,10 @@ class DockerBuilder:
     temp_directory:      where the context is put together, and kept for the next build.
     verbose:             whether to print what Docker says.
 
-    UserError: a setting is wrong, or nothing lies at a path.
+    builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
+    builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
+
+    UserError: a setting is wrong, or nothing lies at a path. SymphonyError: Docker does not answer.
     """
 
     def __init__(
@@ -44,7 +47,10 @@ class DockerBuilder:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """A builder of settings that are called as its arguments."""
+        """A builder of settings that are called as its arguments: DockerBuilder.from_dict(settings).
+
+        UserError: a setting is unknown or missing.
+        """
         _refuse_unknown(settings, _SETTINGS, "DockerBuilder")
         missing = [name for name in _SETTINGS[:3] if name not in settings]
         if missing:
@@ -52,8 +58,9 @@ class DockerBuilder:
         return cls(**settings)
 
     def build(self, tag: str | None = None) -> str:
-        """Build the image and return its id; tag: `name` or `name:tag`, also its name from then on.
+        """Build the image and return its id: builder.build("rl:1").
 
+        tag: `name` or `name:tag`, its name from then on; None for none.
         UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
         """
         self._put_together()
@@ -67,17 +74,20 @@ class DockerBuilder:
         return self._built
 
     def tag(self, repo: str, tag: str) -> None:
-        """Give what was built last another name."""
+        """Give what was built last the name `repo:tag`: builder.tag("me/rl", "1"). UserError: nothing was."""
         Engine().tag(self._image(), repo, tag)
 
     def push(self, repo: str, tag: str) -> str:
-        """Push `repo:tag`, and return its digest. UserError: the registry refuses it."""
+        """Push `repo:tag` and return its digest: builder.push("me/rl", "1"). UserError: it is refused."""
         digest = Engine().push(repo, tag)
         self._say(f"{repo}:{tag} is {repo}@{digest}")
         return digest
 
     def build_and_push(self, repo: str, tag: str) -> str:
-        """Build, tag and push; the digest."""
+        """Build, tag and push: builder.build_and_push("me/rl", "1"). Returns the digest.
+
+        repo, tag: as push(). UserError: as build() and push().
+        """
         self.build()
         self.tag(repo, tag)
         return self.push(repo, tag)
@@ -117,9 +127,14 @@ def clean_images(
 ) -> list[str]:
     """Remove the images whose `repo:tag` matches one of the shell patterns, and return their names.
 
+    clean_images(["me/rl:*"], force=True)
+
+    patterns:               one, or several.
     force:                  also those that a container uses; else they stay.
     force_prune_containers: first remove the containers that have ended.
     force_prune_images:     at last remove the images that have no name.
+
+    SymphonyError: Docker does not answer.
     """
     wanted = [patterns] if isinstance(patterns, str) else list(patterns)
     engine = Engine()

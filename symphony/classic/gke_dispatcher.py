@@ -32,6 +32,9 @@ class HasPools(Protocol):
 class GKEDispatcher:
     """Selects a node pool for a process, tolerates its taints, and claims resources there.
 
+    dispatcher = GKEDispatcher("cluster.tf.json")
+    dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
+
     tf_json: the path or the content of the `.tf.json` that cloudwise wrote, or a GkeCluster.
 
     Of a process in a process group say process_group=: the group gets the pool, the process the resources.
@@ -58,7 +61,10 @@ class GKEDispatcher:
         return sorted(self._pools)
 
     def get_node_pool(self, name: str) -> Mapping[str, Any]:
-        """What the file says of a node pool. KeyError, which is a UserError: there is none of that name."""
+        """What the file says of a node pool: dispatcher.get_node_pool("v100-pool").
+
+        KeyError, which is a UserError: there is none of that name.
+        """
         self._pool(name)
         return self._entries[name]
 
@@ -69,7 +75,13 @@ class GKEDispatcher:
         assign_to: Literal["machine", "gpu", "node_pool", "resource"],
         **settings: Any,
     ) -> None:
-        """One of the other four, with its settings; those that are None are ignored."""
+        """Assign in one of four ways.
+
+        dispatcher.assign_to(learner, assign_to="gpu", node_pool_name="v100-pool")
+
+        process: of a new_process(). assign_to: which of the four methods below.
+        settings: its keywords; those that are None are ignored. UserError: as these methods.
+        """
         ways = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in ways:
             raise mistake(f"assign_to={assign_to!r} is no way to assign", f"Say one of {', '.join(ways)}")
@@ -89,14 +101,26 @@ class GKEDispatcher:
         process_group: ProcessGroup | None = None,
         process_per_machine: int = 1,
     ) -> None:
-        """An equal share of one machine of the pool: so many such processes fit on one, and no more."""
+        """Claim an equal share of one machine of a pool, for a process.
+
+        dispatcher.assign_to_machine(agent, node_pool_name="cpu-pool", process_per_machine=4)
+
+        node_pool_name: of get_node_pools(). process_group: that of the process, where it is in one.
+        process_per_machine: so many such processes fit on a machine, and no more.
+        UserError: there is no such pool, or no machine of it has that much.
+        """
         parts = _whole("process_per_machine", process_per_machine, least=1)
         self._assign(process, process_group, Claim(parts=parts or 1), self._pool(node_pool_name).name)
 
     def assign_to_gpu(
         self, process: Process, *, node_pool_name: str, process_group: ProcessGroup | None = None
     ) -> None:
-        """One GPU of a machine of the pool, with its share of the rest."""
+        """Claim one GPU of a machine of a pool, with its share of the rest.
+
+        dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
+
+        process, node_pool_name, process_group, UserError: as assign_to_machine(); or the pool has no GPUs.
+        """
         pool = self._pool(node_pool_name)
         if not pool.gpus:
             raise mistake(f"node pool {node_pool_name} has no GPUs", "Assign to a machine of it instead")
@@ -112,7 +136,13 @@ class GKEDispatcher:
         memory_m: float | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """A machine of the pool. cpu: cores; memory_m: MiB; what is not said is not claimed."""
+        """Claim what is said of a machine of a pool.
+
+        dispatcher.assign_to_node_pool(agent, node_pool_name="cpu-pool", cpu=2.5, memory_m=4096)
+
+        process, node_pool_name, process_group, UserError: as assign_to_machine().
+        cpu: cores. memory_m: MiB. gpu_count: how many. What is not said is not claimed.
+        """
         claim = _claim(cpu, memory_m, gpu_count)
         self._assign(process, process_group, claim, self._pool(node_pool_name).name)
 
@@ -127,9 +157,12 @@ class GKEDispatcher:
         gpu_type: str | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """The cheapest pool that has so much on one machine; one without GPUs, unless they are asked for.
+        """Claim this much of a machine of the cheapest pool that has it; one without GPUs where none is said.
 
-        cpu: cores; memory_m: MiB; gpu_type: such as "v100", of which gpu_count is 1 unless it is said.
+        dispatcher.assign_to_resource(learner, cpu=4, memory_m=8192, gpu_type="v100")
+
+        process, process_group, UserError: as assign_to_machine(). node_pool_name: only of this pool.
+        cpu: cores. memory_m: MiB. gpu_type: such as "v100", of which gpu_count is 1 unless it is said.
         """
         name = self._pool(node_pool_name).name if node_pool_name is not None else ""
         claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)

@@ -16,7 +16,6 @@ from symphony.spec.shared import Text, Texts
 _T = TypeVar("_T")
 Tmux = Literal["tmux"]
 Kubernetes = Literal["kubernetes", "kube", "k8s", "gke"]
-Backend = Tmux | Kubernetes
 
 
 class ClusterOptions(TypedDict, total=False):

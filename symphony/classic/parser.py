@@ -71,6 +71,9 @@ class SymphonyParser:
     ) -> argparse.ArgumentParser:
         """Add the command `name`, which runs action_<name>(args); returns its parser, to add arguments to.
 
+        self.add_subparser("create", aliases=["c"], help="Start it.").add_argument("name")
+
+        aliases: other names of it. settings: those of argparse.ArgumentParser, and help.
         A command of `symphony` of that name or alias is hidden by it. UserError: there is no such action.
         """
         action = self._action(name)
@@ -84,9 +87,11 @@ class SymphonyParser:
         return parser
 
     def get_subparser(self, name: str) -> argparse.ArgumentParser:
-        """The parser of a command, also of one of `symphony`: for an action of one's own.
+        """The parser of a command, also of one of `symphony`, for an action of one's own.
 
-        UserError: there is no such command.
+        self.get_subparser("delete").add_argument("--archive", action="store_true")
+
+        name: of the command. UserError: there is no such one.
         """
         if name not in self._parsers:
             row = built_in.find(name)
@@ -96,7 +101,10 @@ class SymphonyParser:
         return self._parsers[name]
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
-        """Run the command that was typed; SystemExit: it did not end well, with its exit code."""
+        """Run the command that was typed: MyParser().main().
+
+        arguments: instead of those of sys.argv. SystemExit: it did not end well, with its exit code.
+        """
         words = list(sys.argv[1:] if arguments is None else arguments)
         try:
             code = self._run(words)
@@ -165,7 +173,7 @@ class SymphonyParser:
     # what subclasses of the original call
 
     def add_dry_run(self, parser: argparse.ArgumentParser) -> None:
-        """Add -dr, --dry-run: args.dry_run."""
+        """Add -dr, --dry-run to a parser, which gives args.dry_run: self.add_dry_run(parser)."""
         parser.add_argument("-dr", "--dry-run", action="store_true", help="Show what would be done.")
 
     _add_dry_run = add_dry_run

@@ -154,15 +154,21 @@ class MemberBuilder(Builder[MemberSpec]):
         return dataclasses.replace(self._spec, pod=pod)
 
     def set_env(self, name: str, value: EnvValue) -> None:
-        """Set one environment variable; a number or path becomes text."""
+        """Set one environment variable: set_env("LR", 0.1).
+
+        value: text, a number, a path or an Output of Pulumi, under this name.
+        """
         self.set_envs(single(name, value))
 
     def set_envs(self, env: Env) -> None:
-        """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"})."""
+        """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"}). env: see set_env()."""
         self._set_more("env", self._spec.env, read_variables(env))
 
     def image_pull_policy(self, policy: PullPolicy) -> None:
-        """When Kubernetes pulls the image: "Always", "IfNotPresent" or "Never"."""
+        """When Kubernetes pulls the image: image_pull_policy("Always").
+
+        policy: "Always", "IfNotPresent" or "Never".
+        """
         self._set("image_pull_policy", image_pull_policy=policy)
 
     def place(
@@ -201,7 +207,7 @@ class MemberBuilder(Builder[MemberSpec]):
     # pod level
 
     def node_selector(self, key: str, value: Value) -> None:
-        """Run only on nodes with this label: node_selector("gpu-type", "a100")."""
+        """Run only on nodes whose label `key` has this value: node_selector("gpu-type", "a100")."""
         self._pod_more("node_selector", self._spec.pod.node_selector, single(key, read_text(value)))
 
     def add_toleration(
@@ -216,7 +222,7 @@ class MemberBuilder(Builder[MemberSpec]):
 
         operator: "Equal" (by default) compares key and value, "Exists" only the key.
         effect:   "NoSchedule", "PreferNoSchedule" or "NoExecute".
-        tolerationSeconds: for how long after the taint comes (NoExecute); for ever by default.
+        tolerationSeconds: for how many seconds after the taint comes (NoExecute); for ever by default.
 
         add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
         """
@@ -225,15 +231,18 @@ class MemberBuilder(Builder[MemberSpec]):
         self._pod("tolerations", [len(before)], tolerations=(*before, added))
 
     def restart_policy(self, policy: RestartPolicy) -> None:
-        """Whether what has ended is started again: "Always", "OnFailure" (a code other than 0) or "Never"."""
+        """Whether what has ended is started again: restart_policy("OnFailure").
+
+        policy: "Always", "OnFailure" (an exit code other than 0, or a signal) or "Never".
+        """
         self._pod("restart_policy", (), restart_policy=policy)
 
     def add_label(self, key: str, value: Value) -> None:
-        """Label the pod: add_label("team", "rl")."""
+        """Label the pod, under this key with this value: add_label("team", "rl")."""
         self.add_labels(single(key, value))
 
     def add_labels(self, labels: Variables | None = None, **more: Value) -> None:
-        """Label the pod, by a mapping or by keywords: add_labels({"team": "rl"}, stage="test")."""
+        """Label the pod: add_labels({"team": "rl"}, stage="test"). labels: {key: value}; more: key=value."""
         self._pod_more("labels", self._spec.pod.labels, merged(read_variables(labels), read_variables(more)))
 
     def _set_more(self, setting: str, before: Any, more: Any) -> None:
@@ -253,7 +262,8 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_nfs(self, server: str, path: str, mount_path: str, name: str | None = None) -> None:
         """Mount a folder of an NFS server: mount_nfs("10.0.0.2", "/data", "/mnt/data").
 
-        path: the folder there. mount_path: where it appears. name: that of the volume, chosen by default.
+        path: the folder there. mount_path: where it appears in the container.
+        name: of the volume, chosen by default.
         """
         self._mount(NfsMount(server=server, path=path, mount_path=mount_path, name=name, where=caller()))
 
@@ -264,9 +274,10 @@ class MemberBuilder(Builder[MemberSpec]):
         defaultMode: int | None = None,
         name: str | None = None,
     ) -> None:
-        """Mount a Secret of the namespace as files; defaultMode is their mode, 0o644 by default.
+        """Mount a Secret of the namespace as files: mount_secret("wandb", "/etc/wandb", defaultMode=0o400).
 
-        mount_secret("wandb", "/etc/wandb", defaultMode=0o400)
+        secret_name: of the Secret, which you create. mount_path: the folder of its files in the container.
+        defaultMode: their mode, 0o644 by default. name: of the volume, chosen by default.
         """
         self._mount(
             SecretMount(
@@ -281,9 +292,12 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_git_repo(
         self, repository: str, revision: str, mount_path: str, name: str | None = None
     ) -> None:
-        """Mount a git repository, cloned before the process starts; revision is a branch, tag or commit.
+        """Mount a git repository, cloned before the process starts.
 
         mount_git_repo("https://github.com/me/rl.git", "main", "/code")
+
+        repository: its URL. revision: a branch, tag or commit. mount_path: where it appears in the container.
+        name: of the volume, chosen by default.
         """
         self._mount(
             GitRepoMount(
@@ -294,9 +308,12 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_host_path(
         self, path: str, mount_path: str, hostpath_type: str = "", name: str | None = None
     ) -> None:
-        """Mount a file or folder of the machine; it needs `symphony:podSecurity: privileged`.
+        """Mount a file or folder of the machine: mount_host_path("/mnt/disks/ssd0", "/scratch").
 
+        It needs `symphony:podSecurity: privileged`.
+        path: on the machine. mount_path: where it appears in the container.
         hostpath_type: what Kubernetes checks or makes there, such as "Directory"; nothing by default.
+        name: of the volume, chosen by default.
         """
         self._mount(
             HostPathMount(
@@ -305,11 +322,17 @@ class MemberBuilder(Builder[MemberSpec]):
         )
 
     def mount_empty_dir(self, name: str, use_memory: bool, mount_path: str) -> None:
-        """Mount an empty folder that goes with the pod; use_memory keeps it in memory instead of on disk."""
+        """Mount an empty folder that goes with the pod: mount_empty_dir("scratch", False, "/scratch").
+
+        name: of the volume. use_memory: keep it in memory instead of on disk. mount_path: where it appears.
+        """
         self._mount(EmptyDirMount(name=name, use_memory=use_memory, mount_path=mount_path, where=caller()))
 
     def mount_shared_memory(self, name: str = "devshm") -> None:
-        """Mount a /dev/shm in memory, larger than the 64 MiB that it has by default: data loaders need it."""
+        """Mount a /dev/shm in memory, larger than the usual 64 MiB, for data loaders: mount_shared_memory().
+
+        name: of the volume.
+        """
         self._mount(SharedMemoryMount(name=name, mount_path="/dev/shm", where=caller()))
 
     def _mount(self, mount: Mount) -> None:

@@ -20,7 +20,11 @@ _NOT_THE_USERS = tuple(
 
 
 def run_program(folder: str | Path = "stacks") -> None:
-    """Run stacks/<program>.py; config symphony:program names another one. RunError: there is no such file."""
+    """Run the program of the stack, stacks/rl.py for `rl` and `rl.gke`: run_program("stacks").
+
+    folder: of the programs; symphony:program of the stack names another one than its name does.
+    pulumi.RunError: there is no such file, or what the program itself raises.
+    """
     require_root()
     home = Path(folder)
     stack = pulumi.get_stack()

@@ -36,15 +36,15 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     Leaving the block, or launch(), plans the experiment: a mistake ends the program there and nothing is
     started. The processes start when the program has come to its end without an error.
 
-    name:       that of the stack by default.
+    name:       letters, digits, "-" and "_"; that of the stack by default.
     secrets:    files that appear in the folder $SYMPH_SECRETS_DIR of every process.
     configs:    files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
     port_range: (first, last) of the ports that are chosen for services (tmux).
     inherit:    variables of the caller's environment that the processes get beside the usual ones (tmux).
     opts:       the pulumi.ResourceOptions of its component.
 
-    Of preamble_cmds, start_dir, code, env and image, see Process: what is said here holds for every process.
-    What changes in a secret or config file restarts nothing.
+    Of preamble_cmds, start_dir, code, env, secret_env and image (or container_image), see Process: what is
+    said here holds for every process. What changes in a secret or config file restarts nothing.
     """
 
     _kind = "experiment"
@@ -86,22 +86,28 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     # declaring
 
     def new_process_group(self, name: str, **options: Unpack[GroupOptions]) -> ProcessGroup:
-        """Declare a process group; it takes what ProcessGroup takes."""
+        """Declare a process group: new_process_group("agents", env={"SEED": 1}).
+
+        name: letters, digits, "-" and "_". This and all other keywords are those of ProcessGroup.
+        """
         return self.add_process_group(ProcessGroup(name, **options))
 
     def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
-        """Put a process group into the experiment."""
+        """Put a group into the experiment: add_process_group(ProcessGroup("a")). UserError: it is none."""
         expect(group, ProcessGroup, "ProcessGroup(...)")
         self._groups.append(group)
         return group
 
     def add_process_groups(self, groups: Iterable[ProcessGroup]) -> None:
-        """Put process groups into the experiment."""
+        """Put groups into it: add_process_groups([ProcessGroup("a"), ProcessGroup("b")]).
+
+        groups, UserError: as add_process_group(), of each.
+        """
         for group in groups:
             self.add_process_group(group)
 
     def get_process_group(self, name: str) -> ProcessGroup:
-        """The process group of that name. UserError: there is none."""
+        """The process group of that name: get_process_group("agents"). UserError: there is none."""
         return find(self._groups, name, f"{self._kind} {self.name}")
 
     def list_all_processes(self) -> list[Process]:
@@ -120,12 +126,15 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             return serialize.dump_dict(self.spec)
 
     def dump_json(self, file: str | Path) -> None:
-        """Save the declaration as JSON. UserError: a value of it, or the file, does not let it."""
+        """Save the declaration as JSON: dump_json("rl.json"). file: its path; an old one is replaced.
+
+        UserError: a value of it cannot be saved, or the file cannot be written.
+        """
         with told_in_one_line():
             Path(file).write_text(serialize.dump_json(self.spec), encoding="utf-8")
 
     def dump_yaml(self, file: str | Path) -> None:
-        """Save the declaration as YAML. UserError: a value of it, or the file, does not let it."""
+        """Save the declaration as YAML: dump_yaml("rl.yaml"). file, UserError: as dump_json()."""
         with told_in_one_line():
             Path(file).write_text(serialize.dump_yaml(self.spec), encoding="utf-8")
 
@@ -144,31 +153,34 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @classmethod
     def load_dict(cls, data: Mapping[str, Any]) -> Experiment:
-        """An experiment that declares what a saved one declared. UserError: not a saved experiment."""
+        """An experiment that declares what a saved one did: Experiment.load_dict(experiment.dump_dict()).
+
+        data: what dump_dict() returned. UserError: it is not a saved experiment.
+        """
         with told_in_one_line():
             return cls.from_spec(serialize.load_dict(data, caller()))
 
     @classmethod
     def load_json(cls, file: str | Path) -> Experiment:
-        """The experiment saved in a JSON file. UserError: not a saved experiment."""
+        """The experiment in a JSON file: Experiment.load_json("rl.json"). UserError: no saved experiment."""
         with told_in_one_line():
             return cls.from_spec(serialize.load_json(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def load_yaml(cls, file: str | Path) -> Experiment:
-        """The experiment saved in a YAML file. UserError: not a saved experiment."""
+        """The experiment in a YAML file: Experiment.load_yaml("rl.yaml"). UserError: no saved experiment."""
         with told_in_one_line():
             return cls.from_spec(serialize.load_yaml(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def load_json_str(cls, text: str) -> Experiment:
-        """The experiment saved in JSON. UserError: not a saved experiment."""
+        """The experiment in a JSON text: Experiment.load_json_str(text). UserError: no saved experiment."""
         with told_in_one_line():
             return cls.from_spec(serialize.load_json(text, caller()))
 
     @classmethod
     def load_yaml_str(cls, text: str) -> Experiment:
-        """The experiment saved in YAML. UserError: not a saved experiment."""
+        """The experiment in a YAML text: Experiment.load_yaml_str(text). UserError: no saved experiment."""
         with told_in_one_line():
             return cls.from_spec(serialize.load_yaml(text, caller()))
 
@@ -196,7 +208,9 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             self.launch()
 
     def launch(self) -> None:
-        """Plan the experiment and hand it to the running Pulumi program.
+        """Plan the experiment and hand it to the running Pulumi program; the end of a with block does so.
+
+        experiment.launch()
 
         pulumi.RunError: it cannot run, with every reason. SystemExit: no Pulumi program is running.
         """

@@ -21,6 +21,7 @@ class Image:
     `symphony up` builds it with Docker and pushes it where something in it changed: the Dockerfile, an
     argument, a file of the context that .dockerignore leaves in. Pods run it by its digest.
 
+    name:       of the image.
     repository: where it is pushed; by default the setting symphony:registry with the name.
     context:    the folder whose files the Dockerfile copies; dockerfile is found in it.
     build_args: values of the Dockerfile's ARGs; everybody who has the image can read them.
@@ -29,6 +30,8 @@ class Image:
     allow:      files that look like credentials and are none.
     builder:    what builds it; Docker is what there is today.
     retain_on_delete: whether the registry keeps it when the experiment is deleted; else the last one goes.
+
+    What is wrong, and an image that cannot be built, is a pulumi.RunError at launch.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Image:
 
         requirements: a file for pip, whose packages are a layer of their own; None for none.
         code:         files, folders and globs of the context; by default all that .dockerignore leaves in.
+        base:         the image that it begins with, which has Python.
+        name, repository, context, platform, allow, builder, retain_on_delete: as of Image.
 
         print(image.dockerfile) shows the Dockerfile that it stands for.
         """

@@ -25,22 +25,29 @@ class Members:
         def name(self) -> str: ...
 
     def new_process(self, name: str, cmds: Texts | None = None, **options: Unpack[ProcessOptions]) -> Process:
-        """Declare a process in it; it takes what Process takes."""
+        """Declare a process in it: new_process("agent", ["source venv/bin/activate", "python agent.py"]).
+
+        name: letters, digits, "-" and "_". cmds: lines for a shell; or command= and args= without one. These
+        and all other keywords are those of Process.
+        """
         return self.add_process(Process(name, cmds, **options))
 
     def add_process(self, process: Process) -> Process:
-        """Put a process into it."""
+        """Put a process into it: add_process(Process("agent", command="python agent.py")).
+
+        UserError: that is no Process.
+        """
         expect(process, Process, "Process(...)")
         self._processes.append(process)
         return process
 
     def add_processes(self, processes: Iterable[Process]) -> None:
-        """Put processes into it."""
+        """Put processes into it: add_processes([Process("a"), Process("b")]). UserError: as add_process()."""
         for process in processes:
             self.add_process(process)
 
     def get_process(self, name: str) -> Process:
-        """Its process of that name, which is in no other group. UserError: there is none."""
+        """Its process of that name, which is in no other group: get_process("agent"). UserError: none."""
         return find(self._processes, name, f"{self._kind} {self.name}")
 
     def list_processes(self) -> list[Process]:

@@ -33,8 +33,12 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     start_dir:     the folder that it starts in: by default that of the program, on Kubernetes the image's.
     code:          files, folders and globs of the project: at a change of them, `up` starts it again.
     env:           {variable: value}; a number or path becomes text.
+    secret_env:    {variable: file with its value}, or a secret Output; kept out of states, plans and logs.
     image:         the container image (Kubernetes); container_image is the same.
-    container_yml: a dict that is merged last into the container's manifest (Kubernetes).
+    container_yml: a dict that is merged last into the container's manifest (Kubernetes); pod_yml the same of
+                   its pod.
+
+    Nothing is checked here: what is wrong is reported at launch, with its line.
     """
 
     container_yml: ContainerOverride
@@ -72,11 +76,11 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         return self._launched.addresses(self._path)
 
     def set_command(self, command: Texts) -> None:
-        """What runs, without a shell: set_command(["python", "agent.py"])."""
+        """Set the command, which runs without a shell: set_command(["python", "agent.py"])."""
         self._set("command", command=read_words(command))
 
     def set_args(self, args: Texts) -> None:
-        """The arguments of the command: set_args(["--lr", 0.1])."""
+        """Set the args of the command: set_args(["--lr", 0.1])."""
         self._set("args", args=read_texts(args))
 
     def binds(self, *services: Services) -> None:

@@ -23,8 +23,12 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     group = experiment.new_process_group("agents", env={"SEED": 1})
     group.new_process("agent-0", command=["python", "agent.py"])
 
-    name: letters, digits, "-" and "_". Of preamble_cmds, start_dir, code, env and image, see Process: what
-    is said here holds for each of its processes, which may say another.
+    name: letters, digits, "-" and "_".
+
+    Of preamble_cmds, start_dir, code, env, secret_env and image (or container_image), see Process: what is
+    said here holds for each of its processes, which may say another.
+
+    Nothing is checked here: what is wrong is reported at launch, with its line.
     """
 
     _kind = "process group"

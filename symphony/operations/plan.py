@@ -27,8 +27,14 @@ MakeRun = Callable[[stack_target.StackTarget, PlanFile], Run]
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and what it changes.
+    """The plan of a stack and what it changes; as text, a line for each process that changes.
 
+    print(cluster.launch(experiment, dry_run=True))
+
+    stack:   its name. project: that of its Pulumi.yaml.
+    plan:    everything that will run, as JSON. changes: what happens to each process, and why.
+    unused:  settings that the backend does not use. now: how many processes there are now.
+    images:  those that are built. manifests: of Kubernetes.
     code:    the files that each digest of code stands for.
     program: the files of the program -> when they changed.
     """
@@ -53,6 +59,7 @@ class Planned:
         return "\n".join([f"{self.stack} on {self.backend}", *rows, *map(str, self.images), *self.remarks])
 
     def count(self, kind: str) -> int:
+        """How many processes change so: planned.count("restart"). kind: start, restart, stop or keep."""
         return sum(1 for change in self.changes if change.kind == kind)
 
     @property
@@ -72,6 +79,7 @@ class Planned:
         return as_yaml(self.manifests)
 
     def to_json(self) -> dict[str, Any]:
+        """What `symphony plan --json` shows."""
         return {
             "stack": self.stack,
             "project": self.project,

@@ -12,10 +12,16 @@ from symphony.operations import stacks
 
 
 class Session(libtmux.Session):
-    """The libtmux.Session of an experiment, with its windows by the names of the processes."""
+    """The libtmux.Session of an experiment, with its windows by the names of the processes.
+
+    session.window("agent-0")
+    """
 
     def window(self, process: str) -> libtmux.Window:
-        """The window of a process: "agent-0", or "GROUP/agent-0". UserError: there is none."""
+        """The window of a process: session.window("agents/agent-0"). UserError: there is none.
+
+        process: its name, after that of its group and a / where it is in one.
+        """
         name = process.replace("/", ":")
         for window in self.windows:
             if window.window_name == name:

@@ -80,7 +80,12 @@ class Watched:
 
 @dataclass(frozen=True)
 class Ended:
-    """How it ended: every process as it is now."""
+    """How a launch ended; as text, in a line.
+
+    print(cluster.launch(experiment))
+
+    stack: its name. statuses: every process as it is now. seconds: how long that took.
+    """
 
     stack: str
     statuses: tuple[ProcessStatus, ...]

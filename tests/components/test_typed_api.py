@@ -1,4 +1,4 @@
-"""What two type checkers find in a program of a user: each mistake in it, and nothing else."""
+"""What two type checkers find in a program of a user, with the examples of the docstrings: each mistake."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from symphony.backends import registry
 from symphony.classic import options
 from symphony.components.experiment import Experiment
 from symphony.errors import UserError
+from tests.components import docstrings
 from tests.sandbox import ROOT
 
 # Each line that ends in `# wrong` is one mistake.
@@ -80,7 +81,9 @@ rl.addreses  # wrong
 tmux = Cluster.new("tmux", server_name="mine", preamble_cmds=["true"], start_dir="~/rl")
 default: TmuxCluster = Cluster.new()
 kube: KubeCluster = Cluster.new("k8s", kubeconfig=Path("config"), context="c", image="rl:1")
-Cluster.new("tmx")  # wrong
+other: Cluster = Cluster.new("subprocess", start_dir="~/rl")
+Cluster.new("subprocess").session("rl")  # wrong
+Cluster.new("subprocess", image="rl:1")  # wrong
 Cluster.new("tmux", sever_name="mine")  # wrong
 Cluster.new("kubernetes", server_name="mine")  # wrong
 Cluster.new("kube", image=7)  # wrong
@@ -135,12 +138,21 @@ def test_a_checker_finds_each_mistake_and_nothing_else(
     tmp_path: Path, checker: Callable[[Path], set[int]]
 ) -> None:
     file = tmp_path / "program.py"
-    file.write_text(PROGRAM)
-    lines = dict(enumerate(PROGRAM.splitlines(), 1))
+    source = f"{PROGRAM}{docstrings.program()}"
+    file.write_text(source)
+    lines = dict(enumerate(source.splitlines(), 1))
     wrong = {number for number, line in lines.items() if line.endswith("# wrong")}
     result = checker(file)
     assert {lines[number] for number in wrong - result} == set(), "not found"
     assert {lines[number] for number in result - wrong} == set(), "found where nothing is wrong"
+
+
+def test_docstrings_explain_each_parameter_and_have_an_example() -> None:
+    every = list(docstrings.public())
+    assert len(every) > 150
+    assert [(of, each, names) for of, each in every if (names := docstrings.unexplained(each))] == []
+    needed = [each for _, each in every if docstrings.needs_example(each)]
+    assert [each for each in needed if docstrings.example(each) is None] == []
 
 
 def test_the_backends_of_cluster_new_are_those_there_are() -> None:

@@ -71,7 +71,7 @@ class GkeCluster(pulumi.ComponentResource):
 
     GkeCluster("rl", location="us-central1-a", pools=[NodePool("cpu", "e2-standard-8", min=1)])
 
-    name:                of the cluster.
+    name:                at most 40 lower-case letters, digits and -, a letter first.
     location:            a zone such as us-central1-a, or a region, whose control plane survives one zone.
     pools:               its NodePools; sizes change in place, another machine type, GPU or disk replaces one.
     own_network:         a network for it alone; by default the project's own one, `default`.
@@ -80,7 +80,7 @@ class GkeCluster(pulumi.ComponentResource):
     opts:                the pulumi.ResourceOptions of its component.
 
     Its project is gcp:project of the stack, which puts out `kubeconfig` (secret), `registry`, where images
-    are pushed, and `pools`.
+    are pushed, and `pools`. pulumi.RunError: it cannot be, with every reason.
     """
 
     def __init__(
@@ -124,8 +124,9 @@ class GkeCluster(pulumi.ComponentResource):
     def from_tf_json(
         cls, given: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
     ) -> GkeCluster:
-        """The cluster of a `.tf.json` that cloudwise wrote: its path, or its content.
+        """The cluster of a `.tf.json` that cloudwise wrote: GkeCluster.from_tf_json("cluster.tf.json").
 
+        given: its path, or its content.
         name, location: others than those of the file; options: those of GkeCluster. What the file says and a
         GkeCluster cannot is told as a warning. pulumi.RunError: what is wrong in the file.
         """

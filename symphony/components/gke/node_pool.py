@@ -34,6 +34,9 @@ def _are(value: Any, *kinds: type[Any]) -> bool:
 class NodePool:
     """A pool of like machines in a GkeCluster.
 
+    NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
+
+    name:         at most 40 lower-case letters, digits and -, a letter first; place() takes it.
     machine_type: as Compute Engine names it.
     accelerator:  the type and number of GPUs of each machine; what the machine type has needs no word.
     min, max:     between how many machines, in all zones, the pool is scaled.
@@ -44,7 +47,7 @@ class NodePool:
                   tainted by themselves.
     zones:        in which its machines are; those of the cluster by default.
 
-    NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
+    Nothing is checked here: what is wrong is reported by the GkeCluster, with its line.
     """
 
     name: str = field(metadata=metadata(TEXT))

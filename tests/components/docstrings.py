@@ -1,0 +1,114 @@
+"""The docstrings of the public API: which parameters they leave out, and their examples as one program."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import symphony
+import symphony.tmux
+from symphony.classic.options import ClusterOptions, KubeOptions, TmuxOptions
+from symphony.operations import tmux_session
+from symphony.operations.plan import Planned
+from symphony.operations.up import Ended
+from symphony.spec.experiment import ExperimentOptions, GroupOptions
+from symphony.spec.process import ProcessOptions
+
+# What the rooms of symphony call of each other.
+_INTERNAL = re.compile(r"_.*|action_.*|components|from_pool|from_spec|register")
+_OTHERS: tuple[Any, ...] = (Ended, Planned, tmux_session.Session, symphony.tmux.session)
+# What their `**options` take.
+_OPTIONS: dict[Any, Any] = {
+    symphony.Cluster: ClusterOptions,
+    symphony.Experiment: ExperimentOptions,
+    symphony.KubeCluster: KubeOptions,
+    symphony.Process: ProcessOptions,
+    symphony.ProcessGroup: GroupOptions,
+    symphony.TmuxCluster: TmuxOptions,
+}
+_VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+# What the examples take for granted.
+_HEADER = f"""
+import argparse, os, subprocess
+from typing import Any
+import symphony.tmux
+from symphony import {", ".join(symphony.__all__)}
+from symphony.operations.plan import Planned
+from symphony.operations.tmux_session import Session
+
+class MyParser(SymphonyParser): ...
+
+def examples(
+    book: AddressBook, builder: DockerBuilder, cluster: TmuxCluster, dispatcher: GKEDispatcher,
+    experiment: Experiment, first: Experiment, second: Experiment, process: Process, worker: Process,
+    learner: Process, agent: Process, processgroup: ProcessGroup, parser: argparse.ArgumentParser,
+    planned: Planned, session: Session, self: SymphonyParser, settings: dict[str, Any], text: str,
+) -> None:
+"""
+
+
+def public() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
+    """Each class, function and method; a method with its class."""
+    every: list[Any] = [getattr(symphony, name) for name in symphony.__all__]
+    for thing in [*every, *_OTHERS]:
+        yield None, thing
+        for name, each in inspect.getmembers(thing, inspect.isroutine) if inspect.isclass(thing) else ():
+            if not _INTERNAL.fullmatch(name) and str(getattr(each, "__module__", "")).startswith("symphony."):
+                yield thing, each
+
+
+def parameters(thing: Callable[..., Any]) -> list[str]:
+    """Those that a docstring has to explain; where a method takes the options of a class, that does."""
+    if thing is tmux_session.Session:
+        return []
+    every = inspect.signature(thing).parameters.values()
+    names = [each.name for each in every if each.kind not in _VARIABLE and each.name not in ("self", "where")]
+    return [*names, *(_OPTIONS[thing].__annotations__ if thing in _OPTIONS else ())]
+
+
+def unexplained(thing: Callable[..., Any]) -> list[str]:
+    """The parameters that its docstring does not name."""
+    doc = inspect.getdoc(thing) or ""
+    return [each for each in parameters(thing) if not re.search(rf"\b{each}\b", doc)]
+
+
+def needs_example(thing: Callable[..., Any]) -> bool:
+    return inspect.isclass(thing) or bool(parameters(thing))
+
+
+def example(thing: Callable[..., Any]) -> str | None:
+    """Of a class the first paragraph that is a program, of all else the first call."""
+    doc = inspect.getdoc(thing) or ""
+    if inspect.isclass(thing):
+        paragraphs = [part for part in doc.split("\n\n") if "(" in part and _is_program(part)]
+        return paragraphs[0] if paragraphs else None
+    for match in re.finditer(rf"[\w.()]*\b{thing.__name__}\(", doc):
+        ends = (each.end() for each in re.finditer(r"\)", doc) if each.end() > match.end() - 1)
+        for end in ends:
+            if _is_program(code := doc[match.start() : end]):
+                return code
+    return None
+
+
+def program() -> str:
+    """All examples, for a type checker."""
+    lines: dict[str, None] = {}
+    for owner, thing in public():
+        code = example(thing)
+        # That of SymphonyParser is a class without annotations.
+        if code is None or not needs_example(thing) or thing is symphony.SymphonyParser:
+            continue
+        receiver = f"{owner.__name__.lower()}." if owner and code.startswith(f"{thing.__name__}(") else ""
+        lines[textwrap.indent(receiver + code, "    ")] = None
+    return "\n".join([_HEADER, *lines])
+
+
+def _is_program(code: str) -> bool:
+    try:
+        return any(isinstance(each, ast.Call) for each in ast.walk(ast.parse(code)))
+    except SyntaxError:
+        return False
