@@ -219,7 +219,12 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
     # The state may have nothing yet of what the settings say and the killed run began.
-    config = cluster.with_kubeconfig(workspace.stack_config(place, stack.name.stack), place)
+    config = workspace.stack_config(place, stack.name.stack)
+    try:
+        config = cluster.with_kubeconfig(config, place)
+    except UserError:
+        # On a cluster that is gone nothing is left.
+        return 0
     settings = settings_reader.read(config)
     row = registry.get(settings.backend)
     name = settings.namespace or launched_name(stack.name.stack, label=row.labels)

@@ -83,6 +83,8 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     sandbox.config("built", backend="kubernetes", cluster="gke")
     (planned,) = sandbox.symphony("plan", "built", "--json").json["plan"]["processes"]
     assert planned["image"].startswith(f"us-central1-docker.pkg.dev/my-project/{google.name}/trainer:")
+    # There is no such base image: what is left of it is no experiment that runs on the cluster.
+    sandbox.symphony("up", "built", "-y", code=1)
 
     refused = sandbox.symphony("delete", "gke", "-y", code=2).err
     assert "rl.gke runs on the cluster gke" in refused
@@ -96,6 +98,7 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.nodes() == []
     assert google.asked() == []
+    sandbox.symphony("delete", "built", "-y")
     assert sandbox.symphony("ls", "--json").json == []
 
 
