@@ -235,10 +235,10 @@ def _user_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        return _home_of_the_homeless()
+        return _temporary_home()
 
 
-def _home_of_the_homeless() -> Path:
+def _temporary_home() -> Path:
     """A folder in /tmp. SymphonyError: another made it, or may write into it, and so into what we believe."""
     folder = TEMPORARY / f"symphony-home-{os.getuid()}"
     try:

@@ -165,16 +165,16 @@ def list_owned() -> Sequence[Living]:
 
 def list_lost() -> Sequence[Living]:
     """Those whose supervisors are where the folder of symphony was."""
-    from symphony_tmux.processes import homeless
+    from symphony_tmux.processes import no_home
 
-    return [Living(owner, "", tuple(result)) for owner, result in homeless.experiments().items()]
+    return [Living(owner, "", tuple(result)) for owner, result in no_home.experiments().items()]
 
 
 def delete_lost(owner: str) -> None:
     """End all that bears its mark."""
-    from symphony_tmux.processes import homeless
+    from symphony_tmux.processes import no_home
 
-    homeless.take_down(owner, _GRACE)
+    no_home.take_down(owner, _GRACE)
 
 
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
