@@ -111,7 +111,7 @@ class SymphonyParser:
         except SymphonyError as error:
             code = _told(error)
         except KeyboardInterrupt:
-            screen.complain("interrupted.")
+            screen.show_error("interrupted.")
             code = symphony.INTERRUPTED
         if code:
             sys.exit(code)
@@ -245,5 +245,5 @@ def _label(match: str | tuple[str | None, str]) -> str:
 
 def _told(error: SymphonyError) -> int:
     """Show an error in its own lines; the exit code."""
-    screen.complain(error.line, error.details)
+    screen.show_error(error.line, error.details)
     return error.exit_code

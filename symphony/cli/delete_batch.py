@@ -66,7 +66,7 @@ def _deleted(stacks: Sequence[Stack]) -> bool:
                     show_end(end.result())
                     del left[ends[end].name]
                 else:
-                    screen.complain(f"{ends[end].shown}: {error.line}", error.details)
+                    screen.show_error(f"{ends[end].shown}: {error.line}", error.details)
         except KeyboardInterrupt:
             stopped.set()
             pool.shutdown(cancel_futures=True)

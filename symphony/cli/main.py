@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from symphony.cli.screen import DEBUG_VARIABLE, complain, silence
+from symphony.cli.screen import DEBUG_VARIABLE, show_error, silence
 from symphony.errors import SymphonyError
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except OSError as error:
-        # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not complain again.
+        # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not fail again.
         silence()
         if isinstance(error, BrokenPipeError):
             return code
-        complain(f"the output cannot be written: {error.strerror}.")
+        show_error(f"the output cannot be written: {error.strerror}.")
         return 1
     return code
 
@@ -49,12 +49,12 @@ def _guarded(words: list[str]) -> int:
     try:
         return _dispatch(words)
     except KeyboardInterrupt:
-        complain("interrupted.")
+        show_error("interrupted.")
         return INTERRUPTED
     except SymphonyError as error:
         if _debugs():
             raise
-        complain(error.line, error.details)
+        show_error(error.line, error.details)
         return error.exit_code
     except OSError as error:
         # Without a file's name it is the output that failed: main() knows what to do.
@@ -65,18 +65,18 @@ def _guarded(words: list[str]) -> int:
         ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
-        complain(f"{reason}. Run it again with --debug to see where.")
+        show_error(f"{reason}. Run it again with --debug to see where.")
         return 1
     except Exception as error:
         if _debugs():
             raise
         text = " ".join(str(error).split())
-        complain(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
+        show_error(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
         return 1
 
 
 def _warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
-    complain(str(message))
+    show_error(str(message))
 
 
 def _debugs() -> bool:
@@ -94,10 +94,10 @@ def _dispatch(words: list[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "symphony"
-        complain(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
+        show_error(f"{error.format_message().rstrip('.')}. See `{name} --help`.")
         return 2
     except typer.Abort:
-        complain("interrupted.")
+        show_error("interrupted.")
         return INTERRUPTED
     except SystemExit as end:
         if end.code:

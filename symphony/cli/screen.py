@@ -77,7 +77,7 @@ def silence() -> None:
         os.close(nowhere)
 
 
-def complain(text: str, details: Sequence[str] = ()) -> None:
+def show_error(text: str, details: Sequence[str] = ()) -> None:
     """Say on standard error what is wrong, in one line and those under it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()

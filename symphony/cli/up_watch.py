@@ -37,7 +37,7 @@ def watch(stack: str, sources: Sources, up: Bring) -> None:
                 raise
             except SymphonyError as error:
                 # Half an edit, most likely: the next one mends it.
-                screen.complain(error.line, error.details)
+                screen.show_error(error.line, error.details)
             else:
                 sources = sources.after(planned) if planned else sources
     except KeyboardInterrupt:

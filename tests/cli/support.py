@@ -16,7 +16,7 @@ def has_no_control(text: str) -> bool:
 
 
 def into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
-    """Exit code and complaints of a command whose reader is gone before it writes."""
+    """Exit code and standard error of a command whose reader is gone before it writes."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as out:
