@@ -129,19 +129,19 @@ def watch(
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
     client = client_for(recorded)
-    heard = watching.Heard()
+    reported = watching.Reported()
 
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         kept_ones = _kept(client, recorded, pods)
         if thorough:
-            heard.complaints = pod_events.of_pods(client, recorded.launched_as, pods.values())
-            heard.pending = _pending(client, recorded)
-        heard.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
-        statuses = _status_of(recorded, pods, heard.complaints, kept_ones)
-        return tuple(_with_balancers(recorded, statuses, heard.pending))
+            reported.events = pod_events.of_pods(client, recorded.launched_as, pods.values())
+            reported.pending = _pending(client, recorded)
+        reported.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
+        statuses = _status_of(recorded, pods, reported.events, kept_ones)
+        return tuple(_with_balancers(recorded, statuses, reported.pending))
 
     names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
-    return watching.watch(client, recorded.launched_as, names, look, heard, patience, limit)
+    return watching.watch(client, recorded.launched_as, names, look, reported, patience, limit)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:

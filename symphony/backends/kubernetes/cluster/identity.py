@@ -76,7 +76,7 @@ def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str]
     reach: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
     `up` reaches it.
     """
-    if reach is not None and _is_reached_anew(recorded, reach):
+    if reach is not None and _has_other_connection(recorded, reach):
         return replace(recorded, reach={**recorded.reach, **reach})
     try:
         if reach is None:
@@ -94,7 +94,7 @@ def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str]
     return recorded
 
 
-def _is_reached_anew(recorded: Recorded, reach: Mapping[str, str]) -> bool:
+def _has_other_connection(recorded: Recorded, reach: Mapping[str, str]) -> bool:
     """Whether the settings name another way to the same cluster: the recorded one may lead nowhere."""
     ways = ("kubeconfig", "context")
     if all(reach.get(way, "") in ("", recorded.reach.get(way, "")) for way in ways):

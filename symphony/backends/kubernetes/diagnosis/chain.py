@@ -107,7 +107,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
     if refused := facts.event("FailedCreate"):
         remedy = "Kubernetes tries again by itself once the cause is fixed"
         yield Link(
-            "created", f"no: {text(refused, 'message')}", pod_status.told_at(refused), True, remedy=remedy
+            "created", f"no: {text(refused, 'message')}", pod_status.event_time(refused), True, remedy=remedy
         )
         return
     if facts.stand is not None:
@@ -143,7 +143,7 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
         remedy = "Make what it mounts, or reach its server; Kubernetes tries again by itself"
         if text(trouble, "reason") in pod_status.UNWELL:
             remedy = "The node is not well: see `kubectl describe node`"
-        yield Link("prepared", f"no: {_words(trouble)}", pod_status.told_at(trouble), True, remedy=remedy)
+        yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
 
 
 def _is_beside(facts: Facts, init: Values) -> bool:
@@ -182,10 +182,10 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
     if text(container, "imageID") or mapping(container, "lastState", "terminated"):
         event = _pull_event(facts, image)
         took = text(event, "message").partition(" in ")[2].partition(" ")[0]
-        yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.told_at(event))
+        yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.event_time(event))
         return
     if _is_creating(facts) or not container:
-        begun = pod_status.told_at(facts.event("Pulling"))
+        begun = pod_status.event_time(facts.event("Pulling"))
         yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
 
 

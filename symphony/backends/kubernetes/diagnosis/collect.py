@@ -59,7 +59,7 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
 
 
 def _maker(client: Client, namespace: str, name: str, uid: str) -> tuple[str, str, str]:
-    """The Job of a JobSet, once it is there, makes the pod, and the cluster complains of that one."""
+    """The Job of a JobSet, once it is there, makes the pod, and its events are of that one."""
     job = controllers.maker(controllers.JOB_SET, name)
     made = client.find(controllers.path_of(job[0], namespace, job[1]))
     return (*job, text(made, "metadata", "uid")) if made else (controllers.JOB_SET, name, uid)

@@ -1,4 +1,4 @@
-"""What the cluster complains of about pods and Jobs, read off its events."""
+"""The events of pods and Jobs that say what keeps them from running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def of_pods(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str,
     """The name of a pod -> what keeps it from its containers; asked only where nothing else tells."""
     # An older pod of the same name may have left events.
     events: dict[str, list[Values]] = {
-        text(pod, "metadata", "uid"): [] for pod in pods if pod_status.complains(pod)
+        text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
     }
     if not events:
         return {}
@@ -35,12 +35,12 @@ def of_pods(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str,
 def of_jobs(client: Client, namespace: str) -> dict[str, str]:
     """The uid of a Job -> the newest warning about it."""
     every = _events(client, namespace, controllers.JOB, "Warning")
-    every.sort(key=lambda each: pod_status.told_at(each) or 0.0)
+    every.sort(key=lambda each: pod_status.event_time(each) or 0.0)
     return {text(each, "involvedObject", "uid"): _words(each) for each in every}
 
 
 def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
-    """All events of one type about objects of a kind; who may not look hears of none."""
+    """All events of one type about objects of a kind; who may not list events gets none."""
     query: dict[str, str | int] = {
         "fieldSelector": f"involvedObject.kind={kind},type={type_}",
         "limit": _PAGE,

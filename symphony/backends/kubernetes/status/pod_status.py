@@ -42,7 +42,7 @@ def status(
 ) -> ProcessStatus:
     """The status of the process that a container of a pod runs; None is a pod that is not there.
 
-    events: the name of a pod -> what the cluster last complained of about it.
+    events: the name of a pod -> its last event that says what keeps it from running.
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
@@ -87,7 +87,7 @@ def lacks_image(pod: Pod) -> bool:
     return any(mapping(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
 
 
-def complains(pod: Pod) -> bool:
+def needs_events(pod: Pod) -> bool:
     """Whether only an event can say why its containers are not there yet."""
     waiting = [str(mapping(each, "state", "waiting").get("reason")) for each in _every(pod)]
     creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
@@ -100,7 +100,7 @@ def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     Events stay for an hour: a volume that was late counts until the pod has come further.
     """
     known = [each for each in events if text(each, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
-    last = max(known, key=lambda each: (told_at(each) or 0.0, _is_past_it(each)), default=_NOTHING)
+    last = max(known, key=lambda each: (event_time(each) or 0.0, _is_past_it(each)), default=_NOTHING)
     return _NOTHING if _is_past_it(last) else last
 
 
@@ -108,7 +108,7 @@ def _is_past_it(event: Mapping[str, Any]) -> bool:
     return text(event, "reason") in _PAST_IT
 
 
-def told_at(event: Mapping[str, Any]) -> float | None:
+def event_time(event: Mapping[str, Any]) -> float | None:
     """When the cluster said this last, in seconds since the epoch."""
     return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
 
@@ -137,7 +137,7 @@ def epoch(text: object) -> float | None:
         return None
 
 
-def _condition(pod: Pod, name: str, container: _Container, complaint: str) -> tuple[State, str, float | None]:
+def _condition(pod: Pod, name: str, container: _Container, event: str) -> tuple[State, str, float | None]:
     ended = mapping(container, "state", "terminated")
     running = mapping(container, "state", "running")
     if taken := _taken(pod, running=bool(running)):
@@ -156,7 +156,7 @@ def _condition(pod: Pod, name: str, container: _Container, complaint: str) -> tu
         return "failed", _why_failed(pod), None
     return (
         "waiting",
-        _why_waiting(pod, name, container, complaint),
+        _why_waiting(pod, name, container, event),
         epoch(pod["metadata"].get("creationTimestamp")),
     )
 
@@ -202,7 +202,7 @@ def _why_failed(pod: Pod) -> str:
     return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
 
 
-def _why_waiting(pod: Pod, name: str, value: _Container, complaint: str) -> str:
+def _why_waiting(pod: Pod, name: str, value: _Container, event: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
     own = mapping(value, "state", "waiting")
@@ -215,7 +215,7 @@ def _why_waiting(pod: Pod, name: str, value: _Container, complaint: str) -> str:
     if not own:
         return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
     words = _waits_for(own, pod, name, value)
-    return f"{words}: {complaint}" if complaint else words
+    return f"{words}: {event}" if event else words
 
 
 def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, value: _Container) -> str:

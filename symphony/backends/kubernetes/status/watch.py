@@ -30,15 +30,15 @@ _Starts = list[tuple[str, str, int]]
 
 
 @dataclass
-class Heard:
-    """What the pods themselves do not say, as `look` last heard it.
+class Reported:
+    """What the API server reports beside the pods, as `look` last asked for it.
 
-    complaints: the name of a pod -> what the cluster complains of about it.
+    events:     the name of a pod -> what its events say keeps it from running.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
     pending:    Services that have no outside address yet.
     """
 
-    complaints: Mapping[str, str] = field(default_factory=dict[str, str])
+    events: Mapping[str, str] = field(default_factory=dict[str, str])
     finished: Collection[str] = ()
     pending: Collection[str] = ()
 
@@ -48,13 +48,13 @@ def watch(
     namespace: str,
     names: Collection[str],
     look: Callable[[Mapping[str, Body], bool], Look],
-    heard: Heard,
+    reported: Reported,
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
     """What `look` says of the pods, first at once and then whenever it says something else.
 
-    look: told whether it shall ask what the pods do not say; else what it last heard is new enough.
+    look: told whether to ask also for what the pods do not say; else what was last reported is new enough.
 
     Ends when every pod has ended or runs, and none was started again until a second look; when for `patience`
     seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its first crash;
@@ -75,7 +75,7 @@ def watch(
             if now != last:
                 last = now
                 yield now
-            mine = {name: pods.get(name) for name in names if name not in heard.finished}
+            mine = {name: pods.get(name) for name in names if name not in reported.finished}
             waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
             if not waiting:
                 starts = _starts(mine)
@@ -85,7 +85,7 @@ def watch(
                 # What the watch told meanwhile is old by the time of the second look: that is a new listing.
                 break
             moved, settled = True, None
-            if trouble.is_final(mine, waiting, heard.complaints):
+            if trouble.is_final(mine, waiting, reported.events):
                 return
         if settled is not None:
             time.sleep(_SECOND_LOOK)
@@ -143,7 +143,7 @@ class _Trouble:
     lacking: dict[str, float] = field(default_factory=dict[str, float])
 
     def is_final(
-        self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], complaints: Mapping[str, str]
+        self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], events: Mapping[str, str]
     ) -> bool:
         """Whether it has been there for so long that nobody need wait any more."""
         now = time.monotonic()
@@ -152,7 +152,7 @@ class _Trouble:
         self.lacking = {name: self.lacking.get(name, now) for name in names}
         if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
             return True
-        hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, complaints)]
+        hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, events)]
         if not all(map(_has_crashed, hopeful)):
             self.stuck = None
             return False
@@ -161,15 +161,15 @@ class _Trouble:
         return not hopeful and now - self.stuck > self.patience
 
 
-def _is_hopeless(pod: Body, complaints: Mapping[str, str]) -> bool:
+def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
     """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells.
 
     Of an image that cannot be had it is said when that was so for a while.
     """
     if pod_status.lacks_image(pod):
         return False
-    complained = pod_status.complains(pod) and text(pod, "metadata", "name") in complaints
-    return complained or pod_status.is_hopeless(pod)
+    has_event = pod_status.needs_events(pod) and text(pod, "metadata", "name") in events
+    return has_event or pod_status.is_hopeless(pod)
 
 
 def _starts(pods: Mapping[str, Body | None]) -> _Starts:
