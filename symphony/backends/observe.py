@@ -38,7 +38,7 @@ class Recorded:
 
     processes: path -> the recorded inputs and outputs of the process.
     host:      the machine it was started on, where that matters.
-    reach:     how its backend is reached, where there is more than one.
+    connection: how its backend is reached, where there is more than one.
     things:    where what it has beside processes is -> what tells that from one made anew.
     """
 
@@ -46,7 +46,7 @@ class Recorded:
     launched_as: str
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
-    reach: Mapping[str, str] = field(default_factory=dict[str, str])
+    connection: Mapping[str, str] = field(default_factory=dict[str, str])
     things: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -174,12 +174,12 @@ class Observer(Protocol):
         ...
 
     def ensure_same_location(
-        self, recorded: Recorded, name: str, reach: Mapping[str, str] | None = None
+        self, recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
     ) -> Recorded:
-        """The record, reached by another way where `reach` says one to the same place.
+        """The record, reached by another way where `connection` says one to the same place.
 
         UserError: the processes are in another place than the one that would answer now.
-        name: of the experiment, for the message; reach: where its next `up` would go.
+        name: of the experiment, for the message; connection: where its next `up` would go.
         """
         ...
 

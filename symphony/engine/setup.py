@@ -20,7 +20,7 @@ from symphony.engine.subprocess_progress import DEADLINE, Report, Unavailable, W
 from symphony.errors import SymphonyError
 
 INSTALLER = "https://get.pulumi.com/install.sh"
-REACH = 5.0
+CONNECT_TIMEOUT = 5.0
 
 
 def engine(report: Report) -> Engine:
@@ -52,7 +52,7 @@ def _from_installer(report: Report) -> None:
     """Pulumi's own installer, into a folder of ours; gives up at once when its host cannot be reached."""
     with Work("engine: fetching with Pulumi's installer", report) as work, _building() as folder:
         try:
-            with urllib.request.urlopen(INSTALLER, timeout=REACH) as answer:
+            with urllib.request.urlopen(INSTALLER, timeout=CONNECT_TIMEOUT) as answer:
                 script: bytes = answer.read()
         except (OSError, ValueError) as error:
             raise Unavailable(f"{INSTALLER} cannot be reached") from error

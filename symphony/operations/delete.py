@@ -231,5 +231,5 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if not is_name(name):
         return 0
     observer = row.observer
-    unrecorded = Recorded(stack.owner, name, {}, reach=observer.connection_settings(config, place.folder))
+    unrecorded = Recorded(stack.owner, name, {}, connection=observer.connection_settings(config, place.folder))
     return observer.delete_orphans(stack.owner, name, unrecorded)

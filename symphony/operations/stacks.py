@@ -149,8 +149,8 @@ def ensure_same_location(
     if stack.recorded is None:
         return stack
     observer = stack.observer()
-    reach = observer.connection_settings(config or {}, place.folder) if place is not None else None
-    return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, reach))
+    connection = observer.connection_settings(config or {}, place.folder) if place is not None else None
+    return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, connection))
 
 
 def clusters_of(stack: Stack) -> list[str]:

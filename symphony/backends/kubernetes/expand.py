@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, price_table, replacement
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.prepare import Prepared, Reach, cluster_of, reach_of
+from symphony.backends.kubernetes.prepare import Prepared, ClusterConnection, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import SymphonyError, UserError
@@ -37,7 +37,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     sizes, unreadable = local_files.sizes(spec)
     if context.offline:
         return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable)
-    client = reach_of(context).client
+    client = connection_of(context).client
     if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
         raise UserError(
             "JobSet is not installed in this cluster",
@@ -80,7 +80,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> dict
     """Make every object of the plan; return the settings of each process by its path."""
     manifests = prepared.manifests
     if not context.offline:
-        provider = _provider(components.experiment, prepared.reach)
+        provider = _provider(components.experiment, prepared.connection)
         deadline = _SECONDS + _grace(manifests, prepared.grace)
         built = [each.image for each in components.images.values()]
         pulumi.Output.all(*built).apply(lambda _: _end(prepared))
@@ -175,7 +175,7 @@ def _end(prepared: Prepared) -> None:
     for path, uid in prepared.ending.items():
         # The engine does it again, and says what is in the way.
         with suppress(SymphonyError):
-            prepared.reach.client.delete(path, uid)
+            prepared.connection.client.delete(path, uid)
 
 
 def _grace(manifests: Manifests, usual: int) -> int:
@@ -184,13 +184,13 @@ def _grace(manifests: Manifests, usual: int) -> int:
     return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
 
-def _provider(experiment: pulumi.Resource, reach: Reach) -> pulumi.ProviderResource:
+def _provider(experiment: pulumi.Resource, connection: ClusterConnection) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
-    is_secret = kubeconfig.is_text(reach.kubeconfig) and kubeconfig.holds_credentials(reach.kubeconfig)
+    is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(connection.kubeconfig)
     values: dict[str, Any] = {
-        "context": reach.client.access.context or None,
-        "clusterIdentifier": inventory.identifier(reach.client),
-        "kubeconfig": pulumi.Output.secret(reach.kubeconfig) if is_secret else reach.kubeconfig or None,
+        "context": connection.client.access.context or None,
+        "clusterIdentifier": inventory.identifier(connection.client),
+        "kubeconfig": pulumi.Output.secret(connection.kubeconfig) if is_secret else connection.kubeconfig or None,
         # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",

@@ -44,7 +44,7 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     """What the state records on Kubernetes; None when it records no namespace and no pod of ours."""
     result: dict[str, dict[str, Any]] = {}
-    reach: dict[str, str] = {}
+    connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     things: dict[str, str] = {}
     namespace = ""
@@ -52,20 +52,20 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         if resource.type in _THINGS and _is_ours(resource):
             things.update(_thing(resource))
         if resource.urn.endswith(_PROVIDER):
-            reach |= {
+            connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
         elif resource.type == SERVICE_TYPE and (found_one := service_address.balanced(resource.inputs)):
             balanced.setdefault(found_one[0], []).append(found_one[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
-            reach[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
+            connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             result.update(_processes(resource))
     for facts in result.values():
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    return Recorded(owner, namespace, result, reach=reach, things=things) if namespace else None
+    return Recorded(owner, namespace, result, connection=connection, things=things) if namespace else None
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -159,9 +159,9 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
 
 
-def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
-    return identity.ensure_same_location(recorded, name, reach)
+    return identity.ensure_same_location(recorded, name, connection)
 
 
 def terminate_early(recorded: Recorded) -> None:
@@ -224,10 +224,10 @@ def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
 def _statuses(
     recorded: Recorded, away: dict[tuple[str, str], SymphonyError]
 ) -> list[ProcessStatus] | SymphonyError:
-    reach = (recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", ""))
+    connection = (recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", ""))
     try:
-        if reach in away:
-            raise away[reach]
+        if connection in away:
+            raise away[connection]
         client = client_for(recorded)
         every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
         pods = labels.by_pod(every)
@@ -238,7 +238,7 @@ def _statuses(
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
-            away[reach] = error
+            away[connection] = error
         return error
 
 

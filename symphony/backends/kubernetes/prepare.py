@@ -25,7 +25,7 @@ from symphony.plan.problems import PlanError
 
 
 @dataclass(frozen=True)
-class Reach:
+class ClusterConnection:
     """How the stack's configuration says to reach its cluster; a kubeconfig is a path or the whole text."""
 
     kubeconfig: str
@@ -46,7 +46,7 @@ class Prepared:
     plan: Plan
     manifests: Manifests
     replaced: frozenset[str]
-    reach: Reach
+    connection: ClusterConnection
     grace: int
     ending: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -57,13 +57,13 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     What the state does not know is waited for, as the engine does for what it knows.
     """
     chosen = settings.of(context)
-    reach = reach_of(context)
+    connection = connection_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
         _refuse(plan, manifests, spec)
-        return Prepared(plan, manifests, frozenset(), reach, chosen.grace_seconds)
-    client, owner = reach.client, context.owner
+        return Prepared(plan, manifests, frozenset(), connection, chosen.grace_seconds)
+    client, owner = connection.client, context.owner
     live = inventory.living(client, plan.launched_as)
     manifests = render.render(
         plan,
@@ -89,7 +89,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
-    return Prepared(plan, marked, replaced, reach, chosen.grace_seconds, ending)
+    return Prepared(plan, marked, replaced, connection, chosen.grace_seconds, ending)
 
 
 def _refuse(plan: Plan, manifests: Manifests, spec: CheckedSpec) -> None:
@@ -112,14 +112,14 @@ def cluster_of(context: Context) -> ClusterStack | None:
     return cluster_stack.read(name, context.project) if name else None
 
 
-def reach_of(context: Context) -> Reach:
+def connection_of(context: Context) -> ClusterConnection:
     """How the running program's configuration says to reach the cluster: by a kubeconfig, else by a stack."""
     if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
-        return Reach(cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or ""))
+        return ClusterConnection(cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or ""))
     config = kubeconfig.located(
         str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
     )
-    return Reach(config, str(context.settings.config.get("kubernetes:context") or ""))
+    return ClusterConnection(config, str(context.settings.config.get("kubernetes:context") or ""))
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:

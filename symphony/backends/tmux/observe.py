@@ -126,7 +126,7 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {}
 
 
-def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
     """UserError: it was started on another machine; that can be listed here, nothing else."""
     if recorded.host not in ("", host()):
         raise UserError(

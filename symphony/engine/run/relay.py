@@ -27,13 +27,13 @@ def listen(path: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sys.stdout.write(f"{listener.getsockname()[1]}\n")
         sys.stdout.flush()
-        _serve(listener, partial(_reach, path))
+        _serve(listener, partial(_connect, path))
 
 
 def dial(folder: str) -> None:
     """Make doors as long as somebody may ask; a port has one door."""
     made: dict[int, socket.socket] = {}
-    _thread(_serve, socket.socket(fileno=0), partial(_reach, f"{folder}/{PROGRAM}"))
+    _thread(_serve, socket.socket(fileno=0), partial(_connect, f"{folder}/{PROGRAM}"))
     with _unix_server(f"{folder}/{DOORS}") as asked:
         while True:
             asker, _ = asked.accept()
@@ -50,14 +50,14 @@ def dial(folder: str) -> None:
 def door(folder: str, address: str) -> str:
     """Where what listens at 127.0.0.1:port in the namespace is reached from outside."""
     port = address.rpartition(":")[2]
-    with _reach(f"{folder}/{DOORS}") as asked:
+    with _connect(f"{folder}/{DOORS}") as asked:
         asked.sendall(port.encode())
         if asked.recv(16) != b"made":
             raise OSError("the relay ended")
     return f"unix:{folder}/{port}"
 
 
-def _reach(path: str) -> socket.socket:
+def _connect(path: str) -> socket.socket:
     """A connection to what is perhaps still starting."""
     until = time.monotonic() + _STARTED_WITHIN
     while True:
@@ -79,16 +79,16 @@ def _unix_server(path: str) -> socket.socket:
     return made
 
 
-def _serve(listener: socket.socket, reach: Callable[[], socket.socket]) -> None:
+def _serve(listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
     while True:
         near, _ = listener.accept()
-        _thread(_join, near, reach)
+        _thread(_join, near, connect)
 
 
-def _join(near: socket.socket, reach: Callable[[], socket.socket]) -> None:
+def _join(near: socket.socket, connect: Callable[[], socket.socket]) -> None:
     """Copy both ways until both sides have said all."""
     try:
-        far = reach()
+        far = connect()
     except OSError:
         near.close()
         return

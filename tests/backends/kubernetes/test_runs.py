@@ -103,7 +103,7 @@ with Experiment("e") as e:
         "",
         stack,
         {name: {"pod_name": name, "container_name": name} for name in ("fine", "nowhere")},
-        reach={"kubeconfig": cluster.kubeconfig},
+        connection={"kubeconfig": cluster.kubeconfig},
     )
     began = time.monotonic()
     last = list(observe.watch(recorded, patience=4))[-1]
@@ -130,7 +130,7 @@ with Experiment("e") as e:
         "",
         stack,
         {name: {"pod_name": name, "container_name": name} for name in "pq"},
-        reach={"kubeconfig": cluster.kubeconfig},
+        connection={"kubeconfig": cluster.kubeconfig},
     )
     becomes(sandbox, stack, "p", "running")
     lines: list[tuple[str, str]] = []
@@ -206,7 +206,7 @@ def test_a_namespace_that_is_not_ours_is_left_alone(
     output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
     assert "exists already, and symphony did not make it" in output
     assert live("pods", stack) == []
-    recorded = Recorded("", stack, {}, reach={"kubeconfig": cluster.kubeconfig})
+    recorded = Recorded("", stack, {}, connection={"kubeconfig": cluster.kubeconfig})
     assert observe.delete_orphans("kube/x#1", stack, recorded) == 0
     assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
 

@@ -93,7 +93,7 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {}
 
 
-def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
     if recorded.host != places.host():
         raise UserError(f"{name} was started on {recorded.host}", remedy=f"Run this on {recorded.host}")
     return recorded

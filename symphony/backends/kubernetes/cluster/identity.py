@@ -23,7 +23,7 @@ from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 
-# What `reach` calls the uid of the namespace that the experiment made.
+# What `connection` calls the uid of the namespace that the experiment made.
 NAMESPACE = "namespace"
 # By this key the engine marks the values that its state keeps encrypted.
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
@@ -35,14 +35,14 @@ _OWN = (
 
 def client_for(recorded: Recorded) -> Client:
     """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
-    config, context = recorded.reach.get("kubeconfig", ""), recorded.reach.get("context", "")
+    config, context = recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", "")
     hidden = _ENCRYPTED in config
     try:
         client = client_of("" if hidden else config, context)
     except UserError as error:
         remedy = _OWN if hidden else _or_forget(error.remedy, recorded)
         raise UserError(error.what, where=error.where, remedy=remedy) from error
-    pinned = recorded.reach.get("clusterIdentifier")
+    pinned = recorded.connection.get("clusterIdentifier")
     if pinned and inventory.identifier(client) != pinned:
         stack = paths.stack_of(recorded.owner)
         again = _OWN if hidden else "Let the context mean that cluster again"
@@ -70,47 +70,47 @@ def _or_forget(remedy: str, recorded: Recorded) -> str:
     return f"{first}If that cluster is gone for good, {_forget(paths.stack_of(recorded.owner))}"
 
 
-def ensure_same_location(recorded: Recorded, name: str, reach: Mapping[str, str] | None) -> Recorded:
+def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
     """UserError: the experiment is in another cluster than would be asked now, or others have its names.
 
-    reach: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
+    connection: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
     `up` reaches it.
     """
-    if reach is not None and _has_other_connection(recorded, reach):
-        return replace(recorded, reach={**recorded.reach, **reach})
+    if connection is not None and _has_other_connection(recorded, connection):
+        return replace(recorded, connection={**recorded.connection, **connection})
     try:
-        if reach is None:
+        if connection is None:
             with hurried():
                 _refuse_others(client_for(recorded), recorded, name)
         else:
             client_for(recorded)
-            _refuse_switched(recorded, name, reach)
+            _refuse_switched(recorded, name, connection)
     except UserError:
         raise
     except SymphonyError as error:
         # What only looks says in its own words that the cluster does not answer.
-        if reach is not None or (isinstance(error, Refused) and error.status == 401):
+        if connection is not None or (isinstance(error, Refused) and error.status == 401):
             raise
     return recorded
 
 
-def _has_other_connection(recorded: Recorded, reach: Mapping[str, str]) -> bool:
+def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> bool:
     """Whether the settings name another way to the same cluster: the recorded one may lead nowhere."""
     ways = ("kubeconfig", "context")
-    if all(reach.get(way, "") in ("", recorded.reach.get(way, "")) for way in ways):
+    if all(connection.get(way, "") in ("", recorded.connection.get(way, "")) for way in ways):
         return False
-    pinned = recorded.reach.get("clusterIdentifier")
-    return not pinned or inventory.identifier(client_of(*(reach.get(way, "") for way in ways))) == pinned
+    pinned = recorded.connection.get("clusterIdentifier")
+    return not pinned or inventory.identifier(client_of(*(connection.get(way, "") for way in ways))) == pinned
 
 
-def _refuse_switched(recorded: Recorded, name: str, reach: Mapping[str, str]) -> None:
+def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str]) -> None:
     """UserError: an `up` would end the experiment in one cluster and start it in another."""
-    here = client_of(reach.get("kubeconfig", ""), reach.get("context", ""))
-    pinned = recorded.reach.get("clusterIdentifier")
+    here = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
+    pinned = recorded.connection.get("clusterIdentifier")
     if pinned and inventory.identifier(here) != pinned:
-        context = recorded.reach.get("context")
-        whose = "its settings name context" if reach.get("context") else "your current context is"
-        of_file = _shown_file(recorded.reach.get("kubeconfig", ""), reach.get("kubeconfig", ""))
+        context = recorded.connection.get("context")
+        whose = "its settings name context" if connection.get("context") else "your current context is"
+        of_file = _shown_file(recorded.connection.get("kubeconfig", ""), connection.get("kubeconfig", ""))
         raise UserError(
             f"{name} runs in the cluster of context {context}, and {whose} {here.access.context}{of_file}",
             remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
@@ -125,7 +125,7 @@ def _shown_file(recorded: str, given: str) -> str:
 
 def refuse_their_things(client: Client, recorded: Recorded) -> None:
     """UserError: a Service or a file of ours went from a shared namespace, and another made one like it."""
-    if NAMESPACE in recorded.reach:
+    if NAMESPACE in recorded.connection:
         # It goes as a whole.
         return
     for place, existing in _living(client, recorded.things):
@@ -167,7 +167,7 @@ def _not_ours(what: str, name: str) -> UserError:
 
 def _anothers(client: Client, recorded: Recorded) -> str:
     """What another made under a name of ours; nothing when all that is there is ours."""
-    namespace, uid = recorded.launched_as, recorded.reach.get(NAMESPACE)
+    namespace, uid = recorded.launched_as, recorded.connection.get(NAMESPACE)
     if uid is not None:
         existing = client.find(path_of("namespaces", name=namespace))
         is_anothers = existing is not None and _is_anothers(existing, uid, recorded.owner)

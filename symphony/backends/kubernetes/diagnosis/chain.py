@@ -275,7 +275,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 def _exposed(facts: Facts) -> Iterator[Link]:
     """Where what the pod serves is reached from outside."""
     for service in facts.services:
-        if where := service_address.reached(service, text(facts.pod, "status", "hostIP")):
+        if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
             late = service_address.PENDING in where
             remedy = (
                 "The cluster has nothing that makes load balancers, or is still making this one"

@@ -28,7 +28,7 @@ def pending(services: Iterable[Values]) -> set[str]:
     }
 
 
-def reached(service: Values, node: str) -> str:
+def summary(service: Values, node: str) -> str:
     """`web: NodePort 31234, on 10.0.0.7:31234 and every other node`; nothing for one that is not outside."""
     name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
     ports = listing(service, "spec", "ports")

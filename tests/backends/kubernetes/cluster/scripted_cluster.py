@@ -39,5 +39,5 @@ class Cluster:
 
 
 def recorded(api: Api, **more: Any) -> Recorded:
-    reach = {"kubeconfig": api.kubeconfig(), "context": "c", "clusterIdentifier": "ours", **more}
-    return Recorded(OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, reach=reach)
+    connection = {"kubeconfig": api.kubeconfig(), "context": "c", "clusterIdentifier": "ours", **more}
+    return Recorded(OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, connection=connection)

@@ -44,9 +44,9 @@ def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
 
 def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
     with serving(Cluster(status=401)) as api:
-        for reach in (None, {"context": "c"}):
+        for connection in (None, {"context": "c"}):
             with pytest.raises(Refused, match="does not know who you are") as error:
-                observe.ensure_same_location(recorded(api), "rl", reach)
+                observe.ensure_same_location(recorded(api), "rl", connection)
             assert error.value.remedy == "Log in again"
 
 
@@ -76,14 +76,14 @@ def test_settings_that_name_another_cluster_move_nothing() -> None:
     theirs.system = namespace("kube-system", "theirs")
     with serving(Cluster()) as here, serving(theirs) as there:
         before = recorded(here, clusterIdentifier="ours", context="c")
-        reach = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
+        connection = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
         with pytest.raises(UserError) as error:
-            observe.ensure_same_location(before, "rl", reach)
+            observe.ensure_same_location(before, "rl", connection)
         assert "rl runs in the cluster of context c, and its settings name context b" in error.value.line
         assert "`symphony delete rl` ends it there" in error.value.remedy
         assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
         same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
-        assert observe.ensure_same_location(before, "rl", same).reach["context"] == "renamed"
+        assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
 
 
 def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) 
             observe.ensure_reachable(state)
         assert "`pulumi stack rm rl --force`" in error.value.remedy
         # A namespace of its own goes as a whole, and was looked at before.
-        observe.ensure_reachable(replace(state, reach={**state.reach, identity.NAMESPACE: "ours"}))
+        observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
     for there in (ours, again, {}):
         with serving(Cluster({**version, **there})) as api:
             observe.ensure_reachable(replace(recorded(api), things=places))

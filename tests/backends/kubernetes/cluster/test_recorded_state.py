@@ -47,8 +47,8 @@ def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Res
     for resources in ([OURS, NAMESPACE, theirs], [theirs, OURS, NAMESPACE]):
         result = observe.recorded(OWNER, resources)
         assert result is not None
-        reach = {"clusterIdentifier": "ours", "context": "c", "kubeconfig": "/k", "namespace": "1"}
-        assert result.reach == reach
+        connection = {"clusterIdentifier": "ours", "context": "c", "kubeconfig": "/k", "namespace": "1"}
+        assert result.connection == connection
 
 
 def experiment(sidecar: bool = True) -> Experiment:

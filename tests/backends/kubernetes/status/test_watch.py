@@ -97,7 +97,7 @@ def event(reason: str, moment: str = "00:00:01", uid: str = "u", **more: Any) ->
 
 def recorded(api: Api, **facts: Any) -> Recorded:
     process = {"pod_name": "a", "container_name": "a", "uid": "u", **facts}
-    return Recorded(OWNER, "rl", {"a": process}, reach={"kubeconfig": api.kubeconfig(), "context": "c"})
+    return Recorded(OWNER, "rl", {"a": process}, connection={"kubeconfig": api.kubeconfig(), "context": "c"})
 
 
 def last(pods: Pods, **facts: Any) -> ProcessStatus:
