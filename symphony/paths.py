@@ -201,7 +201,7 @@ def stack_of(owner: str) -> str:
     return owner.partition("#")[0].rpartition("/")[2]
 
 
-def told_owner(owner: str, own: str) -> str:
+def owner_label(owner: str, own: str) -> str:
     """The stack of another owner in words, for whom the stack of the reader is `own`."""
     stack = owner.partition("#")[0]
     if stack != own.partition("#")[0]:

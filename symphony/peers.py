@@ -26,7 +26,7 @@ _LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}
 _ESTABLISHED = "01"
 # The kernel writes the table in pieces and can leave out a row while others come and go.
 _TRIES = 5
-_REFUSAL = "symphony: another user called. Only the user who runs it may"
+_DENIED = "symphony: another user called. Only the user who runs it may"
 
 
 def server(executor: Executor, options: Sequence[tuple[str, Any]] = (), **more: Any) -> grpc.Server:
@@ -67,7 +67,7 @@ class _OwnUserOnly(grpc.ServerInterceptor):
 
         def answer(request: bytes, context: grpc.ServicerContext) -> Any:
             if not self._is_own(context.peer()):
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, _REFUSAL)
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, _DENIED)
             return behavior(read(request), context)
 
         return answer

@@ -26,7 +26,7 @@ _EVENTS = (
     | zmq.Event.DISCONNECTED
     | zmq.Event.MONITOR_STOPPED
 )
-_REFUSALS = {
+_HANDSHAKE_ERRORS = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "the key is not allowed",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no key, another security mechanism, or not ZeroMQ",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
@@ -88,7 +88,7 @@ class Link:
             else:
                 self.lost += 1
                 self.news += 1
-        elif event in _REFUSALS:
+        elif event in _HANDSHAKE_ERRORS:
             self._settle_oldest()
             self._refused(event)
 
@@ -99,7 +99,7 @@ class Link:
             break
 
     def _refused(self, event: zmq.Event) -> None:
-        error = AuthenticationError(f"{self.endpoint}: refused: {_REFUSALS[event]}")
+        error = AuthenticationError(f"{self.endpoint}: refused: {_HANDSHAKE_ERRORS[event]}")
         self.denied_count += 1
         self.denied.append(error)
         if self.denied_count == 1:

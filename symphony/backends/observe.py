@@ -107,7 +107,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Living:
+class Owned:
     """What bears the mark of an owner on this machine, whatever the states say; paths: of its processes."""
 
     owner: str
@@ -198,11 +198,11 @@ class Observer(Protocol):
         """What a deletion that failed waits for, in the backend's words; nothing when it does not say."""
         ...
 
-    def list_owned(self) -> Sequence[Living]:
+    def list_owned(self) -> Sequence[Owned]:
         """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
         ...
 
-    def list_lost(self) -> Sequence[Living]:
+    def list_lost(self) -> Sequence[Owned]:
         """What lives on this machine of experiments whose every record was removed."""
         ...
 

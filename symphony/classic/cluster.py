@@ -11,7 +11,7 @@ from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
 from symphony.classic.experiments import Experiments
 from symphony.components import run
-from symphony.components.errors import misuse
+from symphony.components.errors import usage_error
 from symphony.components.experiment import Experiment
 from symphony.operations import delete as deletion
 from symphony.operations.plan import Planned
@@ -127,7 +127,7 @@ class Cluster(Experiments):
             )
         if run.in_program():
             if dry_run:
-                raise misuse("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
+                raise usage_error("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
             return run.launch(exp, self.settings)
         return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
 
@@ -146,7 +146,7 @@ class Cluster(Experiments):
         """
         options.require_name("an experiment", name)
         if run.in_program():
-            raise misuse("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
+            raise usage_error("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
         stack = self._stack(name)
         if not dry_run:
             for _ in deletion.delete(stack):

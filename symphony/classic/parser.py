@@ -50,7 +50,7 @@ class SymphonyParser:
         try:
             self.setup()
         except SymphonyError as error:
-            sys.exit(_told(error))
+            sys.exit(_show_error(error))
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -109,7 +109,7 @@ class SymphonyParser:
         try:
             code = self._run(words)
         except SymphonyError as error:
-            code = _told(error)
+            code = _show_error(error)
         except KeyboardInterrupt:
             screen.show_error("interrupted.")
             code = symphony.INTERRUPTED
@@ -243,7 +243,7 @@ def _label(match: str | tuple[str | None, str]) -> str:
     return match if isinstance(match, str) else "/".join(filter(None, match))
 
 
-def _told(error: SymphonyError) -> int:
+def _show_error(error: SymphonyError) -> int:
     """Show an error in its own lines; the exit code."""
     screen.show_error(error.line, error.details)
     return error.exit_code

@@ -77,14 +77,14 @@ def _delete_lost(name: str | None, yes: bool) -> int:
     if not yes:
         choose.require_terminal()
         for each in result:
-            print(screen.clean(f"{each.living.owner}: {', '.join(each.living.paths)}"))
+            print(screen.clean(f"{each.owned.owner}: {', '.join(each.owned.paths)}"))
         if not choose.confirmed("End all of these?"):
             print("Nothing was changed.")
             return 1
     for each in result:
         delete_lost(each)
-        ended = count(len(each.living.paths), "process", "processes")
-        print(screen.clean(f"{each.living.owner}: {ended} stopped."))
+        ended = count(len(each.owned.paths), "process", "processes")
+        print(screen.clean(f"{each.owned.owner}: {ended} stopped."))
     return 0
 
 

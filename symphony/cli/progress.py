@@ -74,7 +74,7 @@ class Board:
         self._rows: dict[str, Progress] = {}
         self._began = time.monotonic()
         self._watched: list[ProcessStatus] = []
-        self._told: set[str] = set()
+        self._shown_causes: set[str] = set()
         self._live: Any = None
 
     def __enter__(self) -> Self:
@@ -135,8 +135,8 @@ class Board:
     def _tell_trouble(self) -> None:
         """What keeps processes from running, each cause once: a crash loop tells it again in other words."""
         troubled = [each for each in self._watched if _is_trouble(each)]
-        new = [each for each in troubled if _cause(each) not in self._told]
-        self._told.update(map(_cause, new))
+        new = [each for each in troubled if _cause(each) not in self._shown_causes]
+        self._shown_causes.update(map(_cause, new))
         for names, status in alike(new):
             screen.tell(screen.clean(f"  {names}  {status.state}: {status.why}"))
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from symphony.components.errors import misuse
+from symphony.components.errors import usage_error
 from symphony.components.overrides import Override
 from symphony.plan.names import shown
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -100,13 +100,13 @@ class Builder(Generic[AnySpec]):
     def __setattr__(self, name: str, value: Any) -> None:
         """A setting that is assigned would be lost without a word, so it is refused."""
         if callable(getattr(type(self), name, None)):
-            raise misuse(f"{name} is not assigned", f"Call {name}(...)")
+            raise usage_error(f"{name} is not assigned", f"Call {name}(...)")
         # Before a spec is there, what is assigned is the component's own.
         if (spec := vars(self).get("_spec")) is not None and name in keywords_of(
             cast("type[Any]", type(spec))
         ):
             kind = type(self).__name__
-            raise misuse(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
+            raise usage_error(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
         super().__setattr__(name, value)
 
     @property
@@ -123,7 +123,7 @@ class Builder(Generic[AnySpec]):
     def _launched(self) -> Plan:
         if self._plan is None:
             what = f"{type(self).__name__} {shown(self._spec.name)} is not launched yet"
-            raise misuse(what, "Read this after the with block, or after launch()")
+            raise usage_error(what, "Read this after the with block, or after launch()")
         return self._plan
 
     @property

@@ -11,24 +11,24 @@ from symphony.errors import UserError
 from symphony.spec.location import caller
 
 
-class MisuseError(UserError, pulumi.RunError):
+class UsageError(UserError, pulumi.RunError):
     """A UserError that Pulumi shows without a traceback, in whichever project the program lives."""
 
 
-def misuse(what: str, remedy: str) -> MisuseError:
+def usage_error(what: str, remedy: str) -> UsageError:
     """The error for the line of the user's program that is running now."""
-    return MisuseError(what, where=str(caller()), remedy=remedy)
+    return UsageError(what, where=str(caller()), remedy=remedy)
 
 
 @contextmanager
-def told_in_one_line() -> Generator[None]:
-    """Turn a UserError of the rooms below, and a file that cannot be used, into a MisuseError."""
+def as_usage_error() -> Generator[None]:
+    """Turn a UserError of the rooms below, and a file that cannot be used, into a UsageError."""
     try:
         yield
     except UserError as error:
-        raise MisuseError(error.what, where=error.where or str(caller()), remedy=error.remedy) from error
+        raise UsageError(error.what, where=error.where or str(caller()), remedy=error.remedy) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise misuse(f"{error.filename}: {reason}", "Check the path") from error
+        raise usage_error(f"{error.filename}: {reason}", "Check the path") from error
     except UnicodeError as error:
-        raise misuse(f"the file is no UTF-8 text: {error}", "Save the experiment again") from error
+        raise usage_error(f"the file is no UTF-8 text: {error}", "Save the experiment again") from error

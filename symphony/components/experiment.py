@@ -13,7 +13,7 @@ import pulumi
 from symphony.backends.expand import Components
 from symphony.components import run
 from symphony.components.builder import Builder, declare
-from symphony.components.errors import told_in_one_line
+from symphony.components.errors import as_usage_error
 from symphony.components.members import Members, expect, find
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup
@@ -122,7 +122,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     def dump_dict(self) -> dict[str, Any]:
         """The declaration as plain values. UserError: a value of it cannot be saved."""
-        with told_in_one_line():
+        with as_usage_error():
             return serialize.dump_dict(self.spec)
 
     def dump_json(self, file: str | Path) -> None:
@@ -130,22 +130,22 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
         UserError: a value of it cannot be saved, or the file cannot be written.
         """
-        with told_in_one_line():
+        with as_usage_error():
             Path(file).write_text(serialize.dump_json(self.spec), encoding="utf-8")
 
     def dump_yaml(self, file: str | Path) -> None:
         """Save the declaration as YAML: dump_yaml("rl.yaml"). file, UserError: as dump_json()."""
-        with told_in_one_line():
+        with as_usage_error():
             Path(file).write_text(serialize.dump_yaml(self.spec), encoding="utf-8")
 
     def dump_json_str(self) -> str:
         """The declaration as JSON. UserError: a value of it cannot be saved."""
-        with told_in_one_line():
+        with as_usage_error():
             return serialize.dump_json(self.spec)
 
     def dump_yaml_str(self) -> str:
         """The declaration as YAML. UserError: a value of it cannot be saved."""
-        with told_in_one_line():
+        with as_usage_error():
             return serialize.dump_yaml(self.spec)
 
     dump_json_file = dump_json
@@ -157,31 +157,31 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
         data: what dump_dict() returned. UserError: it is not a saved experiment.
         """
-        with told_in_one_line():
+        with as_usage_error():
             return cls.from_spec(serialize.load_dict(data, caller()))
 
     @classmethod
     def load_json(cls, file: str | Path) -> Experiment:
         """The experiment in a JSON file: Experiment.load_json("rl.json"). UserError: no saved experiment."""
-        with told_in_one_line():
+        with as_usage_error():
             return cls.from_spec(serialize.load_json(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def load_yaml(cls, file: str | Path) -> Experiment:
         """The experiment in a YAML file: Experiment.load_yaml("rl.yaml"). UserError: no saved experiment."""
-        with told_in_one_line():
+        with as_usage_error():
             return cls.from_spec(serialize.load_yaml(Path(file).read_text(encoding="utf-8"), caller()))
 
     @classmethod
     def load_json_str(cls, text: str) -> Experiment:
         """The experiment in a JSON text: Experiment.load_json_str(text). UserError: no saved experiment."""
-        with told_in_one_line():
+        with as_usage_error():
             return cls.from_spec(serialize.load_json(text, caller()))
 
     @classmethod
     def load_yaml_str(cls, text: str) -> Experiment:
         """The experiment in a YAML text: Experiment.load_yaml_str(text). UserError: no saved experiment."""
-        with told_in_one_line():
+        with as_usage_error():
             return cls.from_spec(serialize.load_yaml(text, caller()))
 
     load_json_file = load_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
-from symphony.components.errors import misuse
+from symphony.components.errors import usage_error
 from symphony.components.process import Process
 from symphony.plan.names import nearest, shown
 from symphony.spec.process import ProcessOptions
@@ -66,11 +66,11 @@ def find(things: Iterable[Any], name: str, within: str) -> Any:
     remedy = (
         f"The nearest is {shown(near)}" if near else f"It has: {', '.join(map(shown, known)) or 'nothing'}"
     )
-    raise misuse(f"{within} has no {shown(name)}", remedy)
+    raise usage_error(f"{within} has no {shown(name)}", remedy)
 
 
 def expect(thing: object, kind: type[Any], made_by: str) -> None:
     """UserError: the thing is of another kind."""
     if not isinstance(thing, kind):
         what = f"a {type(thing).__name__} is added where a {kind.__name__} belongs"
-        raise misuse(what, f"Add what {made_by} returns")
+        raise usage_error(what, f"Add what {made_by} returns")

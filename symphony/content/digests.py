@@ -7,7 +7,7 @@ import os
 import stat
 
 from symphony.content.sets import LENGTH
-from symphony.content.sets import differing as differing
+from symphony.content.sets import changed_names as changed_names
 from symphony.content.sets import of_all as of_all
 from symphony.content.stat_cache import StatCache, stamp_of
 

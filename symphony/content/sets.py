@@ -17,6 +17,6 @@ def of_all(digests: Mapping[str, str]) -> str:
     return whole.hexdigest()[:LENGTH]
 
 
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """The names of the files that are not the same, those that are in one of them only among them."""
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

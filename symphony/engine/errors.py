@@ -18,7 +18,7 @@ _PLUGIN = re.compile(
     r"no (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'(?:.* at version v(?P<version>[\w.+-]+))?"
 )
 _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
-_REFUSALS = (
+_REMEDIES = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
     ("exceeded quota", "End something there, or have the quota raised"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role of toolchain/kubernetes/role.yaml"),
@@ -66,7 +66,7 @@ def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     """The error of a run; path_of turns the urn of a resource into what the user calls it."""
     if outcome.result == "interrupted":
         again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"
-        return Interrupted(f"{_said(outcome)} was interrupted", remedy=again)
+        return Interrupted(f"{_run_name(outcome)} was interrupted", remedy=again)
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
     of_resources = [d for d in spoken if d.urn]
@@ -85,7 +85,7 @@ def _command(outcome: Outcome) -> str:
     return f"{names.get(outcome.verb, f'pulumi {outcome.verb}')} {outcome.stack}"
 
 
-def _said(outcome: Outcome) -> str:
+def _run_name(outcome: Outcome) -> str:
     """The run in the user's words: nobody types `destroy` or `preview`."""
     names = {"preview": "plan", "destroy": "delete"}
     return f"{names.get(outcome.verb, outcome.verb)} of {outcome.stack}"
@@ -130,7 +130,7 @@ def _in_lines(error: Diagnostic, path: str) -> SymphonyError:
 
 def _remedy(message: str) -> str:
     """What to do about what an API server refused."""
-    return next((remedy for words, remedy in _REFUSALS if words in message), "")
+    return next((remedy for words, remedy in _REMEDIES if words in message), "")
 
 
 def _of_program(message: str, outcome: Outcome) -> SymphonyError:

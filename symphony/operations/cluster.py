@@ -17,7 +17,7 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.stack_target import StackTarget
 from symphony.placement.pool import Pool
-from symphony.plan.plan_file import HandedCluster
+from symphony.plan.plan_file import WrittenCluster
 
 _POOL = "gcp:container/nodePool:NodePool"
 _KINDS = {
@@ -63,7 +63,7 @@ class ClusterPlanned:
 
     stack: str
     project: str
-    cluster: HandedCluster
+    cluster: WrittenCluster
     changes: tuple[ResourceChange, ...]
 
     @property
@@ -90,7 +90,7 @@ class ClusterEnded:
     """A cluster is there, after so many seconds."""
 
     stack: str
-    cluster: HandedCluster
+    cluster: WrittenCluster
     seconds: float
 
 
@@ -105,7 +105,7 @@ class Changes:
         if isinstance(event, (Started, Finished)) and event.step.op in _KINDS and name_of(event.step):
             self.steps[event.step.urn] = event.step
 
-    def planned(self, target: StackTarget, cluster: HandedCluster) -> ClusterPlanned:
+    def planned(self, target: StackTarget, cluster: WrittenCluster) -> ClusterPlanned:
         changes = tuple(
             ResourceChange(each.name, each.type, _KINDS[each.op], _why(each)) for each in self.steps.values()
         )

@@ -21,7 +21,7 @@ from symphony.engine.state import file_store, prune
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, image_changes, stack_target, stacks, switch
 from symphony.operations.stopping import Stopping
-from symphony.operations.up import Progress, path_of, told_of_cluster
+from symphony.operations.up import Progress, cluster_progress, path_of
 from symphony.plan.names import is_name, launched_name, listed, shown
 from symphony.plan.problems import count
 
@@ -57,7 +57,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
     if stack.cluster is not None:
         yield from _cluster_deleted(stack, place, stopped)
         return
-    paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_living(stack)})
+    paths = sorted({*(stack.recorded.processes if stack.recorded else ()), *_live_processes(stack)})
     _make_room(stack)
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches, stopped=stopped) as run:
         stopping: Stopping | None = None
@@ -71,13 +71,13 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
             # The engine forgets what ends with its session before that has ended.
             message = Failed if stopping is not None else (Started, Finished, Failed)
             if isinstance(event, message) and (path := path_of(event.step)):
-                yield _told(event, path)
+                yield _progress(event, path)
             if stopping is not None:
                 yield from stopping.look()
     _check(run.outcome, stack, paths)
     if stopping is not None:
         yield from stopping.end()
-    strays = _reap(stack, place)
+    strays = _delete_orphans(stack, place)
     switch.forget(stack.name)
     prune.purge(stack.name)
     _forget_files(stack)
@@ -97,7 +97,7 @@ def _cluster_deleted(
     cluster.resume(stack_target.StackTarget(stack.name, place))
     with Run("destroy", place, stack.name.stack, fetch_plugins=True, stopped=stopped) as run:
         for event in run:
-            if (progress := told_of_cluster(event)) is not None:
+            if (progress := cluster_progress(event)) is not None:
                 yield progress
     errors.check(run.outcome)
     prune.purge(stack.name)
@@ -133,11 +133,11 @@ def _is_meant(label: str, pattern: str) -> bool:
 def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Deleted:
     """The engine knows nothing of it: what bears its mark ends, and nothing else."""
     began = time.monotonic()
-    ended = _reap(stack, place)
+    ended = _delete_orphans(stack, place)
     return Deleted(stack.shown, ended, 0, time.monotonic() - began)
 
 
-def _told(event: Started | Finished | Failed, path: str) -> Progress:
+def _progress(event: Started | Finished | Failed, path: str) -> Progress:
     if isinstance(event, Started):
         return Progress(path, "stopping")
     return Progress(path, "stopped" if isinstance(event, Finished) else "failed", event.seconds)
@@ -149,7 +149,7 @@ def _stopping(stack: stacks.Stack, paths: Sequence[str]) -> Stopping | None:
         return None
     facts = stack.recorded.processes
     graces = {path: float(facts.get(path, {}).get("grace") or 0) for path in paths}
-    return Stopping(graces, lambda: _living(stack))
+    return Stopping(graces, lambda: _live_processes(stack))
 
 
 def _make_room(stack: stacks.Stack) -> None:
@@ -180,19 +180,19 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     try:
         (statuses,) = stack.observer().statuses([stack.recorded])
         # The engine forgets processes as soon as it ends their session, which then may take its time.
-        living = _living(stack)
+        live = _live_processes(stack)
     except SymphonyError:
         return None
     if isinstance(statuses, SymphonyError):
         return None
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
-    left = [path for path in paths if path in alive or path in living]
+    left = [path for path in paths if path in alive or path in live]
     if not left:
         return "no process of it runs, its record is left"
     return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {listed(left, 5)}"
 
 
-def _living(stack: stacks.Stack) -> list[str]:
+def _live_processes(stack: stacks.Stack) -> list[str]:
     """The processes that bear its mark, also those that an interrupted deletion has made the state forget."""
     if stack.recorded is None:
         return []
@@ -214,7 +214,7 @@ def _forget_files(stack: stacks.Stack) -> None:
             stat_cache.forget("context", Path(str(each.inputs["context"])))
 
 
-def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
+def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
     """What a killed `up` started is not in the state: it is found by its mark."""
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
@@ -231,5 +231,7 @@ def _reap(stack: stacks.Stack, place: workspace.Workspace) -> int:
     if not is_name(name):
         return 0
     observer = row.observer
-    unrecorded = Recorded(stack.owner, name, {}, connection=observer.connection_settings(config, place.folder))
+    unrecorded = Recorded(
+        stack.owner, name, {}, connection=observer.connection_settings(config, place.folder)
+    )
     return observer.delete_orphans(stack.owner, name, unrecorded)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from symphony.backends.observe import Resource
-from symphony.plan.code import CodeSets, differing
+from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.problems import count
 
 TYPE = "pulumi-python:dynamic/symphony_docker:Image"
@@ -55,7 +55,7 @@ def _reasons(before: Mapping[str, Any] | None, after: Mapping[str, Any], known: 
     names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
     reasons = [name for name in names if name != "files"]
     if "files" in names:
-        changed = differing(str(old.get("files")), new["files"], known)
+        changed = changed_names(str(old.get("files")), new["files"], known)
         shown = [name for name in changed or () if name != after["dockerfile"] or "Dockerfile" not in reasons]
         reasons += [_files(shown)] if shown else [] if changed else ["files"]
     return tuple(reasons)

@@ -86,9 +86,9 @@ def _cluster(label: str, stack: stacks.Stack, cluster: file_store.Resource) -> L
 
 
 def _lost(orphan: Orphan) -> Listed:
-    whose, _, mark = orphan.living.owner.partition("#")
+    whose, _, mark = orphan.owned.owner.partition("#")
     project, _, stack = whose.partition("/")
-    hint, count = "symphony delete --orphans ends it", len(orphan.living.paths)
+    hint, count = "symphony delete --orphans ends it", len(orphan.owned.paths)
     return Listed(f"{stack}#{mark}", project, orphan.backend, count, count, "folder removed", None, hint)
 
 
@@ -96,7 +96,7 @@ def _unrecorded(label: str, name: file_store.StackName, orphan: Orphan, busy: bo
     state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
     if busy:
         state, hint = "being started", ""
-    count = len(orphan.living.paths)
+    count = len(orphan.owned.paths)
     return Listed(label, name.project, orphan.backend, count, count, state, None, hint)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from symphony import paths
 from symphony.backends import registry
-from symphony.backends.observe import Living
+from symphony.backends.observe import Owned
 from symphony.engine.state import file_store
 
 
@@ -19,7 +19,7 @@ class Orphan:
     """An experiment that lives in a backend and is in no state."""
 
     backend: str
-    living: Living
+    owned: Owned
 
 
 def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.StackName, Orphan]:
@@ -28,20 +28,20 @@ def orphans(recorded: Collection[file_store.StackName]) -> dict[file_store.Stack
     result: dict[file_store.StackName, Orphan] = {}
     mark = paths.store_mark()
     for row in filter(lambda row: row.local, registry.every()):
-        for living in row.observer.list_owned():
-            whose, _, of_store = living.owner.partition("#")
+        for owned in row.observer.list_owned():
+            whose, _, of_store = owned.owner.partition("#")
             project, _, stack = whose.partition("/")
             if of_store == mark and (project, stack) not in known:
-                result[file_store.StackName(project, stack)] = Orphan(row.name, living)
+                result[file_store.StackName(project, stack)] = Orphan(row.name, owned)
     return result
 
 
 def lost() -> list[Orphan]:
     """What lives though every record of it was removed, the state and all else: by its mark alone."""
     rows = [row for row in registry.every() if row.local]
-    return [Orphan(row.name, living) for row in rows for living in row.observer.list_lost()]
+    return [Orphan(row.name, owned) for row in rows for owned in row.observer.list_lost()]
 
 
 def delete_lost(orphan: Orphan) -> None:
     """End all of one of them."""
-    registry.get(orphan.backend).observer.delete_lost(orphan.living.owner)
+    registry.get(orphan.backend).observer.delete_lost(orphan.owned.owner)

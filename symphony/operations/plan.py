@@ -19,7 +19,7 @@ from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
 from symphony.plan.changes import Change, changes
 from symphony.plan.code import CodeSets
-from symphony.plan.plan_file import Handed, PlanFile, plan_file, problem
+from symphony.plan.plan_file import PlanFile, WrittenPlan, plan_file, problem
 from symphony.plan.problems import PlanError, Problem, folded
 
 MakeRun = Callable[[stack_target.StackTarget, PlanFile], Run]
@@ -129,8 +129,8 @@ def planned_from(
     offline = manifests and before.stack.backend is None
     fetches = not offline and stack_target.fetches_plugins(target, before.stack.backend)
     request = plan_file(before.uids, before.stack.backend, plugins=fetches, manifests=manifests)
-    handed = _previewed(target, request, make_run, output)
-    return before.compared(target.workspace, handed) if isinstance(handed, Handed) else handed
+    written = _previewed(target, request, make_run, output)
+    return before.compared(target.workspace, written) if isinstance(written, WrittenPlan) else written
 
 
 def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[Mapping[str, Any], ...]:
@@ -141,14 +141,14 @@ def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[M
     target = stack_target.of(given)
     if target.settings.problems:
         raise PlanError(target.name.stack, target.settings.problems)
-    handed = _previewed(target, plan_file(plugins=False, manifests=True), _project_run, output)
-    if isinstance(handed, ClusterPlanned):
+    written = _previewed(target, plan_file(plugins=False, manifests=True), _project_run, output)
+    if isinstance(written, ClusterPlanned):
         raise UserError(f"{target.name.stack} is a cluster, which has no manifests")
-    if not handed.manifests:
+    if not written.manifests:
         file = workspace.config_file(target.workspace, target.name.stack).name
-        what = f"{target.name.stack} is for {handed.backend}, which has no manifests"
+        what = f"{target.name.stack} is for {written.backend}, which has no manifests"
         raise UserError(what, remedy=f"Say `symphony:backend: kubernetes` in {file}")
-    return handed.manifests
+    return written.manifests
 
 
 def _previewed(
@@ -156,7 +156,7 @@ def _previewed(
     request: AbstractContextManager[PlanFile],
     make_run: MakeRun,
     output: ProgramOutput | None,
-) -> Handed | ClusterPlanned:
+) -> WrittenPlan | ClusterPlanned:
     """What the program hands over in one preview."""
     changes = Changes()
     with stack_target.existing(target), request as box:
@@ -165,13 +165,13 @@ def _previewed(
                 changes.take(event)
                 if output is not None:
                     output.take(event)
-        handed = box.take()
+        written = box.take()
         errors.check(run.outcome)
         if (cluster := box.take_cluster()) is not None:
             return changes.planned(target, cluster)
-        if handed is None:
+        if written is None:
             raise no_experiment(target.name.stack)
-    return handed
+    return written
 
 
 def project_run(
@@ -201,8 +201,8 @@ class Before:
     def __init__(self, stack: stacks.Stack, only: Collection[str] = ()) -> None:
         self.stack = stack
         self._only = only
-        broken = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
-        self._broken = dict.fromkeys(only, "asked for") if only else broken
+        restart_reasons = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
+        self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
 
     @property
     def uids(self) -> set[str]:
@@ -210,19 +210,21 @@ class Before:
         every = self.stack.recorded.processes.values() if self.stack.recorded else ()
         return {str(facts["uid"]) for facts in every if facts.get("uid")}
 
-    def compared(self, place: workspace.Workspace, handed: Handed) -> Planned:
+    def compared(self, place: workspace.Workspace, written: WrittenPlan) -> Planned:
         """The program's plan against what the state records and what lived."""
-        recorded = self.stack.recorded if self.stack.backend == handed.backend else None
+        recorded = self.stack.recorded if self.stack.backend == written.backend else None
         processes: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
-        differing = registry.get(handed.backend).observer.changed_fields
-        sets = {**stacks.code(self.stack), **handed.code}
-        rows = changes(processes, handed.inputs, differing, self._broken if recorded else {}, sets)
+        changed_fields = registry.get(written.backend).observer.changed_fields
+        sets = {**stacks.code(self.stack), **written.code}
+        rows = changes(
+            processes, written.inputs, changed_fields, self._restart_reasons if recorded else {}, sets
+        )
         state = self.stack.state
-        images = image_changes(state.resources if state else (), handed.plan["images"], sets)
+        images = image_changes(state.resources if state else (), written.plan["images"], sets)
         if self._only:
             rows = tuple(each if each.path in self._only else Change(each.path, "keep") for each in rows)
-        about = (self.stack.name.stack, place.project, handed.plan, rows, handed.unused, len(processes))
-        return Planned(*about, images, handed.manifests, handed.code, handed.program)
+        about = (self.stack.name.stack, place.project, written.plan, rows, written.unused, len(processes))
+        return Planned(*about, images, written.manifests, written.code, written.program)
 
 
 def no_experiment(stack: str) -> UserError:

@@ -66,7 +66,7 @@ class Sources:
             yield_on_timeout=True,
         ):
             now = self.now()
-            if names := sets.differing(self.state, now.state):
+            if names := sets.changed_names(self.state, now.state):
                 return now, tuple(dict.fromkeys(_named(name, self.place) for name in names))
         raise KeyboardInterrupt
 

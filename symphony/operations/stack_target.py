@@ -113,9 +113,9 @@ def _refuse_namesake(target: StackTarget) -> None:
     if not row.local or "symphony:server" in settings.config:
         return
     session = settings.namespace or launched_name(target.name.stack, label=row.labels)
-    living = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
-    for name in file_store.names() if living else ():
-        if name == target.name or paths.owner_of(name.project, name.stack) not in living:
+    owners = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
+    for name in file_store.names() if owners else ():
+        if name == target.name or paths.owner_of(name.project, name.stack) not in owners:
             continue
         if folder := stacks.folder(stacks.read(name)):
             raise UserError(
@@ -145,8 +145,8 @@ def before(target: StackTarget) -> stacks.Stack:
         _refuse_namesake(target)
     wanted = _backend(target)
     # Where nothing says it the program does, which refuses to move as well.
-    is_said = _BACKEND in target.settings.config
-    if stack.backend is not None and is_said and stack.backend != wanted.name:
+    is_set = _BACKEND in target.settings.config
+    if stack.backend is not None and is_set and stack.backend != wanted.name:
         if _BACKEND in target.given:
             back = f'Launch it with Cluster.new("{stack.backend}")'
             raise plan_file.would_move(stack.shown, stack.backend, wanted.name, back)
@@ -156,7 +156,7 @@ def before(target: StackTarget) -> stacks.Stack:
         # Its kubeconfig only the program reads.
         _check_cluster(target, stack, str(cluster))
         return stacks.ensure_same_location(stack)
-    if stack.backend == wanted.name or is_said:
+    if stack.backend == wanted.name or is_set:
         return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
     # The Cluster of the program says how it is reached: as the state has it.
     return stacks.ensure_same_location(stack)

@@ -84,8 +84,8 @@ def orphan(given: str | None) -> Stack | None:
     for name, result in orphans(names).items():
         if given in _spellings(name):
             nothing: Mapping[str, Any] = {}
-            living, processes = result.living, dict.fromkeys(result.living.paths, nothing)
-            recorded = Recorded(living.owner, living.launched_as, processes, paths.host())
+            owned, processes = result.owned, dict.fromkeys(result.owned.paths, nothing)
+            recorded = Recorded(owned.owner, owned.launched_as, processes, paths.host())
             return Stack(name, None, result.backend, recorded)
     return None
 

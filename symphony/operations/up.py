@@ -161,15 +161,15 @@ def up(
                     yield Progress(f"image {report.image}", "working", 0.0, report.what, share, report.size)
                 if output is not None:
                     output.take(event)
-                if planned is None and (handed := box.take_new()) is not None:
-                    planned = before.compared(target.workspace, handed)
+                if planned is None and (written := box.take_new()) is not None:
+                    planned = before.compared(target.workspace, written)
                     yield planned
-                if (event_line := _told(event)) is not None:
+                if (event_line := _event_line(event)) is not None:
                     if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
                         done.add(event_line.path)
                     yield event_line
-        if planned is None and (handed := box.take()) is not None:
-            planned = before.compared(target.workspace, handed)
+        if planned is None and (written := box.take()) is not None:
+            planned = before.compared(target.workspace, written)
             yield planned
         _check(run.outcome, planned, done)
         if planned is None and (made := box.take_cluster()) is not None:
@@ -226,7 +226,7 @@ def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 
-def told_of_cluster(event: object) -> Progress | None:
+def cluster_progress(event: object) -> Progress | None:
     """What happens to a resource of a cluster; None for any other event."""
     match event:
         case Started(step=step, preview=False) if (
@@ -242,8 +242,8 @@ def told_of_cluster(event: object) -> Progress | None:
             return None
 
 
-def _told(event: object) -> Progress | Remark | None:
-    if (of_cluster := told_of_cluster(event)) is not None:
+def _event_line(event: object) -> Progress | Remark | None:
+    if (of_cluster := cluster_progress(event)) is not None:
         return of_cluster
     match event:
         case Finished(step=step, seconds=seconds, preview=False) if step.type == _BUILT:

@@ -40,10 +40,10 @@ def why(stack: stacks.Stack, given: str) -> Why:
         )
     path = match(given, known, "process")
     first = Link("declared", declared.get(path) or "not any more, or not known where")
-    return Why(stack.shown, path, (first, *_told(stack, path)))
+    return Why(stack.shown, path, (first, *_links(stack, path)))
 
 
-def _told(stack: stacks.Stack, path: str) -> Iterable[Link]:
+def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
     if stack.recorded is None:
         remedy = f"`symphony up {stack.shown}` tries again and says why not"
         return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]

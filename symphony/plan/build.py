@@ -12,7 +12,7 @@ from symphony.plan.merged import merged, superseded
 from symphony.plan.placed import Placed, placed
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
-from symphony.plan.rules import broken
+from symphony.plan.rules import check
 from symphony.plan.rules.remarks import remarks
 from symphony.plan.rules.unused import not_used
 from symphony.plan.services import bind_variables, resolve, variables
@@ -20,7 +20,7 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.process import ProcessSpec
 
-_TOLD = 5
+_LISTED = 5
 
 
 def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
@@ -29,7 +29,7 @@ def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
 
 
 def _problems(spec: CheckedSpec, target: Target, where: Placed) -> tuple[Problem, ...]:
-    result = dict.fromkeys((*spec.mistakes, *broken(spec, target), *where.problems))
+    result = dict.fromkeys((*spec.mistakes, *check(spec, target), *where.problems))
     return tuple(sorted(result, key=lambda problem: problem.where[:1]))
 
 
@@ -60,7 +60,7 @@ def build_plan(spec: CheckedSpec, target: Target) -> Plan:
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
         code={code.digest_of(each): each for each in files.values()},
-        remarks=(*_told_names(spec, target), *remarks(spec), *where.remarks),
+        remarks=(*_name_remarks(spec, target), *remarks(spec), *where.remarks),
         placement=summed(where.placement, target.pools, target.prices, names),
     )
 
@@ -120,7 +120,7 @@ def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
     return {declared: name for declared, name in result.items() if declared != name}
 
 
-def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """One sentence on all names that are others here."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
@@ -130,5 +130,5 @@ def _told_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         mapped = {spec.name: target.launched_as, **mapped}
     if mapped:
         messages = [f"{declared} is {name}" for declared, name in mapped.items()]
-        more = f" and {len(messages) - _TOLD} more" if len(messages) > _TOLD else ""
-        yield Problem(f"Names on {target.backend}: {', '.join(messages[:_TOLD])}{more}.", "")
+        more = f" and {len(messages) - _LISTED} more" if len(messages) > _LISTED else ""
+        yield Problem(f"Names on {target.backend}: {', '.join(messages[:_LISTED])}{more}.", "")

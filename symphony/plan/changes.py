@@ -51,18 +51,18 @@ class Change:
 def changes(
     recorded: Mapping[str, Inputs],
     planned: Mapping[str, Inputs],
-    differing: Callable[[Inputs, Inputs], Sequence[str]],
-    broken: Mapping[str, str],
+    changed_fields: Callable[[Inputs, Inputs], Sequence[str]],
+    restart_reasons: Mapping[str, str],
     code_sets: CodeSets | None = None,
 ) -> tuple[Change, ...]:
     """One row a process: planned ones in the order of the plan, then those no longer declared.
 
-    differing: the settings that make a running process restart (the backend's rule).
-    broken:    path -> why a recorded process does not run as it should.
+    changed_fields: the settings that make a running process restart (the backend's rule).
+    restart_reasons: path -> why a recorded process does not run as it should.
     code_sets: the files that digests of code stand for, recorded ones and planned ones.
     """
     rows = [
-        _change(path, recorded.get(path), inputs, differing, broken, code_sets or {})
+        _change(path, recorded.get(path), inputs, changed_fields, restart_reasons, code_sets or {})
         for path, inputs in planned.items()
     ]
     rows += [Change(path, "stop", ("no longer declared",)) for path in recorded if path not in planned]
@@ -73,15 +73,15 @@ def _change(
     path: str,
     old: Inputs | None,
     new: Inputs,
-    differing: Callable[[Inputs, Inputs], Sequence[str]],
-    broken: Mapping[str, str],
+    changed_fields: Callable[[Inputs, Inputs], Sequence[str]],
+    restart_reasons: Mapping[str, str],
     code_sets: CodeSets,
 ) -> Change:
     if old is None:
         return Change(path, "start", ("new",))
-    reasons = [why for setting in differing(old, new) for why in _why(setting, old, new, code_sets)]
-    if path in broken:
-        reasons.insert(0, broken[path])
+    reasons = [why for setting in changed_fields(old, new) for why in _why(setting, old, new, code_sets)]
+    if path in restart_reasons:
+        reasons.insert(0, restart_reasons[path])
     return Change(path, "restart", tuple(reasons)) if reasons else Change(path, "keep")
 
 
@@ -98,7 +98,7 @@ def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterato
 
 def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
     """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
-    names = _differing_names(before, after)
+    names = _changed_names(before, after)
     if setting == "group":
         yield ", ".join(f"{name} {_MEMBERS[name in before, name in after]}" for name in names)
         return
@@ -122,7 +122,7 @@ def _variable(setting: str, name: str, before: Any, after: Any) -> str:
     return f"{setting} {_text(name)}: {_text(before)} -> {_text(after)}"
 
 
-def _differing_names(before: Inputs, after: Inputs) -> list[str]:
+def _changed_names(before: Inputs, after: Inputs) -> list[str]:
     return [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
 
 

@@ -182,8 +182,8 @@ def _leaves(kind: type[Any]) -> tuple[tuple[Setting, Any], ...]:
 
 def _with(spec: AnyPart, **changes: Any) -> AnyPart:
     """The spec itself where nothing changes: most settings of most processes are not made or right."""
-    differing = {name: value for name, value in changes.items() if not _same(getattr(spec, name), value)}
-    return dataclasses.replace(spec, **differing) if differing else spec
+    changed = {name: value for name, value in changes.items() if not _same(getattr(spec, name), value)}
+    return dataclasses.replace(spec, **changed) if changed else spec
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -48,19 +48,19 @@ def unpacked(text: str) -> dict[str, dict[str, str]]:
     return {}
 
 
-def differing(before: str, after: str, known: CodeSets) -> list[str] | None:
+def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
     """The files in which two digests differ; None where it is not known what one of them stands for."""
     if before not in known or after not in known:
         return None
     brief = [{name: each[:_FILE_LENGTH] for name, each in known[key].items()} for key in (before, after)]
-    return sets.differing(*brief)
+    return sets.changed_names(*brief)
 
 
 def why(before: str | None, after: str | None, known: CodeSets) -> str:
     """`code: agents/net.py, train.py`: the files in which two digests differ."""
     if not before or not after:
         return "code: now declared" if after else "code: no longer declared"
-    names = differing(before, after, known)
+    names = changed_names(before, after, known)
     if names is None:
         return f"code: {before[:_FILE_LENGTH]} -> {after[:_FILE_LENGTH]}"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -118,8 +118,8 @@ def write_plan(
     manifests if wanted.
     """
     unused = [str(each) for each in plan.unused]
-    handed = {"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code}
-    _write({**handed, "program": program, "manifests": manifests})
+    written = {"plan": plan.to_dict(), "inputs": inputs, "unused": unused, "code": plan.code}
+    _write({**written, "program": program, "manifests": manifests})
 
 
 def write_cluster(cluster: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def _file() -> Path | None:
 
 
 @dataclass(frozen=True)
-class Handed:
+class WrittenPlan:
     """The plan as plain values, the inputs of each process as its backend renders them, the files of code and
     those of the program.
     """
@@ -173,7 +173,7 @@ class Handed:
 
 
 @dataclass(frozen=True)
-class HandedCluster:
+class WrittenCluster:
     """A cluster as plain values: its name, location and project, and the pools."""
 
     name: str
@@ -210,11 +210,11 @@ class PlanFile:
         self._ask()
         return True
 
-    def take_new(self) -> Handed | None:
+    def take_new(self) -> WrittenPlan | None:
         """What was handed over, as soon as it is there; None before."""
         return self.take() if self.file.exists() else None
 
-    def take(self) -> Handed | None:
+    def take(self) -> WrittenPlan | None:
         """What was handed over; None when nothing was.
 
         PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
@@ -227,12 +227,12 @@ class PlanFile:
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
         given = whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"], data["program"]
-        return Handed(*given, manifests=tuple(data["manifests"]))
+        return WrittenPlan(*given, manifests=tuple(data["manifests"]))
 
-    def take_cluster(self) -> HandedCluster | None:
+    def take_cluster(self) -> WrittenCluster | None:
         """The cluster that the program declares; None where it declares none."""
         data = self._read() or {}
-        return HandedCluster(**data["cluster"]) if "cluster" in data else None
+        return WrittenCluster(**data["cluster"]) if "cluster" in data else None
 
     def _read(self) -> dict[str, Any] | None:
         try:

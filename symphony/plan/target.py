@@ -31,7 +31,7 @@ class Target:
     unstartable:  the path of a process -> why its command cannot be started.
     reserved:     a variable that no process can be given -> why.
     defaults:     the settings of a process that makes none, such as its image or start_dir.
-    objections:   what this backend alone would refuse.
+    problems:     what this backend alone would refuse.
     labels:       names there are DNS labels.
     changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
     pools:        the pools of machines among which processes are placed; none: the backend places them.
@@ -51,7 +51,7 @@ class Target:
     unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
     reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    objections: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     labels: bool = False
     changed_files: tuple[str, ...] = ()
     pools: tuple[Pool, ...] = ()

@@ -93,7 +93,7 @@ def test_a_pipe_is_no_code_and_a_link_to_a_folder_is_where_it_points(folder: Pat
     assert [*before] == ["a.py", "linked", "nowhere"]
     (folder / "linked").unlink()
     (folder / "linked").symlink_to("/")
-    assert digests.differing(before, digests_of(folder)) == ["linked"]
+    assert digests.changed_names(before, digests_of(folder)) == ["linked"]
 
 
 @pytest.mark.parametrize("follow", [True, False])
@@ -117,10 +117,10 @@ def test_path_content_and_the_x_bit_count_and_nothing_else(folder: Path) -> None
     (folder / "b").chmod(0o640)
     assert digests_of(folder) == before
     (folder / "b").chmod(0o740)
-    assert digests.differing(before, digests_of(folder)) == ["b"]
+    assert digests.changed_names(before, digests_of(folder)) == ["b"]
     (folder / "b").chmod(0o640)
     (folder / "a").rename(folder / "c")
-    assert digests.differing(before, digests_of(folder)) == ["a", "c"]
+    assert digests.changed_names(before, digests_of(folder)) == ["a", "c"]
     assert digests.of_all(before) != digests.of_all(digests_of(folder))
 
 
@@ -143,7 +143,7 @@ def test_what_did_not_change_is_not_read_again(
     with _nothing_is_read(monkeypatch):
         assert digests_of(folder) == before
     put(folder, agents__b_py="3", agents__new_py="")
-    assert digests.differing(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
+    assert digests.changed_names(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
 
 
 def test_other_rules_are_other_files_in_folders_that_did_not_change(folder: Path, old_files: None) -> None:

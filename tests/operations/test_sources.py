@@ -54,5 +54,5 @@ def test_what_did_not_change_since_the_plan_is_no_change(folder: Path) -> None:
 def test_a_file_of_code_program_or_image_is_one(folder: Path, name: str, counts: bool) -> None:
     before = watched(folder)
     (folder / name).write_text("another")
-    differing = sets.differing(before.state, before.now().state)
-    assert [each.rpartition(f"{folder}/")[2] for each in differing] == ([name] if counts else [])
+    changed_names = sets.changed_names(before.state, before.now().state)
+    assert [each.rpartition(f"{folder}/")[2] for each in changed_names] == ([name] if counts else [])

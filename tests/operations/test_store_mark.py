@@ -31,10 +31,10 @@ def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytes
     theirs = paths.owner_of("symphony", "numint.pods")
     assert paths.store_id() == place
     assert theirs != mine
-    assert paths.told_owner(theirs, mine) == (
+    assert paths.owner_label(theirs, mine) == (
         "a different stack named symphony/numint.pods (another user or Pulumi backend)"
     )
-    assert paths.told_owner("symphony/rl#12345678", mine) == "symphony/rl"
+    assert paths.owner_label("symphony/rl#12345678", mine) == "symphony/rl"
 
 
 def test_it_stays_with_the_state_and_outlives_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from symphony.engine.run.events import Diagnostic, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations.up import Ended, Remark, _told, _watched, path_of
+from symphony.operations.up import Ended, Remark, _event_line, _watched, path_of
 
 STACK = "urn:pulumi:rl::sandbox::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -64,9 +64,9 @@ these resources to complete. For example, if you are using AWS, you can confirm 
 )
 def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, then: str) -> None:
     message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
-    result = _told(Diagnostic("warning", message, ""))
+    result = _event_line(Diagnostic("warning", message, ""))
     assert result == Remark(f"an earlier run was interrupted at a, b: {then}")
-    assert _told(Diagnostic("warning", "careful\n", "")) == Remark("careful")
+    assert _event_line(Diagnostic("warning", "careful\n", "")) == Remark("careful")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ _MAPS = {"labels", "resourceLabels", "metadata", "resourceManagerTags"}
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
-def objections(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
+def problems(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
     """What the API would refuse of a cluster or a pool, in its words."""
     known = _known(inputs)
     name = known.get("name")

@@ -29,11 +29,11 @@ _READY_WITHIN = 60.0
 def ensure(requests: Connection, cluster: str, location: str, pool: Pool) -> None:
     """Have the nodes of a pool, and no others of it; what one is does not change while it lives."""
     wanted = {f"gke-{cluster}-{pool.name}-{number}": number for number in range(pool.max or 0)}
-    living = {each["metadata"]["name"]: each for each in _of(requests, cluster, pool.name)}
+    existing = {each["metadata"]["name"]: each for each in _of(requests, cluster, pool.name)}
     model = _node("", cluster, location, pool, 0)
-    stale = [name for name, each in living.items() if name not in wanted or not _is_like(each, model)]
+    stale = [name for name, each in existing.items() if name not in wanted or not _is_like(each, model)]
     _remove(requests, stale)
-    missing = [name for name in wanted if name not in living or name in stale]
+    missing = [name for name in wanted if name not in existing or name in stale]
     _each(missing, lambda name: _make(requests, _node(name, cluster, location, pool, wanted[name]), pool))
     until = time.monotonic() + _READY_WITHIN
     while not all(map(_is_ready, _of(requests, cluster, pool.name))) and time.monotonic() < until:
@@ -82,14 +82,14 @@ def _make(requests: Connection, node: dict[str, Any], pool: Pool) -> None:
             requests.request("POST", _PODS, body=_system_pod(name, claimed))
 
 
-def _is_like(living: dict[str, Any], model: dict[str, Any]) -> bool:
-    labels = {key: living["metadata"]["labels"].get(key) for key in model["metadata"]["labels"]}
+def _is_like(existing: dict[str, Any], model: dict[str, Any]) -> bool:
+    labels = {key: existing["metadata"]["labels"].get(key) for key in model["metadata"]["labels"]}
     ignored = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
     same = all(
         labels[key] == value for key, value in model["metadata"]["labels"].items() if key not in ignored
     )
     # The node controller adds taints of its own.
-    taints = living["spec"].get("taints") or []
+    taints = existing["spec"].get("taints") or []
     return same and all(each in taints for each in model["spec"]["taints"])
 
 

@@ -61,7 +61,7 @@ class Provider(StandIn):
         if not failures and type_ in (CLUSTER, POOL):
             failures = [
                 provider_pb2.CheckFailure(reason=f"googleapi: Error 400: {each}, badRequest")
-                for each in messages.objections(type_, plain(inputs))
+                for each in messages.problems(type_, plain(inputs))
             ]
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 

@@ -105,7 +105,7 @@ class _Choice:
         }
         self.listeners.look_at({*fixed.values(), *kept.values()})
         for service, port in sorted(fixed.items()):
-            if reason := self._refusal(port, result):
+            if reason := self._why_unusable(port, result):
                 result.taken[service] = reason
             else:
                 result.ports[service] = port
@@ -118,7 +118,7 @@ class _Choice:
                 result.taken[service] = f"no port between {first} and {last} is free"
         return result
 
-    def _refusal(self, port: int, result: Leases) -> str:
+    def _why_unusable(self, port: int, result: Leases) -> str:
         if port in self.others:
             if not _is_abandoned(self.others[port], self.table):
                 return f"port {port} is leased to experiment {paths.stack_of(self.others[port])}"

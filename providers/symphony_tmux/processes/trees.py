@@ -33,12 +33,12 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
     children: dict[int, list[Process]] = {}
     for process in scan:
         children.setdefault(process.parent, []).append(process)
-    living = [by_identity[root] for root in roots if root in by_identity]
+    live = [by_identity[root] for root in roots if root in by_identity]
     # A session is named by the pid of its leader, which only means ours while our leader has that pid.
-    sessions = {root.pid for root in living if root.session == root.pid}
+    sessions = {root.pid for root in live if root.session == root.pid}
     result: dict[Identity, Process] = {}
     ahead = [
-        *living,
+        *live,
         *(
             process
             for process in scan

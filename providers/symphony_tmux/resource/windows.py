@@ -170,8 +170,8 @@ def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
 
 
 def _take_down(owner: str, path: str, panes: list[Pane], grace: float, further: list[Identity]) -> None:
-    living = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    roots = [*(process for process in living if process.start), *further]
+    live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
+    roots = [*(process for process in live if process.start), *further]
     stop.take_down(roots, trees.marked(owner, path), grace, list(child.of_owner(owner, path)))
 
 

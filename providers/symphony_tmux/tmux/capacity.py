@@ -20,10 +20,10 @@ TERMINALS = Path("/proc/sys/kernel/pty")
 
 def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, str]]:
     """What this server has too little of for so many processes of the owner beside others, and the remedy."""
-    living = [pane.owner for pane in listing.panes if not pane.dead]
-    ours = living.count(owner)
+    live = [pane.owner for pane in listing.panes if not pane.dead]
+    ours = live.count(owner)
     limit = _limit(listing.server_pid)
-    fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(living) - ours))
+    fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(live) - ours))
     if limit != resource.RLIM_INFINITY and wanted > fit:
         yield (
             f"the tmux server may open {limit} files, enough for {fit} of these {wanted} processes",

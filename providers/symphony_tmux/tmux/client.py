@@ -193,8 +193,8 @@ def expect_answer(server: str) -> None:
 
 def _is_ending(pane: Pane) -> bool:
     """tmux sees the end of the terminal a moment before it learns how the process ended."""
-    untold = pane.path and pane.dead and pane.exit_code is None and not pane.signal
-    return bool(untold) and process_table.exists(pane.pid)
+    is_unknown = pane.path and pane.dead and pane.exit_code is None and not pane.signal
+    return bool(is_unknown) and process_table.exists(pane.pid)
 
 
 def parse(text: str) -> Listing:

@@ -61,7 +61,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
     servers.write(server, snapshot.listing(server).server_pid)
     if session.owner != owner:
         raise UserError(
-            f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}",
+            f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}",
             remedy="Delete that experiment or give this one another name",
         )
     _own(server, name, owner)

@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, price_table, replacement
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.prepare import Prepared, ClusterConnection, cluster_of, connection_of
+from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import SymphonyError, UserError
@@ -44,7 +44,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
             where="symphony:controller",
             remedy="Install it, or set symphony:controller to Job",
         )
-    refusal = inventory.why_not_ours(
+    conflict = inventory.why_not_ours(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
     result = target_of(
@@ -53,11 +53,11 @@ def target(spec: CheckedSpec, context: Context) -> Target:
         context.launched_as,
         secrets=sizes,
         unreadable=unreadable,
-        refusal=refusal,
+        conflict=conflict,
         pools=_pools(spec, context, client),
         prices=price_table.read(chosen.prices, context.folder),
     )
-    result = replace(result, objections=(*result.objections, *platforms.objections(client, context.images)))
+    result = replace(result, problems=(*result.problems, *platforms.check(client, context.images)))
     changed = changed_files.changed(client, context.launched_as, chosen, spec)
     return replace(result, changed_files=changed)
 
@@ -73,7 +73,7 @@ def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, .
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools
     is_placed = any(each.place != Place() for each in (*spec.groups, *(one for _, one in spec.members())))
-    return pools.living(client) if is_placed else ()
+    return pools.read(client) if is_placed else ()
 
 
 def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:
@@ -186,11 +186,15 @@ def _grace(manifests: Manifests, usual: int) -> int:
 
 def _provider(experiment: pulumi.Resource, connection: ClusterConnection) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
-    is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(connection.kubeconfig)
+    is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(
+        connection.kubeconfig
+    )
     values: dict[str, Any] = {
         "context": connection.client.access.context or None,
         "clusterIdentifier": inventory.identifier(connection.client),
-        "kubeconfig": pulumi.Output.secret(connection.kubeconfig) if is_secret else connection.kubeconfig or None,
+        "kubeconfig": pulumi.Output.secret(connection.kubeconfig)
+        if is_secret
+        else connection.kubeconfig or None,
         # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",

@@ -21,8 +21,8 @@ from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
-    Living,
     LogLine,
+    Owned,
     ProcessStatus,
     Recorded,
     Resource,
@@ -159,7 +159,9 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
 
 
-def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(
+    recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
+) -> Recorded:
     """UserError: the recorded context means another cluster by now, or the user has switched to another."""
     return identity.ensure_same_location(recorded, name, connection)
 
@@ -182,12 +184,12 @@ def deletion_blockers(recorded: Recorded) -> str:
     return ""
 
 
-def list_owned() -> Sequence[Living]:
+def list_owned() -> Sequence[Owned]:
     """Nothing of a cluster is on this machine."""
     return ()
 
 
-def list_lost() -> Sequence[Living]:
+def list_lost() -> Sequence[Owned]:
     """Nothing of a cluster is on this machine."""
     return ()
 

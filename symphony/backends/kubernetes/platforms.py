@@ -13,7 +13,7 @@ from symphony.plan.problems import Problem
 _NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def objections(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
+def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
     """An image for another processor would be pushed, pulled, and fail with `exec format error`."""
     if not images or not (there := _of_nodes(client)):
         return

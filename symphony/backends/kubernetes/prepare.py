@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.validation.manifests import refusals
+from symphony.backends.kubernetes.validation import manifests as merged
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
@@ -64,7 +64,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         _refuse(plan, manifests, spec)
         return Prepared(plan, manifests, frozenset(), connection, chosen.grace_seconds)
     client, owner = connection.client, context.owner
-    live = inventory.living(client, plan.launched_as)
+    live = inventory.read(client, plan.launched_as)
     manifests = render.render(
         plan,
         chosen,
@@ -93,7 +93,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
 
 
 def _refuse(plan: Plan, manifests: Manifests, spec: CheckedSpec) -> None:
-    if result := refusals(manifests, spec):
+    if result := merged.check(manifests, spec):
         raise PlanError(plan.launched_as, result)
 
 
@@ -115,7 +115,9 @@ def cluster_of(context: Context) -> ClusterStack | None:
 def connection_of(context: Context) -> ClusterConnection:
     """How the running program's configuration says to reach the cluster: by a kubeconfig, else by a stack."""
     if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
-        return ClusterConnection(cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or ""))
+        return ClusterConnection(
+            cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or "")
+        )
     config = kubeconfig.located(
         str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
-from symphony.backends.kubernetes.validation.declaration import objections
+from symphony.backends.kubernetes.validation import declaration
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES, Prices
 from symphony.plan.checked_spec import CheckedSpec
@@ -25,17 +25,17 @@ def target(
     *,
     secrets: Mapping[str, int] | None = None,
     unreadable: Mapping[str, str] | None = None,
-    refusal: tuple[str, str] | None = None,
+    conflict: tuple[str, str] | None = None,
     pools: tuple[Pool, ...] = (),
     prices: Prices = LIST_PRICES,
 ) -> Target:
-    """secrets: the bytes of each secret file; refusal: why it may not have the namespace, and the remedy;
+    """secrets: the bytes of each secret file; conflict: why it may not have the namespace, and the remedy;
     pools: those of its cluster, from the stack that made it or the live nodes; prices: of their machines.
     """
-    objected = list(objections(spec, settings, namespace, secrets or {}))
-    if refusal:
-        why, remedy = refusal
-        objected.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
+    problems = list(declaration.check(spec, settings, namespace, secrets or {}))
+    if conflict:
+        why, remedy = conflict
+        problems.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
     return Target(
         backend="kubernetes",
         launched_as=namespace,
@@ -48,7 +48,7 @@ def target(
         ports=ports.choose(spec),
         unreadable=unreadable or {},
         defaults={"image": settings.image},
-        objections=tuple(objected),
+        problems=tuple(problems),
         pools=pools,
         prices=prices,
     )

@@ -11,8 +11,8 @@ from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
-    Living,
     LogLine,
+    Owned,
     ProcessStatus,
     Recorded,
     Resource,
@@ -126,7 +126,9 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {}
 
 
-def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(
+    recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
+) -> Recorded:
     """UserError: it was started on another machine; that can be listed here, nothing else."""
     if recorded.host not in ("", host()):
         raise UserError(
@@ -148,26 +150,26 @@ def deletion_blockers(recorded: Recorded) -> str:
     return ""
 
 
-def list_owned() -> Sequence[Living]:
+def list_owned() -> Sequence[Owned]:
     """Every session of ours with its processes that live; a server that does not answer has none to show."""
     from symphony_tmux.resource import owners
 
-    result: list[Living] = []
+    result: list[Owned] = []
     for server in sorted({DEFAULT_SERVER}.union(*map(owners.servers, owners.known()))):
         with suppress(SymphonyError):
             listing = client.list_panes(server)
             for session in listing.sessions:
                 panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
                 paths = tuple(sorted(pane.path for pane in panes))
-                result.append(Living(session.owner, session.name, paths))
+                result.append(Owned(session.owner, session.name, paths))
     return result
 
 
-def list_lost() -> Sequence[Living]:
+def list_lost() -> Sequence[Owned]:
     """Those whose supervisors are where the folder of symphony was."""
     from symphony_tmux.processes import no_home
 
-    return [Living(owner, "", tuple(result)) for owner, result in no_home.experiments().items()]
+    return [Owned(owner, "", tuple(result)) for owner, result in no_home.experiments().items()]
 
 
 def delete_lost(owner: str) -> None:
@@ -211,7 +213,7 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import owners, sessions
 
-    reaped: set[str] = set()
+    stopped: set[str] = set()
     for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
         # A look at the deletion of thousands may have found it busy with their ends.
         client.expect_answer(server)
@@ -222,8 +224,8 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
         if strays or (session is not None and session.owner == owner) or owners.of(folder) == owner:
             facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
             sessions.delete(facts, Snapshot())
-        reaped |= strays
-    return len(reaped)
+        stopped |= strays
+    return len(stopped)
 
 
 def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[ProcessStatus]:

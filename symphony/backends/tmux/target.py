@@ -20,9 +20,9 @@ HOST = "127.0.0.1"
 
 def target(spec: CheckedSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
-    objections = validation.objections(spec, context.owner, context.launched_as, server_of(context))
+    problems = validation.check(spec, context.owner, context.launched_as, server_of(context))
     changed = local_files.changed(spec, server_of(context), context.launched_as)
-    return replace(measured(spec, context, record=False), objections=objections, changed_files=changed)
+    return replace(measured(spec, context, record=False), problems=problems, changed_files=changed)
 
 
 def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:

@@ -51,7 +51,7 @@ def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
     return result
 
 
-def objections(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
+def check(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
     """Why this machine cannot run what is declared, in this session of this tmux server."""
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
@@ -80,7 +80,7 @@ def _refused(spec: CheckedSpec, owner: str, name: str, server: str) -> tuple[Pro
         return ()
     session = listing.session(name)
     if session is not None and session.owner != owner:
-        what = f"the tmux session {name} belongs to {paths.told_owner(session.owner, owner)}"
+        what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
         return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
     lacks = (*capacity.shortages(owner, wanted, listing), *limits.withheld(listing))
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)

@@ -163,13 +163,13 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(f"{name} has no project", remedy, (where,))
         if not _has_credentials():
             yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
-        told: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
         for each in self.declared:
             for pool, what, remedy in faults([each.pool], home):
-                told.add((pool, what))
+                reported.add((pool, what))
                 yield Problem(f"pool {pool} {what}", remedy, (each.where,))
         for pool, what, remedy in faults(self.pools, home):
-            if (pool, what) not in told:
+            if (pool, what) not in reported:
                 lines = tuple(each.where for each in self.declared if each.name == pool)
                 yield Problem(f"pool {pool} {what}", remedy, lines)
         for each in self.declared:

@@ -24,7 +24,7 @@ from symphony import peers
 from symphony.engine.run.relay import PROGRAM, door
 
 # The exit code of a program that has said itself what is wrong.
-_TOLD = 32
+_ERROR_SHOWN = 32
 
 
 class OutsideServer(LanguageServer):
@@ -82,7 +82,7 @@ class _ProcessServer(OutsideServer):
             assert program.stdout is not None
             _tell(program.stdout, request.args[0])
         code = program.returncode
-        if code == _TOLD:
+        if code == _ERROR_SHOWN:
             return language_pb2.RunResponse(bail=True)
         error = f"program exited with non-zero exit code: {code}" if code else ""
         return language_pb2.RunResponse(error=error)

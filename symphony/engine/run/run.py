@@ -30,7 +30,7 @@ from symphony.engine.run.events import Again, Diagnostic, Event, Note, Reader, S
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
 from symphony.engine.tuning import checkpoints
-from symphony.engine.tuning.home_without_logs import quiet_home
+from symphony.engine.tuning.home_without_logs import linked_home
 from symphony.engine.workspace import Workspace, config_file
 from symphony.errors import SymphonyError
 
@@ -192,7 +192,7 @@ class Run:
             fetch_plugins=self._fetch_plugins,
             own_python=self.workspace.virtualenv is not None,
         )
-        if home := quiet_home():
+        if home := linked_home():
             env["PULUMI_HOME"] = str(home)
         return engine.pulumi, self._with_checkpoints(env)
 

@@ -46,7 +46,7 @@ def kept(env: Mapping[str, str]) -> dict[str, str]:
 
 def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
     """Whether a run without them ended at something that is not ours, before it was made."""
-    return any(each.severity == "error" and guard.REFUSAL in each.message for each in diagnostics)
+    return any(each.severity == "error" and guard.NEEDS_CHECKPOINTS in each.message for each in diagnostics)
 
 
 def _type_of(urn: str) -> str:

@@ -19,7 +19,7 @@ _LOGS = "logs"
 _MADE = ("plugins", "workspaces")
 
 
-def quiet_home() -> Path | None:
+def linked_home() -> Path | None:
     """Where it lies; None to use the user's own: for a store with a login, which the engine may renew, and
     where no such home can be made.
     """

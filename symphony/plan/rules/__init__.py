@@ -43,7 +43,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def broken(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """Every problem that any rule finds, rule by rule."""
     for rule in RULES:
         yield from rule(spec, target)

@@ -1,4 +1,4 @@
-"""The rule of what only one backend knows: it has looked, and hands its objections over as values."""
+"""The rule of what only one backend knows: it has looked, and hands its problems over as values."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from symphony.spec.experiment import ExperimentSpec
 
 
 def backend_does_not_object(_spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    yield from target.objections
+    yield from target.problems

@@ -14,7 +14,7 @@ from symphony.spec.services import ServiceUse
 _Named = Iterator[tuple[str, str, ServiceUse]]
 
 
-def _said(spec: ExperimentSpec, *verbs: str) -> _Named:
+def _uses(spec: ExperimentSpec, *verbs: str) -> _Named:
     """(path, verb, use) of every service that is said, in the order of the program."""
     for group, process in spec.members():
         for verb in verbs or ("binds", "connects", "exposes"):
@@ -25,14 +25,14 @@ def _said(spec: ExperimentSpec, *verbs: str) -> _Named:
 def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
     """service -> who binds or exposes it; more than one path is a mistake that bound_once reports."""
     servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
-    for path, _, use in _said(spec, "binds", "exposes"):
+    for path, _, use in _uses(spec, "binds", "exposes"):
         servers[use.name].append((path, use))
     return servers
 
 
 def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     seen: set[str] = set()
-    for path, verb, use in _said(spec):
+    for path, verb, use in _uses(spec):
         if not target.is_legal(use.name, maps=spec.maps_names) and use.name not in seen:
             seen.add(use.name)
             yield Problem(f"{path} {verb} {shown(use.name)}", why_not_name(use.name), (use.where,))
@@ -57,7 +57,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
 
 def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     known = served(spec)
-    for path, _, use in _said(spec, "connects"):
+    for path, _, use in _uses(spec, "connects"):
         if use.name not in known and target.is_legal(use.name, maps=spec.maps_names):
             near = nearest(use.name, known)
             listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
@@ -66,7 +66,7 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
 
 
 def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for path, _, use in _said(spec, "connects"):
+    for path, _, use in _uses(spec, "connects"):
         if use.port is not None:
             yield Problem(
                 f"{path} connects to {shown(use.name)} with port {use.port}",
@@ -76,7 +76,7 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
 
 
 def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for path, verb, use in _said(spec, "binds", "exposes"):
+    for path, verb, use in _uses(spec, "binds", "exposes"):
         if use.port is not None and not 1 <= use.port <= 65535:
             yield Problem(
                 f"{path} {verb} {shown(use.name)} at port {use.port}",
@@ -87,7 +87,7 @@ def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
 
 def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     first: dict[tuple[str, int], tuple[str, ServiceUse]] = {}
-    for path, _, use in _said(spec, "binds", "exposes"):
+    for path, _, use in _uses(spec, "binds", "exposes"):
         if use.port is None:
             continue
         machine = "" if target.one_host else path.partition("/")[0]
@@ -102,7 +102,7 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
 
 
 def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _said(spec)})
+    ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
     for name, servers in served(spec).items():
         path, use = next((each for each in servers if each[1].port is not None), servers[0])
         if name in target.taken and use.port is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
-from symphony.engine.tuning.home_without_logs import quiet_home
+from symphony.engine.tuning.home_without_logs import linked_home
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def names(folder: Path) -> set[str]:
 def test_all_but_the_logs_is_the_users_own(real: Path) -> None:
     (real / "logs").mkdir(parents=True)
     (real / "credentials.json").write_text("{}")
-    place = quiet_home()
+    place = linked_home()
     assert place is not None
     assert place.stat().st_mode & 0o777 == 0o700
     assert names(place) == {"logs", "credentials.json", "plugins", "workspaces"}
@@ -35,29 +35,29 @@ def test_all_but_the_logs_is_the_users_own(real: Path) -> None:
 
     (real / "credentials.json").unlink()
     (real / "templates").mkdir()
-    assert quiet_home() == place
+    assert linked_home() == place
     assert names(place) == {"logs", "templates", "plugins", "workspaces"}
 
 
 def test_what_the_engine_put_there_itself_stays(real: Path) -> None:
-    place = quiet_home()
+    place = linked_home()
     assert place is not None
     (place / "notes").write_text("of the engine")
     (real / "notes").write_text("of the user")
-    quiet_home()
+    linked_home()
     assert (place / "notes").read_text() == "of the engine"
 
 
 def test_the_users_own_where_it_must_be(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = quiet_home()
+    place = linked_home()
     with monkeypatch.context() as patch:
         patch.setenv("PULUMI_HOME", str(place))
-        assert quiet_home() is None, "it is quiet already"
+        assert linked_home() is None, "it is quiet already"
     monkeypatch.setenv("PULUMI_BACKEND_URL", "https://api.pulumi.com")
-    assert quiet_home() is None, "a login that the engine may renew"
+    assert linked_home() is None, "a login that the engine may renew"
 
 
 def test_no_home_to_be_had_is_no_error(real: Path) -> None:
     paths.home().parent.mkdir(exist_ok=True)
     paths.home().write_text("in the way")
-    assert quiet_home() is None
+    assert linked_home() is None

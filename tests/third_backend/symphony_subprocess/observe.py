@@ -13,8 +13,8 @@ from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
-    Living,
     LogLine,
+    Owned,
     ProcessStatus,
     Recorded,
     Resource,
@@ -93,7 +93,9 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     return {}
 
 
-def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None = None) -> Recorded:
+def ensure_same_location(
+    recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
+) -> Recorded:
     if recorded.host != places.host():
         raise UserError(f"{name} was started on {recorded.host}", remedy=f"Run this on {recorded.host}")
     return recorded
@@ -111,11 +113,11 @@ def deletion_blockers(recorded: Recorded) -> str:
     return ""
 
 
-def list_owned() -> Sequence[Living]:
-    return [Living(owner, name, tuple(_living(owner))) for owner, name in folders.noted()]
+def list_owned() -> Sequence[Owned]:
+    return [Owned(owner, name, tuple(_living(owner))) for owner, name in folders.noted()]
 
 
-def list_lost() -> Sequence[Living]:
+def list_lost() -> Sequence[Owned]:
     return []
 
 

@@ -51,8 +51,8 @@ def changed(inputs: dict[str, Any], **config: Any) -> dict[str, Any]:
 
 
 def test_what_is_right_is_taken_with_googles_own_names():
-    assert [*messages.objections(POOL, GPU_POOL)] == []
-    assert [*messages.objections(CLUSTER, OF_CLUSTER)] == []
+    assert [*messages.problems(POOL, GPU_POOL)] == []
+    assert [*messages.problems(CLUSTER, OF_CLUSTER)] == []
     pool = messages.message(POOL, GPU_POOL)
     assert pool.config.accelerators[0].accelerator_count == 2
     assert pool.config.labels == {"teamName": "rl"}, "the user's own keys are left as they are"
@@ -81,7 +81,7 @@ def test_what_is_right_is_taken_with_googles_own_names():
     ],
 )
 def test_what_the_api_would_refuse_is_refused(type_: str, inputs: dict[str, Any], words: str):
-    assert words in "; ".join(messages.objections(type_, inputs))
+    assert words in "; ".join(messages.problems(type_, inputs))
 
 
 def test_a_pool_becomes_nodes_as_gke_makes_them():

@@ -160,7 +160,7 @@ class Client:
             answer = self._streamed(opened, target, silence, headers)
             if answer.status == 401 and self.renewed(headers):
                 answer = self._streamed(opened, target, silence, self._headers)
-            judged(answer.status, self._refusal(answer) if answer.status >= 300 else b"{}")
+            judged(answer.status, self._error_body(answer) if answer.status >= 300 else b"{}")
             yield _lines(answer)
 
     def _streamed(
@@ -174,7 +174,7 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             raise self.unreachable(error) from error
 
-    def _refusal(self, answer: http.client.HTTPResponse) -> bytes:
+    def _error_body(self, answer: http.client.HTTPResponse) -> bytes:
         try:
             return answer.read()
         except (OSError, http.client.HTTPException) as error:
@@ -258,9 +258,9 @@ def hurried() -> Generator[None]:
 
 
 @cache
-def client_of(kubeconfig_said: str, context: str) -> Client:
+def client_of(config: str, context: str) -> Client:
     """The client of a kubeconfig and a context; one for the whole process."""
-    return Client(kubeconfig.access(kubeconfig_said, context))
+    return Client(kubeconfig.access(config, context))
 
 
 def pods_path(namespace: str, name: str = "") -> str:

@@ -267,8 +267,8 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
     except subprocess.CalledProcessError as error:
         words = str(error.stderr or "").strip().splitlines()
         # gcloud says much around what is wrong.
-        said = [each.rpartition("ERROR: ")[2] for each in words if "ERROR: " in each] or words[-1:]
-        why = said[0].rstrip(".")[:200] if said else f"exit {error.returncode}"
+        messages = [each.rpartition("ERROR: ")[2] for each in words if "ERROR: " in each] or words[-1:]
+        why = messages[0].rstrip(".")[:200] if messages else f"exit {error.returncode}"
         remedy = "`gcloud auth login`" if "gcloud" in command else "Log in again"
         raise SymphonyError(f"{command} gave no token: {why}", remedy=remedy) from error
     except subprocess.TimeoutExpired as error:

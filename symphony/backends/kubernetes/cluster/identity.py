@@ -73,7 +73,7 @@ def _or_forget(remedy: str, recorded: Recorded) -> str:
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
     """UserError: the experiment is in another cluster than would be asked now, or others have its names.
 
-    connection: where its next `up` would go; such an `up` judges names by itself. The record is returned as that
+    connection: of its next `up`, which judges names by itself. The record is returned as that
     `up` reaches it.
     """
     if connection is not None and _has_other_connection(recorded, connection):
@@ -128,7 +128,7 @@ def refuse_their_things(client: Client, recorded: Recorded) -> None:
     if NAMESPACE in recorded.connection:
         # It goes as a whole.
         return
-    for place, existing in _living(client, recorded.things):
+    for place, existing in _existing_at(client, recorded.things):
         if _is_anothers(existing, recorded.things[place], recorded.owner):
             kind, name = place.split("/")[-2:]
             raise _not_ours(
@@ -136,7 +136,7 @@ def refuse_their_things(client: Client, recorded: Recorded) -> None:
             )
 
 
-def _living(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
+def _existing_at(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
     """What there is at some places; Services may be many and are listed, of files nobody sees another's."""
     for folder in {place.rpartition("/")[0] for place in places if "/services/" in place}:
         with contextlib.suppress(Forbidden):

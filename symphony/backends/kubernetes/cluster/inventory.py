@@ -72,14 +72,14 @@ def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) ->
         own = "was made by symphony, and symphony:createNamespace is false"
         return None if create else (own, "remove symphony:createNamespace")
     if other := labels.annotation(existing, labels.OWNER):
-        return f"belongs to {paths.told_owner(other, owner)}", _ANOTHER
+        return f"belongs to {paths.owner_label(other, owner)}", _ANOTHER
     if not create:
         return None
     remedy = f"set symphony:createNamespace to false if it was made for you, {_ANOTHER}"
     return "exists already, and symphony did not make it", remedy
 
 
-def living(client: Client, namespace: str) -> Inventory:
+def read(client: Client, namespace: str) -> Inventory:
     """What there is in the namespace; nothing where it does not exist."""
     result = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
     result["keepers"] = [
@@ -148,7 +148,7 @@ def refuse_others(
     for kind, thing in there:
         if not labels.belongs_to(thing, owner):
             other = labels.annotation(thing, labels.OWNER)
-            whose = paths.told_owner(other, owner) if other else "somebody else"
+            whose = paths.owner_label(other, owner) if other else "somebody else"
             taken.setdefault(whose, []).append(f"the {kind} {thing['metadata']['name']}")
     if taken:
         taken_by = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
@@ -162,16 +162,17 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
     A Job makes no other as long as its pod is there. Only a person knows that nothing runs on it any more;
     two of one process would be worse than none.
     """
-    stuck: dict[str, list[str]] = {}
+    blocked: dict[str, list[str]] = {}
     for name in pods:
         pod = live.pods.get(name) or live.kept.get(name)
         if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
-            stuck.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
-    if stuck:
-        places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in stuck.items()]
+            blocked.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
+    if blocked:
+        places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in blocked.items()]
+        nodes = " ".join(blocked)
         raise UserError(
             f"asked to end, and has not: {'; '.join(places)}, which does not answer",
-            remedy=f"If that machine is off for good: `kubectl delete node {' '.join(stuck)}`, and try again",
+            remedy=f"If that machine is off for good: `kubectl delete node {nodes}`, and try again",
         )
 
 
@@ -252,7 +253,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         pods = client.items(path_of("pods", namespace))
         await_gone(client, place, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
-    end_strays(client, living(client, namespace), namespace, owner, {}, {})
+    end_strays(client, read(client, namespace), namespace, owner, {}, {})
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:

@@ -18,7 +18,7 @@ _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "Deletio
 _ENDED = ("Succeeded", "Failed")
 
 
-def living(client: Client) -> tuple[Pool, ...]:
+def read(client: Client) -> tuple[Pool, ...]:
     """Of each pool what its fullest machine leaves to experiments; up to how many it grows nobody says.
 
     None where nodes are not for this user to see.

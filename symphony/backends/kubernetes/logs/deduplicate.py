@@ -12,7 +12,7 @@ _FEW = 1_000
 MOST = 50_000
 
 
-class Told:
+class LogDeduplicator:
     """The lines that the server may send again: it cuts by whole seconds, and a clock may step back."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.logs.deduplicate import Told
+from symphony.backends.kubernetes.logs.deduplicate import LogDeduplicator
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
@@ -31,7 +31,7 @@ _SILENCE = 12.0
 # So long a process that is followed may be without a pod: an `up` is replacing it.
 _REPLACED_WITHIN = 5.0
 # A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
-_TOLD_WITHIN = 6.0
+_EXIT_STATUS_WITHIN = 6.0
 # A few last lines are there at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
@@ -139,7 +139,7 @@ class _Reader:
         self._client = client
         self._namespace = namespace
         self._uid: str = ""
-        self._told = Told()
+        self._seen = LogDeduplicator()
         self._latest = 0.0
         self._ends: set[tuple[str, str]] = set()
         self._unread: dict[str, str] = {}
@@ -160,10 +160,10 @@ class _Reader:
             if pod_status.status("", self.place.container, pod).restarts:
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
-            known = len(self._told)
+            known = len(self._seen)
             lines += self._read(pod, query)
             if tail is not None:
-                self._told.begin_with(known)
+                self._seen.begin_with(known)
             lines += self._new_ends(pod)
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
         return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
@@ -180,7 +180,7 @@ class _Reader:
                 now, ends = self._ends_after(at_end, ended)
                 yield from ends
                 if now and self._is_over(now[0]):
-                    yield from self._read(now[0], _since(self._told.resume()))
+                    yield from self._read(now[0], _since(self._seen.resume()))
                     yield from self._words_of_unread()
                     return
             elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
@@ -198,7 +198,7 @@ class _Reader:
 
         at_end: the log came to its end, so the node is about to tell of one.
         """
-        until = time.monotonic() + _TOLD_WITHIN
+        until = time.monotonic() + _EXIT_STATUS_WITHIN
         while True:
             now = self._pods()[-1:]
             ends = [line for pod in now for line in self._new_ends(pod)]
@@ -232,7 +232,7 @@ class _Reader:
         uid = text(pod, "metadata", "uid")
         if uid != self._uid:
             self._uid = uid
-            self._told = Told()
+            self._seen = LogDeduplicator()
 
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
         """The lines there are now; none of a pod of which we just saw that its node does not tell them."""
@@ -263,7 +263,7 @@ class _Reader:
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """The lines that come of a container; at last whether a start came to its end of which none knew."""
-        query = {"follow": "true", **_since(self._told.resume() or self._from)}
+        query = {"follow": "true", **_since(self._seen.resume() or self._from)}
         grew = False
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
@@ -274,7 +274,7 @@ class _Reader:
                     for line in self._line(raw):
                         grew = True
                         yield line
-                    self._told.tidy()
+                    self._seen.tidy()
         except Refused as refused:
             if not (_has_no_log(refused) or _is_away(refused)):
                 raise
@@ -293,8 +293,8 @@ class _Reader:
         moment = pod_status.epoch(stamp)
         if moment is None:
             # A word of the node's own, such as why it has no log.
-            stamp, message, moment = self._told.last, whole, self._latest
-        if not self._told.add(stamp, message):
+            stamp, message, moment = self._seen.last, whole, self._latest
+        if not self._seen.add(stamp, message):
             return []
         self._latest = moment
         return [LogLine(self.place.path, message, self._latest)]

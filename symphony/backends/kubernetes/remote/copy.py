@@ -99,7 +99,7 @@ class _Talk:
     def __init__(self, place: Place, connection: Channels) -> None:
         self.connection = connection
         self._place = place
-        self._said = b""
+        self._stderr = b""
         self._status: bytes | None = None
         self._is_stopped = False
 
@@ -115,7 +115,7 @@ class _Talk:
             if channel == channels.STDOUT and data:
                 yield data
             elif channel == channels.STDERR:
-                self._said = (self._said + data)[-_LONGEST:]
+                self._stderr = (self._stderr + data)[-_LONGEST:]
             elif channel == channels.ERROR:
                 self._status = data
                 return
@@ -152,8 +152,8 @@ class _Talk:
         try:
             code = exit_code(self._place, self._status)
         except CannotStart as error:
-            code, self._said = 127, error.what.encode()
-        message = " ".join(self._said.decode(errors="replace").split())
+            code, self._stderr = 127, error.what.encode()
+        message = " ".join(self._stderr.decode(errors="replace").split())
         if code == _MISTAKE:
             raise UserError(message, where=self._place.path)
         if code == 127:

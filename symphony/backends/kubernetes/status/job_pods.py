@@ -27,19 +27,19 @@ def stands(
         return {}
     now = inventory.server_time(client)
     # For a pod that was asked to end and does not, as on a machine that is off, none is made.
-    stuck = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
+    overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
     every = inventory.unfailed(client, namespace)
     ends = {name: controllers.completion(every[name]) for name in missing if name in every}
     making = {
         name: controllers.maker(missing[name], name)[1]
         for name, end in ends.items()
-        if not end and name not in stuck
+        if not end and name not in overdue
     }
     # By uid: an earlier Job of the same name may have been refused, too.
-    refusals = pod_events.of_jobs(client, namespace) if making else {}
+    warnings = pod_events.of_jobs(client, namespace) if making else {}
     uids = {name: text(every.get(maker), "metadata", "uid") for name, maker in making.items()}
     return {
-        name: ("waiting", refusals.get(uids[name]) or f"its {missing[name]} makes another pod", None)
+        name: ("waiting", warnings.get(uids[name]) or f"its {missing[name]} makes another pod", None)
         if name in making
         else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
         for name, end in ends.items()

@@ -139,7 +139,7 @@ class _Trouble:
     """Since when there has been what waiting rarely cures."""
 
     patience: float
-    stuck: float | None = None
+    hopeless_since: float | None = None
     lacking: dict[str, float] = field(default_factory=dict[str, float])
 
     def is_final(
@@ -154,11 +154,11 @@ class _Trouble:
             return True
         hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, events)]
         if not all(map(_has_crashed, hopeful)):
-            self.stuck = None
+            self.hopeless_since = None
             return False
         # What crashes again and again runs for a moment now and then.
-        self.stuck = now if self.stuck is None else self.stuck
-        return not hopeful and now - self.stuck > self.patience
+        self.hopeless_since = now if self.hopeless_since is None else self.hopeless_since
+        return not hopeful and now - self.hopeless_since > self.patience
 
 
 def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount, S
 from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import ProcessSpec
 
-Objections = Iterator[Problem]
+Problems = Iterator[Problem]
 _Thing = ProcessSpec | ProcessGroupSpec
 
 # etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
@@ -40,10 +40,8 @@ _HOSTPATH_TYPES = (
 )
 
 
-def objections(
-    spec: ExperimentSpec, settings: Settings, namespace: str, secrets: Mapping[str, int]
-) -> Objections:
-    """Every objection, rule by rule; the types of the spec are right, secrets has the size of each file."""
+def check(spec: ExperimentSpec, settings: Settings, namespace: str, secrets: Mapping[str, int]) -> Problems:
+    """Every problem, rule by rule; the types of the spec are right, secrets has the size of each file."""
     yield from _namespace(spec, namespace)
     yield from _shared(spec, settings)
     yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
@@ -64,7 +62,7 @@ def objections(
         yield from _pod(f"process group {group.name}", group.processes, group.mounts, spec)
 
 
-def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
+def _namespace(spec: ExperimentSpec, namespace: str) -> Problems:
     if _RESERVED.fullmatch(namespace):
         yield Problem(
             f"the namespace {shown(namespace)} belongs to the cluster",
@@ -73,7 +71,7 @@ def _namespace(spec: ExperimentSpec, namespace: str) -> Objections:
         )
 
 
-def _shared(spec: ExperimentSpec, settings: Settings) -> Objections:
+def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Behind the name of the experiment a name has less room."""
     prefix = settings.named("")
     if not prefix:
@@ -99,7 +97,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Objections:
 
 def _files(
     setting: str, noun: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, sizes: Mapping[str, int]
-) -> Objections:
+) -> Problems:
     own = {file: sizes[file] for file in files if file in sizes}
     total = sum(own.values())
     if total > MAX_FILES:
@@ -119,7 +117,7 @@ def _files(
             )
 
 
-def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objections:
+def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Problems:
     for use in (*process.binds, *process.exposes):
         if (label := as_label(use.name)) and not label[0].isalpha():
             yield Problem(
@@ -136,7 +134,7 @@ def _process(path: str, process: ProcessSpec, spec: ExperimentSpec) -> Objection
     yield from _resources(path, process)
 
 
-def _resources(path: str, process: ProcessSpec) -> Objections:
+def _resources(path: str, process: ProcessSpec) -> Problems:
     for kind in ("cpu", "memory"):
         wanted = amount(getattr(process.resource_request, kind))
         most = amount(getattr(process.resource_limit, kind))
@@ -158,7 +156,7 @@ def _resources(path: str, process: ProcessSpec) -> Objections:
                 )
 
 
-def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> Objections:
+def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> Problems:
     for setting, pairs in (("labels", pod.labels), ("node_selector", pod.node_selector)):
         for key, value in pairs.items():
             where = (at(f"{setting} {key}"),)
@@ -180,7 +178,7 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
             yield Problem(f"{who} tolerates {what}", remedy, (at(f"tolerations {i}"),))
 
 
-def _kept(who: str, thing: _Thing, settings: Settings) -> Objections:
+def _kept(who: str, thing: _Thing, settings: Settings) -> Problems:
     """What a Job or a JobSet cannot keep."""
     if settings.controller != controllers.POD and thing.pod.restart_policy == "Always":
         yield Problem(
@@ -233,7 +231,7 @@ def is_key(key: str) -> bool:
     return _LABEL_NAME.fullmatch(name) is not None
 
 
-def _mount(who: str, mount: Mount, settings: Settings) -> Objections:
+def _mount(who: str, mount: Mount, settings: Settings) -> Problems:
     for what, remedy in _mount_mistakes(mount, settings):
         yield Problem(f"{who} mounts {what}", remedy, (mount.where,))
 
@@ -271,7 +269,7 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
 
 def _pod(
     who: str, processes: tuple[ProcessSpec, ...], shared: tuple[Mount, ...], spec: ExperimentSpec
-) -> Objections:
+) -> Problems:
     """What only shows when the processes of a pod are seen together."""
     named: dict[str, Mount] = {}
     for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
@@ -310,7 +308,7 @@ def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-def _raw(who: str, setting: str, given: Mapping[str, Any], thing: _Thing, settings: Settings) -> Objections:
+def _raw(who: str, setting: str, given: Mapping[str, Any], thing: _Thing, settings: Settings) -> Problems:
     """What is written into a manifest may not change whose it is, nor leave the box unasked."""
     where, judge = (thing.at(setting),), overrides.of_pod if setting == "pod_yml" else overrides.of_container
     for what, remedy in judge(given, privileged=settings.pod_security == "privileged"):
@@ -319,7 +317,7 @@ def _raw(who: str, setting: str, given: Mapping[str, Any], thing: _Thing, settin
         yield from _image(f"{setting} of {who}", image, where)
 
 
-def _image(who: str, image: str, where: tuple[Location, ...]) -> Objections:
+def _image(who: str, image: str, where: tuple[Location, ...]) -> Problems:
     if not _IMAGE.fullmatch(image):
         remedy = "an image is written [host/]name[:tag], its name in small letters"
         yield Problem(f"{who} has the image {shown(image)}", remedy, where)

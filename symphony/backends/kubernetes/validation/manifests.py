@@ -1,6 +1,6 @@
 """What Kubernetes would refuse of the whole manifests, pod_yml and container_yml included. Pure.
 
-What is declared was judged with the plan (objections.py): here it is what came of merging the two.
+What is declared was judged with the plan (declaration.py): here it is what came of merging the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = {
 _Mistake = tuple[str, str]
 
 
-def refusals(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
+def check(manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     """Every reason for which the cluster would not take them, with the lines of the processes."""
     places = {as_label(thing.name): thing.where for thing in (*spec.processes, *spec.groups)}
     result = [

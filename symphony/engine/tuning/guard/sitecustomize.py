@@ -18,7 +18,7 @@ from typing import Any, cast
 FOLDER = os.path.dirname(__file__)  # noqa: PTH120 : every Python that the engine starts loads this
 # Set where the run keeps no checkpoints.
 GUARDED = "SYMPHONY_WITHOUT_CHECKPOINTS"
-REFUSAL = "is only made by a run that keeps checkpoints"
+NEEDS_CHECKPOINTS = "is only made by a run that keeps checkpoints"
 
 _PROGRAM = "pulumi-language-python-exec"
 # The components, and what each provider in providers/ makes; what a stranger's makes bears our mark.
@@ -88,7 +88,7 @@ def _refusing(register: Callable[..., Any]) -> Callable[..., Any]:
 
     def guarded(request: Any, *arguments: Any, **options: Any) -> Any:
         if (request.custom or request.remote) and not is_ours(request.type, request.object):
-            raise RunError(f"{request.name} ({request.type}) {REFUSAL}")
+            raise RunError(f"{request.name} ({request.type}) {NEEDS_CHECKPOINTS}")
         return register(request, *arguments, **options)
 
     return guarded

@@ -40,4 +40,6 @@ class Cluster:
 
 def recorded(api: Api, **more: Any) -> Recorded:
     connection = {"kubeconfig": api.kubeconfig(), "context": "c", "clusterIdentifier": "ours", **more}
-    return Recorded(OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, connection=connection)
+    return Recorded(
+        OWNER, "rl", {"a": {"pod_name": "a", "container_name": "a", "uid": "p"}}, connection=connection
+    )

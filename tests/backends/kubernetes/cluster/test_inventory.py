@@ -36,7 +36,7 @@ def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
     planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
     with serving(there) as api:
         client = api.client()
-        inventory.end_strays(client, inventory.living(client, "rl"), "rl", OWNER, planned, {})
+        inventory.end_strays(client, inventory.read(client, "rl"), "rl", OWNER, planned, {})
     assert set(mine) & set(there.things) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
@@ -69,7 +69,7 @@ def test_all_that_others_have_is_refused_at_once() -> None:
     }
     with serving(there) as api:
         client = api.client()
-        live = inventory.living(client, "rl")
+        live = inventory.read(client, "rl")
         with pytest.raises(UserError) as error:
             inventory.refuse_others(client, live, "rl", OWNER, planned)
     pods, rest = error.value.what.split("; ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony.backends.kubernetes.logs import deduplicate
-from symphony.backends.kubernetes.logs.deduplicate import Told
+from symphony.backends.kubernetes.logs.deduplicate import LogDeduplicator
 
 
 def stamp(second: int, nano: int = 0) -> str:
@@ -11,7 +11,7 @@ def stamp(second: int, nano: int = 0) -> str:
 
 
 def test_a_line_is_told_once_whatever_its_time() -> None:
-    lines = Told()
+    lines = LogDeduplicator()
     for second in (1, 3, 2, 4):
         assert lines.add(stamp(second), "x")
         assert not lines.add(stamp(second), "x")
@@ -20,7 +20,7 @@ def test_a_line_is_told_once_whatever_its_time() -> None:
 
 
 def test_what_is_remembered_of_a_long_log_is_its_last_second() -> None:
-    lines = Told()
+    lines = LogDeduplicator()
     for second in range(200):
         for nano in range(100):
             lines.add(stamp(second, nano), "x")
@@ -30,7 +30,7 @@ def test_what_is_remembered_of_a_long_log_is_its_last_second() -> None:
 
 
 def test_one_long_second_is_remembered_in_part() -> None:
-    lines = Told()
+    lines = LogDeduplicator()
     for nano in range(3 * deduplicate.MOST):
         lines.add(stamp(1, nano), "x")
         lines.tidy()

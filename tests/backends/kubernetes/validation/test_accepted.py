@@ -14,7 +14,7 @@ from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.api.client import Client, Refused, client_of, path_of
 from symphony.backends.kubernetes.manifests import controllers, render
 from symphony.backends.kubernetes.settings import Settings
-from symphony.backends.kubernetes.validation.manifests import refusals
+from symphony.backends.kubernetes.validation import manifests as merged
 from symphony.plan.build import build_plan, problems
 from symphony.plan.checked_spec import checked
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -67,7 +67,7 @@ def judged(place: tuple[Client, str, Settings], spec: ExperimentSpec, chosen: di
         return False
     plan = build_plan(checked(spec), where)
     manifests = render.render(plan, config, "test/x#1", files=FILES)
-    assert refusals(manifests, spec) == []
+    assert merged.check(manifests, spec) == []
     for manifest in manifests.all():
         namespaced = manifest["kind"] != "Namespace"
         path = path_of(f"{manifest['kind'].lower()}s", namespace) if namespaced else ""
@@ -145,7 +145,7 @@ def test_what_pod_yml_and_container_yml_make_of_it_is_refused_here_as_there(
     spec = ExperimentSpec("x", processes=(ProcessSpec("a", command=("true",), **REFUSED[what]),))
     plan = build_plan(checked(spec), target.target(checked(spec), settings, namespace))
     manifests = render.render(plan, settings, "test/x#1")
-    result = refusals(manifests, spec)
+    result = merged.check(manifests, spec)
     assert any(what in problem.what for problem in result), result
     assert all(problem.remedy for problem in result)
     _, manifest = manifests.pods["a"]
@@ -180,7 +180,7 @@ def test_more_than_etcd_takes_is_refused() -> None:
     large = ProcessSpec("large", container_yml={"env": env})
     spec = ExperimentSpec("x", processes=(large, ProcessSpec("server", binds=used)))
     plan = build_plan(checked(spec), target.target(checked(spec), SETTINGS, "rl"))
-    result = [problem.what for problem in refusals(render.render(plan, SETTINGS, "test/x#1"), spec)]
+    result = [problem.what for problem in merged.check(render.render(plan, SETTINGS, "test/x#1"), spec)]
     assert any("large has a manifest of" in what for what in result), result
     assert any("of a ConfigMap" in what for what in result), result
 
