@@ -56,7 +56,7 @@ def context(keyed: bool = False) -> zmq.Context[Any]:
 
 
 def _keep_pages() -> None:
-    """Have malloc keep the pages of large messages for the next ones, instead of faulting in each anew.
+    """Have malloc keep the pages of large messages for the next ones, instead of faulting in each again.
 
     glibc keeps twice what the largest freed allocation was, of up to 32 MiB: one that nobody writes to says
     so. Who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ decided otherwise, and it does nothing.

@@ -130,7 +130,7 @@ class _Mapped:
 
 
 def _forget() -> None:
-    """In a forked child: locks on a file are shared with the parent that opened it, so open it anew."""
+    """In a forked child: locks on a file are shared with the parent that opened it, so open it again."""
     _Mapped.segments = {}
     _Mapped.taking = threading.Lock()
 

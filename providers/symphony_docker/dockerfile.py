@@ -1,6 +1,6 @@
 """The Dockerfile of a researcher's usual image: Python, what the requirements name, caraml, the code.
 
-Pure. What changes seldom comes first: a change of code makes only the last layer anew.
+Pure. What changes seldom comes first: a change of code rebuilds only the last layer.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _made(props: Props) -> Props:
     def tell(what: str, done: int = 0, total: int = 0) -> None:
         report(Report(name, what, done, total))
 
-    with uses.turn(reference):
+    with uses.lock(reference):
         existing = engine.find(reference)
         if existing is None or existing.labels.get(IDENTITY_LABEL) != props["identity"]:
             tell("reading the context")

@@ -146,15 +146,15 @@ def _credentials(host: str) -> tuple[str, str] | None:
     import docker.errors
 
     try:
-        found: Any = _settings().resolve_authconfig(None if host == "docker.io" else host)
+        login: Any = _settings().resolve_authconfig(None if host == "docker.io" else host)
     except docker.errors.DockerException as error:
         raise failures.of_credentials(str(error)) from error
-    if not found:
+    if not login:
         return None
-    if found.get("IdentityToken"):
-        return "<token>", str(found["IdentityToken"])
-    username = found.get("username") or found.get("Username") or ""
-    return str(username), str(found.get("password") or found.get("Password") or "")
+    if login.get("IdentityToken"):
+        return "<token>", str(login["IdentityToken"])
+    username = login.get("username") or login.get("Username") or ""
+    return str(username), str(login.get("password") or login.get("Password") or "")
 
 
 def _reason(error: BaseException) -> str:

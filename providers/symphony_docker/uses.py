@@ -15,7 +15,7 @@ SECONDS = 4 * 3600.0
 
 
 @contextmanager
-def turn(reference: str) -> Generator[None]:
+def lock(reference: str) -> Generator[None]:
     """Whoever else builds this image has done so when the block begins."""
     with files.locked(_folder(reference) / "lock", seconds=SECONDS, what=f"the image {reference}"):
         yield

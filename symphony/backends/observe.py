@@ -39,7 +39,7 @@ class Recorded:
     processes: path -> the recorded inputs and outputs of the process.
     host:      the machine it was started on, where that matters.
     connection: how its backend is reached, where there is more than one.
-    things:    where what it has beside processes is -> what tells that from one made anew.
+    objects:   the path of what it has beside processes -> its uid.
     """
 
     owner: str
@@ -47,7 +47,7 @@ class Recorded:
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
     connection: Mapping[str, str] = field(default_factory=dict[str, str])
-    things: Mapping[str, str] = field(default_factory=dict[str, str])
+    objects: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

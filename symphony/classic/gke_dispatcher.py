@@ -109,7 +109,7 @@ class GKEDispatcher:
         process_per_machine: so many such processes fit on a machine, and no more.
         UserError: there is no such pool, or no machine of it has that much.
         """
-        parts = _whole("process_per_machine", process_per_machine, least=1)
+        parts = _integer("process_per_machine", process_per_machine, least=1)
         self._assign(process, process_group, Claim(parts=parts or 1), self._pool(node_pool_name).name)
 
     def assign_to_gpu(
@@ -184,10 +184,10 @@ class GKEDispatcher:
         pod = Pod(process.name, (claim,), pool=pool, gpu_type=gpu_type, tolerates_all=True)
         # How many machines there may be is for the plan of the whole experiment.
         pools = [dataclasses.replace(each, max=None) for each in self._pools.values()]
-        found = planner.place([pod], pools, LIST_PRICES)
-        if pod.name not in found.chosen:
-            raise self._misfit(pod, found.lacking[pod.name])
-        choice = found.chosen[pod.name]
+        placed = planner.place([pod], pools, LIST_PRICES)
+        if pod.name not in placed.chosen:
+            raise self._misfit(pod, placed.lacking[pod.name])
+        choice = placed.chosen[pod.name]
         owner = process if group is None else group
         for key, value in choice.pool.selects.items():
             owner.node_selector(key, value)
@@ -221,7 +221,7 @@ def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> 
     return Claim(
         None if cpu is None else round(_amount("cpu", cpu) * 1000),
         None if memory_m is None else int(_amount("memory_m", memory_m)) * MIB,
-        _whole("gpu_count", gpu_count, least=0),
+        _integer("gpu_count", gpu_count, least=0),
     )
 
 
@@ -235,7 +235,7 @@ def _amount(name: str, given: Any) -> float:
     return number
 
 
-def _whole(name: str, given: Any, *, least: int) -> int | None:
+def _integer(name: str, given: Any, *, least: int) -> int | None:
     if given is None:
         return None
     number = _amount(name, given)

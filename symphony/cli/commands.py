@@ -32,13 +32,13 @@ _EPILOG = f"""\b{_EXAMPLES}\
 class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
-    elsewhere: what other tools call it; not accepted, but answered with this name.
+    suggested_for: what other tools call it; not accepted, but answered with this name.
     """
 
     name: str
     help: str
     aliases: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
+    suggested_for: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -178,7 +178,7 @@ def _debug_option() -> TyperOption:
 
 
 def _unknown(word: str) -> UserError:
-    meant = [row.name for row in COMMANDS if word in row.elsewhere]
+    meant = [row.name for row in COMMANDS if word in row.suggested_for]
     names = meant or difflib.get_close_matches(word, [row.name for row in COMMANDS], 1)
     near = f", did you mean {names[0]!r}?" if names else ""
     return UserError(f"there is no command {word!r}{near}", remedy="See `symphony --help`")

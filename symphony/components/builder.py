@@ -81,11 +81,11 @@ def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
     """The value with lists and dicts of its own; what holds itself is left for the plan to refuse."""
     if id(value) in within or len(within) > DEEPEST:
         return value
-    inside = (*within, id(value))
+    seen = (*within, id(value))
     if isinstance(value, Mapping):
-        return {name: copied(each, inside) for name, each in cast("Mapping[Any, Any]", value).items()}
+        return {name: copied(each, seen) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [copied(each, inside) for each in cast("list[Any]", value)]
+        return [copied(each, seen) for each in cast("list[Any]", value)]
     return value
 
 

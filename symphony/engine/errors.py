@@ -59,10 +59,10 @@ PathOf = Callable[[str], str]
 def check(outcome: Outcome) -> None:
     """Return when the run did what it was asked, else raise the one line that says why not."""
     if outcome.result != "succeeded":
-        raise explain(outcome)
+        raise error_of(outcome)
 
 
-def explain(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
+def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     """The error of a run; path_of turns the urn of a resource into what the user calls it."""
     if outcome.result == "interrupted":
         again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"

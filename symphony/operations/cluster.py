@@ -164,11 +164,10 @@ def refuse_used(stack: stacks.Stack) -> None:
     users = [each.name for each in _users(stack.name)]
     if users:
         named = ", ".join(stacks.labels(users).values())
-        one = len(users) == 1
-        raise UserError(
-            f"{named} {'runs' if one else 'run'} on the cluster {stack.shown}",
-            remedy=f"First `symphony delete {users[0].stack}`" if one else "Delete them first: `symphony ls`",
-        )
+        runs, first = ("run", "Delete them first: `symphony ls`")
+        if len(users) == 1:
+            runs, first = ("runs", f"First `symphony delete {users[0].stack}`")
+        raise UserError(f"{named} {runs} on the cluster {stack.shown}", remedy=first)
 
 
 def _users(name: file_store.StackName) -> Iterator[stacks.Stack]:

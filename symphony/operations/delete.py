@@ -66,7 +66,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
             if isinstance(event, Started) and not event.preview and not has_begun:
                 # Not before the engine has the lock of the stack and has begun.
                 has_begun = True
-                _hasten(stack)
+                _terminate_early(stack)
                 stopping = _stopping(stack, paths)
             # The engine forgets what ends with its session before that has ended.
             message = Failed if stopping is not None else (Started, Finished, Failed)
@@ -201,7 +201,7 @@ def _live_processes(stack: stacks.Stack) -> list[str]:
     ]
 
 
-def _hasten(stack: stacks.Stack) -> None:
+def _terminate_early(stack: stacks.Stack) -> None:
     if stack.recorded is not None:
         stack.observer().terminate_early(stack.recorded)
 

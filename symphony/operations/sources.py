@@ -40,8 +40,8 @@ class Sources:
 
     def now(self) -> Sources:
         """The same files as they are now."""
-        found = code_files.found(self.code, self.place.folder, self.stack)
-        state = {name: digest for each in found.values() for name, digest in each.files.items()}
+        declared = code_files.files_of(self.code, self.place.folder, self.stack)
+        state = {name: digest for each in declared.values() for name, digest in each.files.items()}
         for image in self.images:
             state |= _of_image(image, context.read(context.given(image)).digests, self.place)
         return replace(self, state={**state, **_times(self.program)})

@@ -9,7 +9,7 @@ from symphony.placement.pool import Amounts
 
 _Tuple = tuple[int, ...]
 _MOST_SUMS = 500
-# Kinds of pods times machines: so much is packed anew in a pool, until that takes longer than it is worth.
+# Kinds of pods times machines: so much is packed again in a pool, until that takes longer than it is worth.
 _MOST_REPACKED = 50_000
 
 
@@ -113,7 +113,7 @@ class Packed:
         return True
 
     def _repacked(self) -> Counter[_Tuple]:
-        """All pods anew, the largest first, however many machines that takes."""
+        """All pods again, the largest first, however many machines that takes."""
         free: Counter[_Tuple] = Counter()
         for pod in sorted(self._pods, key=self._share, reverse=True):
             left = self._pods[pod]

@@ -113,8 +113,8 @@ class _Reader:
         for who, owner in of.places:
             self._amounts(who, owner)
             self._needs_pools(who, owner)
-        claims = (*(self._claim(of.path(each), each) for each in of.processes), *_others(of, raw))
-        chosen = {name: self._one(of, name) for name in ("pool", "gpu_type", "spot")}
+        claims = (*(self._claim(of.path(each), each) for each in of.processes), *_of_pod_yml(of, raw))
+        chosen = {name: self._common(of, name) for name in ("pool", "gpu_type", "spot")}
         gpu_type = machines.gpu_type_of(chosen["gpu_type"]) if chosen["gpu_type"] else ""
         whole = _claim(of.whole) if of.whole != _UNASKED else None
         if gpu_type and not any(
@@ -176,7 +176,7 @@ class _Reader:
                 self._at(process, setting, what, "say it once")
         return dataclasses.replace(own, **by_hand)
 
-    def _one(self, of: _PodOf, name: str) -> Any:
+    def _common(self, of: _PodOf, name: str) -> Any:
         """What those who are placed in one pod say of it in common."""
         given = {
             getattr(each.place, name): who for who, each in of.places if getattr(each.place, name) is not None
@@ -194,7 +194,7 @@ class _Reader:
         self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
 
 
-def _others(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
+def _of_pod_yml(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
     """What the containers claim that pod_yml adds."""
     names = [each.name for each in of.processes]
     for container in map(_mapping, _list(raw.get("containers"))):
@@ -204,7 +204,7 @@ def _others(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
             yield Claim(
                 _cores(claims.get("cpu")) or 0,
                 _bytes(claims.get("memory")) or 0,
-                _whole(claims.get(_GPU)) or 0,
+                _integer(claims.get(_GPU)) or 0,
             )
 
 
@@ -228,7 +228,7 @@ def _by_hand(process: ProcessSpec) -> dict[str, int]:
         amounts = (
             ("cpu", _cores(own.get("cpu", resources.cpu))),
             ("memory", _bytes(own.get("memory", resources.memory))),
-            ("gpus", _whole(own.get(_GPU, resources.gpu))),
+            ("gpus", _integer(own.get(_GPU, resources.gpu))),
         )
         result.update({kind: value for kind, value in amounts if value is not None})
     return result
@@ -242,7 +242,7 @@ def _bytes(given: object) -> int | None:
     return None if (value := amount(given)) is None else math.ceil(value)
 
 
-def _whole(given: object) -> int | None:
+def _integer(given: object) -> int | None:
     return None if (value := amount(given)) is None else int(value)
 
 

@@ -36,12 +36,12 @@ def _plain(value: Any, part: str, within: tuple[int, ...]) -> Any:
         return int(value) if isinstance(value, int) else float(value)
     if id(value) in within or len(within) > DEEPEST:
         raise NotPlainError(part, type(value).__name__, "what does not hold itself")
-    inside = (*within, id(value))
+    seen = (*within, id(value))
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return dict(_item(name, each, part, inside) for name, each in items)
+        return dict(_item(name, each, part, seen) for name, each in items)
     if isinstance(value, (list, tuple)):
-        return [_plain(each, f"{part}[{i}]", inside) for i, each in enumerate(cast("list[Any]", value))]
+        return [_plain(each, f"{part}[{i}]", seen) for i, each in enumerate(cast("list[Any]", value))]
     raise NotPlainError(part, type(value).__name__, "text, a number, True, False, None, a list or a mapping")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components.inputs.code_files import found
+from symphony.components.inputs.code_files import files_of
 from symphony.spec.inputs.code import CodeFiles
 
 
@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def code(text: str, folder: Path) -> CodeFiles:
-    return found([text], folder, "rl")[text]
+    return files_of([text], folder, "rl")[text]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_torn_tracebacks(text: str) -> None:
 
 def test_provider_error_names_the_process_as_the_user_does() -> None:
     failed = outcome((PROVIDER, "urn:x::rl-agent-0"), ("update failed\n", ""))
-    error = errors.explain(failed, path_of=lambda urn: "agents/agent-0")
+    error = errors.error_of(failed, path_of=lambda urn: "agents/agent-0")
     assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
 
 
@@ -86,21 +86,21 @@ def test_provider_error_names_the_process_as_the_user_does() -> None:
     ],
 )
 def test_what_an_api_server_refuses_has_a_remedy(text: str, remedy: str) -> None:
-    error = errors.explain(outcome((text, "urn:pulumi:rl::p::kubernetes:core/v1:Pod::a")))
+    error = errors.error_of(outcome((text, "urn:pulumi:rl::p::kubernetes:core/v1:Pod::a")))
     assert error.what == text
     assert remedy in error.remedy
 
 
 def test_several_failures_are_one_line_and_a_line_each() -> None:
     boom = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", "OSError: boom")
-    error = errors.explain(outcome((PROVIDER, "u::a"), (boom, "u::b"), (boom, "u::c")))
+    error = errors.error_of(outcome((PROVIDER, "u::a"), (boom, "u::b"), (boom, "u::c")))
     assert error.what.endswith(", and 2 more failed")
     assert error.where == "a"
     assert [line.split(":")[0] for line in error.details] == ["  b", "  c"]
 
 
 def test_users_error_shows_the_users_frames() -> None:
-    error = errors.explain(outcome((SYNTAX, "")))
+    error = errors.error_of(outcome((SYNTAX, "")))
     assert error.line == "stacks/rl.py:1: invalid syntax."
     assert error.exit_code == 2
     assert "pulumi-language" not in "\n".join(error.details)
@@ -139,7 +139,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
     ],
 )
 def test_command_line(text: str, message: str, code: int) -> None:
-    error = errors.explain(outcome(stderr=text))
+    error = errors.error_of(outcome(stderr=text))
     assert message in str(error)
     assert "This is a bug" not in str(error)
     assert error.exit_code == code
@@ -151,12 +151,12 @@ def test_lock_that_another_won() -> None:
         "delete the lock file with `pulumi cancel`.\n  file:///s/.pulumi/locks/organization/a/rl/1.json: "
         "created by alice@elsewhere (pid 812) at 2020-11-21T10:31:00Z"
     )
-    result = str(errors.explain(outcome(stderr=text)))
+    result = str(errors.error_of(outcome(stderr=text)))
     assert result.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
 
 
 def test_interrupted() -> None:
-    stopped = errors.explain(outcome(("update failed", ""), result="interrupted"))
+    stopped = errors.error_of(outcome(("update failed", ""), result="interrupted"))
     assert stopped.exit_code == 130
     assert str(stopped) == "up of rl was interrupted. `symphony up rl` finishes it."
     errors.check(outcome(result="succeeded"))

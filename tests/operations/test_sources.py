@@ -30,7 +30,7 @@ def watched(folder: Path) -> sources.Sources:
     built = context.read(context.given(image)).digests
     parts = {"files": sets.of_all(built)}
     plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
-    code = code_files.found(["agents/"], folder, "rl")["agents/"].files
+    code = code_files.files_of(["agents/"], folder, "rl")["agents/"].files
     digests = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
     planned = Planned("rl", "lab", plan, (), (), 1, code=digests, program=program)

@@ -142,7 +142,7 @@ def test_what_is_added_later_moves_nothing():
 
 
 def test_five_thousand_pods_of_a_thousand_sizes_find_their_places_on_a_thousand_machines():
-    """Within about a second; what packs all anew for each takes minutes."""
+    """Within about a second; what packs all again for each takes minutes."""
     fleet = [
         pool(f"p{i}", kind, max=200)
         for i, kind in enumerate(

@@ -9,12 +9,12 @@ import pytest
 from symphony.plan.changes import Change, changes
 
 
-def differing(old: Any, new: Any) -> list[str]:
+def changed_names(old: Any, new: Any) -> list[str]:
     return [name for name in new if old.get(name) != new[name]]
 
 
-def rows(recorded: Any, planned: Any, broken: Any = None) -> list[tuple[str, str, str]]:
-    return [(row.path, row.kind, row.why) for row in changes(recorded, planned, differing, broken or {})]
+def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple[str, str, str]]:
+    return [(row.path, row.kind, row.why) for row in changes(recorded, planned, changed_names, restart_reasons or {})]
 
 
 def test_kinds_in_the_order_of_the_plan_and_then_what_stops():

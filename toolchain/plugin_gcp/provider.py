@@ -17,7 +17,7 @@ from toolchain.plugins.failures import Failure
 from toolchain.plugins.provider import StandIn, difference, guarded, type_of
 from toolchain.plugins.values import UNKNOWN, Secret, from_struct, plain, to_struct
 
-# What Google makes anew when it changes, as far as a stack of ours has it.
+# What Google replaces when it changes, as far as a stack of ours has it.
 _IDENTITY = (("name",), ("location",), ("project",), ("cluster",), ("region",))
 _FIXED = {
     CLUSTER: (("network",), ("subnetwork",), ("networkingMode",), ("nodeConfig",), ("initialNodeCount",)),
@@ -175,4 +175,4 @@ def _arguments(type_: str) -> frozenset[str]:
         for each in signature.parameters
         if each not in ("__self__", "resource_name", "opts", "__props__")
     ]
-    return frozenset(re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), each) for each in given)
+    return frozenset(re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), each) for each in given)

@@ -1,4 +1,4 @@
-"""The fields whose change Kubernetes refuses, so that the object is made anew; for `differences`."""
+"""The fields whose change Kubernetes refuses, so that the object is replaced; for `differences`."""
 
 from __future__ import annotations
 

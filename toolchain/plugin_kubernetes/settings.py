@@ -52,7 +52,7 @@ def read(arguments: dict[str, Any]) -> Settings:
 
 
 def names_another_cluster(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether all objects are made anew: the identifier decides if there is one, else the server."""
+    """Whether all objects are replaced: the identifier decides if there is one, else the server."""
     if old.get("clusterIdentifier") or new.get("clusterIdentifier"):
         return old.get("clusterIdentifier") != new.get("clusterIdentifier")
     if UNKNOWN in (new.get("kubeconfig"), new.get("context"), new.get("cluster")):

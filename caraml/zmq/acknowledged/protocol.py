@@ -7,7 +7,7 @@ another receiver.
 
 A WELCOME's head is followed by a NAME_BYTES name of the receiver: another name on the same connection is a
 receiver that does not know what the former one was given. A READY that names a session is a receiver that
-connected anew: what it had finished of that session is not sent again.
+connected again: what it had finished of that session is not sent again.
 
 Through a ROUTER-DEALER proxy a sender's messages reach several receivers in turn. They answer HELLO with
 SHARED, and acknowledge with DONE: the sequences that are finished.

@@ -78,7 +78,7 @@ HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
 RESEND_AFTER = 10.0
 CLOSE_TIMEOUT = 10.0
-_EXIT_TURN = 0.05
+_FLUSH_AT_EXIT = 0.05
 _READ_EVERY = 32
 _MOST_UNREAD = 1 << 16  # more than the acknowledgements of one window
 _MOST_BYTES = 1 << 10  # receivers say little; a handshake with keys is longer than any of it
@@ -205,7 +205,7 @@ class ZmqSender(Endpoint):
         if self._wire.link.fault is not None or not self._wire.turns:
             return False
         with contextlib.suppress(ZmqTimeoutError):
-            self.flush(_EXIT_TURN)
+            self.flush(_FLUSH_AT_EXIT)
         return self.unacknowledged > 0
 
     def _warn_of_loss(self) -> None:

@@ -12,7 +12,7 @@ def log_trouble(log: str) -> str:
     """What became of a log that is not there, or not from the beginning; empty where it is."""
     try:
         with open(log, "rb") as file:  # noqa: PTH123 - a thousand times
-            return "its log was removed, and begins anew" if file.read(len(_NOTE)) == _NOTE else ""
+            return "its log was removed, and started over" if file.read(len(_NOTE)) == _NOTE else ""
     except FileNotFoundError:
         folder = Path(log).parent
         return f"{'its log' if folder.is_dir() else folder} was removed: no log is kept"

@@ -88,8 +88,8 @@ class _Choice:
         self.choices = range(within[0], within[1] + 1)
         self.wanted = wanted
         self.table = table
-        mine = table.get(owner)
-        self.mine = mine["ports"] if mine else {}
+        own = table.get(owner)
+        self.own = own["ports"] if own else {}
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
@@ -99,9 +99,9 @@ class _Choice:
         result = Leases()
         fixed = {service: port for service, port in self.wanted.items() if port is not None}
         kept = {
-            service: self.mine[service]
+            service: self.own[service]
             for service, port in self.wanted.items()
-            if port is None and self.mine.get(service) in self.choices
+            if port is None and self.own.get(service) in self.choices
         }
         self.listeners.look_at({*fixed.values(), *kept.values()})
         for service, port in sorted(fixed.items()):
@@ -154,7 +154,7 @@ class _Listeners:
     def look_at(self, ports: set[int]) -> None:
         heard = listeners.listening(ports) if ports else {}
         holders = listeners.holders({inode for inodes in heard.values() for inode in inodes})
-        ours = trees.Ours(self.owner, list(record.of_owner(self.owner))) if heard else None
+        ours = trees.OwnedProcesses(self.owner, list(record.of_owner(self.owner))) if heard else None
         for port, inodes in heard.items():
             pids = {pid for inode in inodes for pid in holders.get(inode, ())}
             if ours is None or not pids or not all(ours.includes(pid) for pid in pids):

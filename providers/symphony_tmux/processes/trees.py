@@ -53,7 +53,7 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
     return result
 
 
-class Ours:
+class OwnedProcesses:
     """Tells whether a process, or one above it, carries the owner's marker or is one recorded for it."""
 
     def __init__(self, owner: str, records: Iterable[Mapping[str, Any]]) -> None:

@@ -44,7 +44,7 @@ def target(spec: CheckedSpec, context: Context) -> Target:
             where="symphony:controller",
             remedy="Install it, or set symphony:controller to Job",
         )
-    conflict = inventory.why_not_ours(
+    conflict = inventory.namespace_conflict(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )
     result = target_of(
@@ -72,7 +72,9 @@ def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, .
     """Those of the cluster's stack; where there is none, the living ones, for who asks to be placed."""
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools
-    is_placed = any(each.place != Place() for each in (*spec.groups, *(one for _, one in spec.members())))
+    is_placed = any(
+        each.place != Place() for each in (*spec.groups, *(process for _, process in spec.members()))
+    )
     return pools.read(client) if is_placed else ()
 
 

@@ -16,7 +16,7 @@ from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
 from symphony.backends.kubernetes.status import job_pods, pod_events, pod_status, service_address
 from symphony.backends.kubernetes.status import watch as watching
-from symphony.backends.kubernetes.status.job_pods import Stand
+from symphony.backends.kubernetes.status.job_pods import JobStatus
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -32,7 +32,7 @@ from symphony.errors import SymphonyError
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 # What an experiment has beside pods, by how the server calls it.
-_THINGS = {
+_RECORDED_KINDS = {
     SERVICE_TYPE: "services",
     "kubernetes:core/v1:ConfigMap": "configmaps",
     "kubernetes:core/v1:Secret": "secrets",
@@ -46,17 +46,17 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     result: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
-    things: dict[str, str] = {}
+    objects: dict[str, str] = {}
     namespace = ""
     for resource in resources:
-        if resource.type in _THINGS and _is_ours(resource):
-            things.update(_thing(resource))
+        if resource.type in _RECORDED_KINDS and _is_ours(resource):
+            objects.update(_recorded_object(resource))
         if resource.urn.endswith(_PROVIDER):
             connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
-        elif resource.type == SERVICE_TYPE and (found_one := service_address.balanced(resource.inputs)):
-            balanced.setdefault(found_one[0], []).append(found_one[1])
+        elif resource.type == SERVICE_TYPE and (balanced_by := service_address.balanced(resource.inputs)):
+            balanced.setdefault(balanced_by[0], []).append(balanced_by[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
             connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
@@ -65,7 +65,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             result.update(_processes(resource))
     for facts in result.values():
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    return Recorded(owner, namespace, result, connection=connection, things=things) if namespace else None
+    return Recorded(owner, namespace, result, connection=connection, objects=objects) if namespace else None
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -147,9 +147,9 @@ def watch(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """The way of one process up to where it is, or did not come further."""
     # Only this command needs it.
-    from symphony.backends.kubernetes.diagnosis.collect import explain
+    from symphony.backends.kubernetes.diagnosis.collect import read_chain
 
-    return explain(client_for(recorded), recorded, path, name)
+    return read_chain(client_for(recorded), recorded, path, name)
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
@@ -174,7 +174,7 @@ def terminate_early(recorded: Recorded) -> None:
 
 def ensure_reachable(recorded: Recorded) -> None:
     """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
-    identity.refuse_their_things(identity.ensure_reachable(recorded), recorded)
+    identity.refuse_foreign_objects(identity.ensure_reachable(recorded), recorded)
 
 
 def deletion_blockers(recorded: Recorded) -> str:
@@ -245,12 +245,15 @@ def _statuses(
 
 
 def _status_of(
-    recorded: Recorded, pods: Mapping[str, Values], events: Mapping[str, str], replaced: Mapping[str, Stand]
+    recorded: Recorded,
+    pods: Mapping[str, Values],
+    events: Mapping[str, str],
+    replaced: Mapping[str, JobStatus],
 ) -> list[ProcessStatus]:
     result: list[ProcessStatus] = []
     for path, facts in recorded.processes.items():
-        if stand := replaced.get(facts["pod_name"]):
-            state, why, since = stand
+        if job_status := replaced.get(facts["pod_name"]):
+            state, why, since = job_status
             result.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
             pod = pods.get(facts["pod_name"])
@@ -293,13 +296,13 @@ def _with_balancers(
     return result
 
 
-def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, Stand]:
-    """How the pods stand that are gone and that a Job or JobSet answers for."""
+def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
+    """The status of the pods that are gone and that a Job or JobSet makes."""
     every = recorded.processes.values()
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
     }
-    return job_pods.stands(client, recorded.launched_as, kinds, pods)
+    return job_pods.job_statuses(client, recorded.launched_as, kinds, pods)
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
@@ -312,10 +315,10 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
     return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in result.items()}
 
 
-def _thing(resource: Resource) -> dict[str, str]:
+def _recorded_object(resource: Resource) -> dict[str, str]:
     """Where it is, and its uid."""
     metadata, uid = mapping(resource.inputs, "metadata"), text(resource.outputs, "metadata", "uid")
-    place = path_of(_THINGS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
+    place = path_of(_RECORDED_KINDS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
     return {place: uid} if uid else {}
 
 

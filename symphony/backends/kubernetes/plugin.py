@@ -18,8 +18,8 @@ def program(name: str) -> str:
 
 def find(name: str, version: str) -> Path | None:
     """What the engine would run: one on PATH, else of this version in its own folder; None: it gets one."""
-    if found := shutil.which(program(name)):
-        return Path(found)
+    if executable := shutil.which(program(name)):
+        return Path(executable)
     return place(name, version) if place(name, version).exists() else None
 
 

@@ -75,7 +75,7 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     )
     _refuse(plan, manifests, spec)
     planned = _planned(manifests)
-    inventory.refuse_others(client, live, plan.launched_as, owner, planned)
+    inventory.refuse_foreign_objects(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
     stale = {
         name: result

@@ -20,19 +20,19 @@ _GLOB = frozenset("*?[")
 def read(spec: CheckedSpec, folder: Path, stack: str) -> CheckedSpec:
     """The spec with the files of its code; folder: that of the project, from which they are named."""
     declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
-    return replace(spec, code_files=found(declared, folder, stack)) if declared else spec
+    return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec
 
 
-def found(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
+def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
     """text of `code=` -> its files; what stack runs them decides only where their digests are kept."""
     # Most experiments declare no code.
     from symphony.content.stat_cache import StatCache
 
     with StatCache("code", folder / stack) as cache:
-        return {text: _found(text, str(folder), cache) for text in declared}
+        return {text: _files_of(text, str(folder), cache) for text in declared}
 
 
-def _found(text: str, folder: str, cache: StatCache) -> CodeFiles:
+def _files_of(text: str, folder: str, cache: StatCache) -> CodeFiles:
     from symphony.content import digests
 
     try:

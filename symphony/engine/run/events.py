@@ -85,7 +85,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What came before was not the run: the engine begins anew."""
+    """What came before was not the run: the engine starts over."""
 
 
 # What the engine warns of is how environment.py has it start our host of dynamic providers.

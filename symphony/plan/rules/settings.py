@@ -28,17 +28,17 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
 
 
 def choices_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, thing in spec.parts():
-        for name, value, choices in (*_unknown_choices(thing), *_unknown_choices(thing.pod)):
-            yield Problem(f"{who} sets {name} to {shown(value)}", _one_of(choices), (thing.at(name),))
-        for i, toleration in enumerate(thing.pod.tolerations):
+    for who, part in spec.parts():
+        for name, value, choices in (*_unknown_choices(part), *_unknown_choices(part.pod)):
+            yield Problem(f"{who} sets {name} to {shown(value)}", _one_of(choices), (part.at(name),))
+        for i, toleration in enumerate(part.pod.tolerations):
             for name, value, choices in _unknown_choices(toleration):
                 what = f"{who} tolerates with {name} {shown(value)}"
-                yield Problem(what, _one_of(choices), (thing.at(f"tolerations {i}"),))
+                yield Problem(what, _one_of(choices), (part.at(f"tolerations {i}"),))
 
 
-def _unknown_choices(thing: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    for setting, value in given(thing):
+def _unknown_choices(part: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for setting, value in given(part):
         if (choices := setting.type.choices) and value not in choices:
             yield setting.name, value, choices
 
@@ -68,8 +68,8 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
 
 
 def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, thing in spec.parts():
-        for mount in thing.mounts:
+    for who, part in spec.parts():
+        for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(
                     f"{who} mounts at {shown(mount.mount_path)}", "give an absolute path", (mount.where,)

@@ -320,7 +320,7 @@ def growth(call, nbytes):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
 
-    Path("/proc/self/clear_refs").write_text("5")  # the peak, VmHWM, begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak, VmHWM, starts over
     before = resident("VmRSS")
     kept = call()
     grown = resident("VmHWM") - before

@@ -66,7 +66,7 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     assert [
         r.name for r in file_store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")
     ] == ["good"]
-    error = errors.explain(failed.outcome)
+    error = errors.error_of(failed.outcome)
     assert (error.what, error.where) == ("its provider failed: RuntimeError: no such thing", "bad")
     again = run("up", program="Thing('good'); Thing('bad')")
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
@@ -95,13 +95,13 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     ids=["provider", "run-error", "exit", "our-error", "plugin"],
 )
 def test_failures_are_one_line(run: Runner, program: str, message: str, details: str, code: int) -> None:
-    error = errors.explain(run("up", program=program).outcome)
+    error = errors.error_of(run("up", program=program).outcome)
     assert (error.line, "\n".join(error.details), error.exit_code) == (message, details, code)
 
 
 def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Workspace) -> None:
     (tiny.folder / "mine.py").write_text("def half(x):\n    return x / 0\n")
-    error = errors.explain(run("up", program="import mine; mine.half(1)").outcome)
+    error = errors.error_of(run("up", program="import mine; mine.half(1)").outcome)
     assert error.line == "the program failed: ZeroDivisionError: division by zero (mine.py:2)."
     assert error.exit_code == 2
     text = "\n".join(error.details)
@@ -185,7 +185,7 @@ def test_damaged_state_is_refused_and_left_alone_where_there_is_no_copy(run: Run
         file.write_text(spoil(whole))
         ran = run("up")
         assert ran.outcome.result == "failed", name
-        assert result in str(errors.explain(ran.outcome)), name
+        assert result in str(errors.error_of(ran.outcome)), name
         assert file.read_text() == spoil(whole), name
 
 
@@ -194,7 +194,7 @@ def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "Thing('safe', value=pulumi.Output.secret('hush'))"
     run("up", program=secret)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
-    error = errors.explain(run("up", program=secret).outcome)
+    error = errors.error_of(run("up", program=secret).outcome)
     assert str(error).startswith("this passphrase does not open the secrets of dev.")
     assert error.exit_code == 2
 

@@ -25,7 +25,7 @@ OWNER = f"proj/rl#{STORE}"
 
 
 class Rig:
-    """One experiment, driven as Pulumi would: every call sees the snapshot anew."""
+    """One experiment, driven as Pulumi would: every call takes a new snapshot."""
 
     def __init__(self, home: Path, owner: str = OWNER, name: str = "rl") -> None:
         self.home, self.owner, self.name = home, owner, name

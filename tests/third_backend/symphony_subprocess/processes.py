@@ -20,7 +20,7 @@ from symphony.errors import SymphonyError
 from symphony_subprocess import folders
 
 MARK = "SYMPHONY_ID"
-# Those that start it anew when they change.
+# Those that restart it when they change.
 SETTINGS = ("argv", "cwd", "env", "services")
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _INHERITED = ("HOME", "LANG", "PATH", "TMPDIR")

@@ -20,10 +20,10 @@ CONNECT_WITHIN = 5
 # A server that restarts is back well within this; one that is gone must not hold up the user for longer.
 PATIENCE = 20
 # One that is busy may answer the last try so much later.
-_LATER = 5
+_WATCH_GRACE = 5
 # A watch ends at the moment that the server was told, or nobody is there to end it.
 _WATCH_ENDS_WITHIN = 3
-# For so long after patience ran out every request fails at once, else each object would try it anew.
+# For so long after patience ran out every request fails at once, else each object would try again.
 AWAY_FOR = 10
 _TRANSIENT = (429, 502, 503, 504)
 
@@ -69,7 +69,7 @@ class Connection:
         deadline, wait = time.monotonic() + patience, 0.1
         while True:
             try:
-                status, raw = self._once(verb, target, content, headers, patience + _LATER)
+                status, raw = self._once(verb, target, content, headers, patience + _WATCH_GRACE)
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + wait > deadline:
                     self._away_until = time.monotonic() + AWAY_FOR

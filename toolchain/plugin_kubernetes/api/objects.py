@@ -82,7 +82,7 @@ class Objects:
         except Refused as refused:
             if preview and refused.status == 403:
                 return id, state.expected(inputs)
-            raise self._explained(refused, self._path(body), uid) from refused
+            raise self._conflict(refused, self._path(body), uid) from refused
         if preview:
             return id, state.outputs(live, inputs, manager)
         return self._settled(live, inputs, manager, timeout)
@@ -177,7 +177,7 @@ class Objects:
         force = self._settings.patch_force or annotation(body, "pulumi.com/patchForce").lower() == "true"
         return {"fieldManager": manager, "force": "true" if force else "false"}
 
-    def _explained(self, refused: Refused, place: str, uid: str | None) -> Failure:
+    def _conflict(self, refused: Refused, place: str, uid: str | None) -> Failure:
         """Refused because it is not the same object any more, or for what the server says."""
         if refused.status not in (404, 409, 422):
             return refused

@@ -12,7 +12,7 @@ from toolchain.plugin_kubernetes.api.readiness import Check, Hopeless
 from toolchain.plugins.failures import Failure, Refused, Silent, Unreachable
 
 DEFAULT_TIMEOUT = 600.0
-# A watch that lasts longer than this is begun anew after a look, lest an event was lost.
+# A watch that lasts longer than this is begun again after a look, lest an event was lost.
 _ONE_WATCH = 7
 # After a watch that went silent: together with it this is what a server that is gone may cost, 30 s.
 _SECOND_CHANCE = 5

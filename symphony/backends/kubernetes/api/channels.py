@@ -166,7 +166,7 @@ class _Line:
     def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
         self._socket.setblocking(False)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._timeout: float | None = ANSWER_DEADLINE
         self._read = b""
         # When the other end last gave a sign of life, and whether it lets a send wait.
@@ -176,7 +176,7 @@ class _Line:
     def recv(self, size: int) -> bytes:
         """Some bytes, none at the end."""
         if not self._read:
-            self._read = self._in_turn(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
+            self._read = self._locked(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
             self.heard = time.monotonic()
         taken, self._read = self._read[:size], self._read[size:]
         return taken
@@ -196,7 +196,7 @@ class _Line:
     def _sent(self, data: bytes) -> int:
         while True:
             try:
-                return self._in_turn(lambda: self._socket.send(data), select.POLLOUT, _PING)
+                return self._locked(lambda: self._socket.send(data), select.POLLOUT, _PING)
             except TimeoutError:
                 if time.monotonic() - self.heard > _STALLED:
                     raise
@@ -216,11 +216,11 @@ class _Line:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()
 
-    def _in_turn(self, call: Callable[[], _T], wanted: int, seconds: float | None) -> _T:
+    def _locked(self, call: Callable[[], _T], wanted: int, seconds: float | None) -> _T:
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             try:
-                with self._turn:
+                with self._lock:
                     return call()
             except BlockingIOError:
                 event = wanted

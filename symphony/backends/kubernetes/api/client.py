@@ -25,7 +25,7 @@ ANSWER_DEADLINE = 15.0
 PATIENCE = 10.0
 # Who only looks hears after two seconds that nobody is there, after five that no answer comes.
 _HASTE, _HASTY_ANSWER = 2.0, 5.0
-# One command asks several times: a server that was just away is not waited for anew each time.
+# One command asks several times: a server that was just away is not waited for again each time.
 _AGAIN = 10.0
 _ROLE = "Ask the cluster's administrator for the Role of toolchain/kubernetes/role.yaml in your namespace"
 _AWAY = (429, 502, 503, 504)
@@ -88,8 +88,8 @@ class Client:
 
     def target(self, path: str, query: Mapping[str, str | int] | None = None) -> str:
         """The path to ask for: some servers, such as Rancher's, keep a cluster under a path of their own."""
-        whole = urlsplit(self.access.server).path.rstrip("/") + path
-        return f"{whole}?{urlencode(query)}" if query else whole
+        full_path = urlsplit(self.access.server).path.rstrip("/") + path
+        return f"{full_path}?{urlencode(query)}" if query else full_path
 
     def get(self, path: str, **query: str | int) -> Body:
         """One object or one list. Refused: the server says no; Unreachable: it does not answer."""

@@ -10,33 +10,33 @@ Values = Mapping[str, Any]
 _MAPPINGS = (dict, Mapping)
 
 
-def mapping(thing: Any, *names: str) -> Values:
+def mapping(value: Any, *names: str) -> Values:
     """The mapping at that place, an empty one where there is none."""
-    result = _at(thing, names)
+    result = _at(value, names)
     return cast("Values", result) if isinstance(result, _MAPPINGS) else {}
 
 
-def listing(thing: Any, *names: str) -> list[Values]:
+def listing(value: Any, *names: str) -> list[Values]:
     """The list of mappings at that place, an empty one where there is none."""
-    result = _at(thing, names)
+    result = _at(value, names)
     every = cast("list[Any]", result) if isinstance(result, list) else []
     return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
 
 
-def texts(thing: Any, *names: str) -> list[str]:
+def texts(value: Any, *names: str) -> list[str]:
     """The list of texts at that place, an empty one where there is none."""
-    result = _at(thing, names)
+    result = _at(value, names)
     return [str(each) for each in cast("list[Any]", result)] if isinstance(result, list) else []
 
 
-def text(thing: Any, *names: str) -> str:
+def text(value: Any, *names: str) -> str:
     """The text at that place, an empty one where there is none."""
-    result = _at(thing, names)
+    result = _at(value, names)
     return "" if result is None else str(result)
 
 
-def _at(thing: Any, names: tuple[str, ...]) -> Any:
-    result = thing
+def _at(value: Any, names: tuple[str, ...]) -> Any:
+    result = value
     for name in names:
         if not isinstance(result, _MAPPINGS):
             return None

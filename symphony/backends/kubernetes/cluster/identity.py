@@ -81,7 +81,7 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
     try:
         if connection is None:
             with hurried():
-                _refuse_others(client_for(recorded), recorded, name)
+                _refuse_foreign(client_for(recorded), recorded, name)
         else:
             client_for(recorded)
             _refuse_switched(recorded, name, connection)
@@ -123,15 +123,15 @@ def _shown_file(recorded: str, given: str) -> str:
     return "" if given in ("", recorded) or kubeconfig.is_text(given) else f" of {given}"
 
 
-def refuse_their_things(client: Client, recorded: Recorded) -> None:
+def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
     """UserError: a Service or a file of ours went from a shared namespace, and another made one like it."""
     if NAMESPACE in recorded.connection:
         # It goes as a whole.
         return
-    for place, existing in _existing_at(client, recorded.things):
-        if _is_anothers(existing, recorded.things[place], recorded.owner):
+    for place, existing in _existing_at(client, recorded.objects):
+        if _is_foreign(existing, recorded.objects[place], recorded.owner):
             kind, name = place.split("/")[-2:]
-            raise _not_ours(
+            raise _foreign_error(
                 f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", paths.stack_of(recorded.owner)
             )
 
@@ -148,41 +148,41 @@ def _existing_at(client: Client, places: Collection[str]) -> Iterator[tuple[str,
                 yield place, existing
 
 
-def _refuse_others(client: Client, recorded: Recorded, name: str) -> None:
+def _refuse_foreign(client: Client, recorded: Recorded, name: str) -> None:
     """UserError: the engine would delete by its name what another made."""
     try:
-        what = _anothers(client, recorded)
+        what = _foreign_object(client, recorded)
     except Forbidden:
         return
     if what:
-        raise _not_ours(what, name)
+        raise _foreign_error(what, name)
 
 
-def _not_ours(what: str, name: str) -> UserError:
+def _foreign_error(what: str, name: str) -> UserError:
     return UserError(
         f"{what} is not the one that {name} made: it was re-created by someone else (its UID differs)",
         remedy=f"{_forget(name)} and leaves theirs alone",
     )
 
 
-def _anothers(client: Client, recorded: Recorded) -> str:
+def _foreign_object(client: Client, recorded: Recorded) -> str:
     """What another made under a name of ours; nothing when all that is there is ours."""
     namespace, uid = recorded.launched_as, recorded.connection.get(NAMESPACE)
     if uid is not None:
         existing = client.find(path_of("namespaces", name=namespace))
-        is_anothers = existing is not None and _is_anothers(existing, uid, recorded.owner)
-        return f"the namespace {namespace}" if is_anothers else ""
+        is_foreign = existing is not None and _is_foreign(existing, uid, recorded.owner)
+        return f"the namespace {namespace}" if is_foreign else ""
     uids = {str(facts["pod_name"]): str(facts["uid"]) for facts in recorded.processes.values()}
     for pod in client.items(path_of("pods", namespace)) if uids else ():
         name = text(pod, "metadata", "name")
-        if name in uids and _is_anothers(pod, uids[name], recorded.owner):
+        if name in uids and _is_foreign(pod, uids[name], recorded.owner):
             return f"the pod {name} in namespace {namespace}"
     return ""
 
 
-def _is_anothers(thing: Values, uid: str, owner: str) -> bool:
-    """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it anew."""
-    return text(thing, "metadata", "uid") != uid and not labels.belongs_to(thing, owner)
+def _is_foreign(resource: Values, uid: str, owner: str) -> bool:
+    """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it again."""
+    return text(resource, "metadata", "uid") != uid and not labels.belongs_to(resource, owner)
 
 
 def _forget(stack: str) -> str:

@@ -19,7 +19,7 @@ from symphony.plan.names import is_label, launched_name
 
 GONE_DEADLINE = 60.0
 _COUNTED = "batch.kubernetes.io/job-tracking"
-# So many things are named one by one.
+# So many objects are named one by one.
 _NAMED = 10
 
 
@@ -55,7 +55,7 @@ def identifier(client: Client) -> str:
 _ANOTHER = "rename the stack, or set symphony:namespace to another"
 
 
-def why_not_ours(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
+def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
     """Why the experiment may not have this namespace, and the remedy; None when it may."""
     try:
         existing = client.find(path_of("namespaces", name=namespace))
@@ -128,10 +128,10 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
     return labels.by_pod(items).get(name)
 
 
-def refuse_others(
+def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """UserError: things of names that we need are there, and others made them; all of them at once."""
+    """UserError: objects of names that we need are there, made by others; all of them at once."""
     there: list[tuple[str, Body]] = [
         ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
     ]
@@ -145,11 +145,11 @@ def refuse_others(
         every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
         there += [(kind[:-1], result) for result in every if result is not None]
     taken: dict[str, list[str]] = {}
-    for kind, thing in there:
-        if not labels.belongs_to(thing, owner):
-            other = labels.annotation(thing, labels.OWNER)
+    for kind, body in there:
+        if not labels.belongs_to(body, owner):
+            other = labels.annotation(body, labels.OWNER)
             whose = paths.owner_label(other, owner) if other else "somebody else"
-            taken.setdefault(whose, []).append(f"the {kind} {thing['metadata']['name']}")
+            taken.setdefault(whose, []).append(f"the {kind} {body['metadata']['name']}")
     if taken:
         taken_by = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
         remedy = "Rename yours, or use another namespace with symphony:namespace"
@@ -200,35 +200,35 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
     comes back because it gets another attempt than the one in the state.
     """
-    thing = (live.pods if controller == controllers.POD else live.keepers).get(name)
-    if thing is not None and labels.belongs_to(thing, owner) and _is_well(thing) and not _ends(thing):
-        return labels.annotation(thing, labels.ATTEMPT) or "1"
+    body = (live.pods if controller == controllers.POD else live.keepers).get(name)
+    if body is not None and labels.belongs_to(body, owner) and _is_well(body) and not _ends(body):
+        return labels.annotation(body, labels.ATTEMPT) or "1"
     return str(int(time.time()))
 
 
-def _is_well(thing: Body) -> bool:
-    if thing.get("kind") in (controllers.JOB, controllers.JOB_SET):
-        return not controllers.has_failed(thing)
-    return pod_status.is_good(thing)
+def _is_well(body: Body) -> bool:
+    if body.get("kind") in (controllers.JOB, controllers.JOB_SET):
+        return not controllers.has_failed(body)
+    return pod_status.is_good(body)
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
     """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
     result: dict[str, str] = {}
-    for things in (live.pods, live.keepers):
-        thing = things.get(name)
-        if thing is not None and labels.belongs_to(thing, owner) and not _is_made_of(thing, manifest):
-            kind = str(thing.get("kind") or controllers.POD)
-            result[controllers.path_of(kind, namespace, name)] = str(thing["metadata"]["uid"])
+    for objects in (live.pods, live.keepers):
+        body = objects.get(name)
+        if body is not None and labels.belongs_to(body, owner) and not _is_made_of(body, manifest):
+            kind = str(body.get("kind") or controllers.POD)
+            result[controllers.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
     return result
 
 
-def _is_made_of(thing: Body, manifest: Mapping[str, Any]) -> bool:
-    if (thing.get("kind") or controllers.POD) != manifest["kind"]:
+def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
+    if (body.get("kind") or controllers.POD) != manifest["kind"]:
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
-    return all(labels.annotation(thing, note) == labels.annotation(manifest, note) for note in notes)
+    return all(labels.annotation(body, note) == labels.annotation(manifest, note) for note in notes)
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
@@ -262,20 +262,20 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
     grace: what the processes in it have to end, seconds; of a pod it is known.
     """
     began = time.monotonic()
-    while (thing := client.find(path)) and thing["metadata"]["uid"] == uid:
-        patience = GONE_DEADLINE + max(grace, _grace(thing))
+    while (body := client.find(path)) and body["metadata"]["uid"] == uid:
+        patience = GONE_DEADLINE + max(grace, _grace(body))
         if time.monotonic() - began > patience:
-            name = thing["metadata"]["name"]
+            name = body["metadata"]["name"]
             raise SymphonyError(
-                f"{name} is not gone after {patience:.0f} s{_held(thing)}",
+                f"{name} is not gone after {patience:.0f} s{_held(body)}",
                 remedy="Let go of what holds it, and run the same command again",
             )
         time.sleep(0.2)
 
 
-def _grace(thing: Body) -> int:
+def _grace(body: Body) -> int:
     """How long the processes of a pod that is to go have to end, seconds."""
-    return int(thing["metadata"].get("deletionGracePeriodSeconds") or 0)
+    return int(body["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
 def deletion_blockers(client: Client, namespace: str) -> str:
@@ -307,10 +307,10 @@ def end_strays(
         **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
     strays = [
-        (_place(kind, thing, namespace, name), str(thing["metadata"]["uid"]))
-        for kind, things in every.items()
-        for name, thing in things.items()
-        if name not in planned.get(kind, ()) and labels.belongs_to(thing, owner)
+        (_place(kind, body, namespace, name), str(body["metadata"]["uid"]))
+        for kind, objects in every.items()
+        for name, body in objects.items()
+        if name not in planned.get(kind, ()) and labels.belongs_to(body, owner)
     ]
     strays += more.items()
     for path, uid in strays:
@@ -330,20 +330,20 @@ def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, B
     return {}
 
 
-def _place(kind: str, thing: Body, namespace: str, name: str) -> str:
+def _place(kind: str, body: Body, namespace: str, name: str) -> str:
     if kind == "keepers":
-        return controllers.path_of(str(thing["kind"]), namespace, name)
+        return controllers.path_of(str(body["kind"]), namespace, name)
     return path_of(kind, namespace, name)
 
 
-def _ends(thing: Body) -> bool:
-    return bool(thing["metadata"].get("deletionTimestamp"))
+def _ends(body: Body) -> bool:
+    return bool(body["metadata"].get("deletionTimestamp"))
 
 
-def _held(thing: Body) -> str:
+def _held(body: Body) -> str:
     """What an object that is to go waits for."""
-    finalizers = texts(thing, "metadata", "finalizers")
-    every = listing(thing, "status", "conditions")
+    finalizers = texts(body, "metadata", "finalizers")
+    every = listing(body, "status", "conditions")
     messages = [str(each.get("message")) for each in every if each.get("status") == "True"]
     words = [f"held by {', '.join(finalizers)}"] if finalizers else []
     return f": {'; '.join([*words, *messages])}" if words or messages else ""

@@ -44,7 +44,7 @@ def _pool(name: str, nodes: Sequence[Values], claimed: dict[str, Amounts]) -> Po
         name=name,
         machine_type=text(labels, "node.kubernetes.io/instance-type"),
         cpu=float(amount(capacity.get("cpu")) or 0),
-        memory=_whole(capacity.get("memory")),
+        memory=_integer(capacity.get("memory")),
         labels={key: str(value) for key, value in labels.items()},
         taints=tuple(_taints(nodes[0])),
         gpu_type=text(labels, GPU_LABEL),
@@ -65,9 +65,9 @@ def _offered(node: Values) -> Amounts:
     offer = mapping(node, "status", "allocatable")
     return Amounts(
         _thousandths(offer.get("cpu")),
-        _whole(offer.get("memory")),
-        _whole(offer.get(GPU_TAINT)),
-        _whole(offer.get("pods")),
+        _integer(offer.get("memory")),
+        _integer(offer.get(GPU_TAINT)),
+        _integer(offer.get("pods")),
     )
 
 
@@ -84,12 +84,12 @@ def _claimed(client: Client) -> dict[str, Amounts]:
 def _requested(pod: Values) -> Amounts:
     every = [mapping(each, "resources", "requests") for each in listing(pod, "spec", "containers")]
     cpu = sum(_thousandths(each.get("cpu")) for each in every)
-    return Amounts(cpu, sum(_whole(each.get("memory")) for each in every), 0, 1)
+    return Amounts(cpu, sum(_integer(each.get("memory")) for each in every), 0, 1)
 
 
 def _thousandths(quantity: object) -> int:
     return math.floor((amount(quantity) or 0) * 1000)
 
 
-def _whole(quantity: object) -> int:
+def _integer(quantity: object) -> int:
     return math.floor(amount(quantity) or 0)

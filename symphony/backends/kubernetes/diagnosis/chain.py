@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.status import pod_status, service_address
-from symphony.backends.kubernetes.status.job_pods import Stand
+from symphony.backends.kubernetes.status.job_pods import JobStatus
 from symphony.backends.observe import Link
 from symphony.placement.pool import POOL_LABEL
 from symphony.plan.names import printable
@@ -60,7 +60,7 @@ class Facts:
     words: Callable[[str, bool], tuple[str, ...]]
     room: Callable[[], str]
     keeper: str = ""
-    stand: Stand | None = None
+    job_status: JobStatus | None = None
 
     @property
     def container(self) -> str:
@@ -75,9 +75,9 @@ class Facts:
 def chain(facts: Facts, name: str) -> Iterator[Link]:
     """The links of a process whose pod was made; name: of the experiment, for the remedies."""
     yield Link("planned", planned(facts.recorded))
-    if facts.stand is not None and facts.stand[0] == "completed":
+    if facts.job_status is not None and facts.job_status[0] == "completed":
         gone = ", and its pod is gone since" if facts.pod is None else ""
-        yield Link("exit", f"exit 0: its {facts.keeper} is complete{gone}", facts.stand[2])
+        yield Link("exit", f"exit 0: its {facts.keeper} is complete{gone}", facts.job_status[2])
         return
     steps = (_created, _scheduled, _prepared, _pulled, _started, _now)
     for step in steps:
@@ -110,8 +110,8 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
             "created", f"no: {text(refused, 'message')}", pod_status.event_time(refused), True, remedy=remedy
         )
         return
-    if facts.stand is not None:
-        yield Link("created", f"its pod is gone: {facts.stand[1]}", None, True)
+    if facts.job_status is not None:
+        yield Link("created", f"its pod is gone: {facts.job_status[1]}", None, True)
         return
     words = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
     remedy = f"`symphony up {name}` makes it again"
@@ -246,7 +246,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
     pod, container = facts.pod, pod_status.container_status(facts.pod, facts.container)
     status = pod_status.status(facts.path, facts.container, pod)
     logs = f"`symphony logs {name} {facts.path}` shows all it said"
-    again = facts.stand[1] if facts.stand is not None else f"`symphony up {name}` starts it again"
+    again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` starts it again"
     match status.state:
         case "running" if status.ready:
             last = f" (last: {status.last})" if status.last else ""
@@ -292,7 +292,7 @@ def _exit(facts: Facts, container: Values, why: str, remedy: str) -> Link:
     if (ended or last).get("reason") == "OOMKilled":
         remedy = f"Give it more with resource_limit(memory=...); {remedy}"
     back_off = mapping(container, "state", "waiting").get("reason") == "CrashLoopBackOff"
-    loop = ", again and again; Kubernetes waits before it starts it anew" if back_off else ""
+    loop = ", again and again; Kubernetes waits before each restart" if back_off else ""
     moment = pod_status.epoch((ended or last).get("finishedAt"))
     return Link("exit", f"{how}{loop}", moment, True, facts.words(facts.container, not ended), remedy)
 

@@ -18,7 +18,7 @@ from symphony.errors import SymphonyError
 _LINES = 5
 
 
-def explain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
+def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
     """The links of one process as the cluster is now; one that does not answer is the broken link."""
     facts = recorded.processes.get(path)
     try:
@@ -54,7 +54,9 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
         words=words,
         room=lambda: _room(client, pod or {}),
         keeper=keeper,
-        stand=job_pods.stands(client, namespace, kinds, {planned: pod} if pod else {}).get(planned),
+        job_status=job_pods.job_statuses(client, namespace, kinds, {planned: pod} if pod else {}).get(
+            planned
+        ),
     )
 
 

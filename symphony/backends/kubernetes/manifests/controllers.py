@@ -21,7 +21,7 @@ KINDS = {
     f"kubernetes:{_APIS[JOB_SET]}:JobSet": JOB_SET,
 }
 TYPES = {kind: type_ for type_, kind in KINDS.items()}
-# How often a process with restart_policy("OnFailure") is started anew; then it has failed.
+# How often a process with restart_policy("OnFailure") is started again; then it has failed.
 RETRIES = 6
 _NOTHING: Mapping[str, Any] = {}
 _MEMBER = "w"
@@ -76,18 +76,18 @@ def maker(kind: str, name: str) -> tuple[str, str]:
     return (JOB, f"{name}-{_MEMBER}-0") if kind == JOB_SET else (kind, name)
 
 
-def has_failed(thing: Mapping[str, Any]) -> bool:
+def has_failed(body: Mapping[str, Any]) -> bool:
     """Whether a Job or JobSet has given up."""
-    return bool(_condition(thing, "Failed"))
+    return bool(_condition(body, "Failed"))
 
 
-def completion(thing: Mapping[str, Any]) -> Mapping[str, Any]:
+def completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition by which a Job or JobSet says that it came to a good end; an empty one before."""
-    return _condition(thing, "Complete", "Completed")
+    return _condition(body, "Complete", "Completed")
 
 
-def _condition(thing: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
-    every = [each for each in listing(thing, "status", "conditions") if each.get("status") == "True"]
+def _condition(body: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
+    every = [each for each in listing(body, "status", "conditions") if each.get("status") == "True"]
     return next((each for each in every if each.get("type") in kinds), _NOTHING)
 
 

@@ -61,9 +61,9 @@ def of_pod(experiment: str, pod: str) -> dict[str, str]:
     return {**of_object(experiment), POD: pod}
 
 
-def annotation(thing: Mapping[str, Any], name: str) -> str:
+def annotation(manifest: Mapping[str, Any], name: str) -> str:
     """What an object says under an annotation; nothing when it does not have it."""
-    return text(thing, "metadata", "annotations", name)
+    return text(manifest, "metadata", "annotations", name)
 
 
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -86,7 +86,7 @@ def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
     return not text(pod, "metadata", "deletionTimestamp"), text(pod, "metadata", "creationTimestamp")
 
 
-def belongs_to(thing: Mapping[str, Any], owner: str) -> bool:
+def belongs_to(manifest: Mapping[str, Any], owner: str) -> bool:
     """Whether a stack made this object."""
-    ours = text(thing, "metadata", "labels", MANAGED_BY) == SYMPHONY
-    return ours and annotation(thing, OWNER) == owner
+    ours = text(manifest, "metadata", "labels", MANAGED_BY) == SYMPHONY
+    return ours and annotation(manifest, OWNER) == owner

@@ -90,7 +90,7 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     try:
         connection = Channels(place.client, f"{place.pod_path}/exec", query, _PROTOCOLS)
     except Refused as refused:
-        raise _explained(place, refused) from refused
+        raise _exec_error(place, refused) from refused
     if stdin and not terminal and not connection.can_end:
         connection.close()
         raise SymphonyError(
@@ -113,7 +113,7 @@ def exit_code(place: Place, given: bytes) -> int:
         raise CannotStart(127, f"{place.path} has no such command", where=_reason(message))
     if "permission denied" in message:
         raise CannotStart(126, f"this command of {place.path} cannot be run", where=_reason(message))
-    raise _explained(place, SymphonyError(_reason(message)))
+    raise _exec_error(place, SymphonyError(_reason(message)))
 
 
 def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
@@ -259,7 +259,7 @@ def _reason(message: str) -> str:
     return " ".join(value.split())[-200:]
 
 
-def _explained(place: Place, error: SymphonyError) -> SymphonyError:
+def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:
     """Why nothing can be done in a process: what became of it, else what the API server says."""
     pod = place.client.find(place.pod_path)
     status = pod_status.status(place.path, place.container, pod)

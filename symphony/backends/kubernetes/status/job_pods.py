@@ -12,12 +12,12 @@ from symphony.backends.kubernetes.status import pod_events, pod_status
 from symphony.backends.observe import State
 
 # Its state, why, and since when.
-Stand = tuple[State, str, float | None]
+JobStatus = tuple[State, str, float | None]
 
 
-def stands(
+def job_statuses(
     client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
-) -> dict[str, Stand]:
+) -> dict[str, JobStatus]:
     """Those of them that run no more, by what the plan calls them; the cluster is asked only for these.
 
     kinds: what makes each pod; pods: those that are there.

@@ -75,17 +75,17 @@ def watch(
             if now != last:
                 last = now
                 yield now
-            mine = {name: pods.get(name) for name in names if name not in reported.finished}
-            waiting = [pod for pod in mine.values() if pod is None or not _is_settled(pod)]
+            planned = {name: pods.get(name) for name in names if name not in reported.finished}
+            waiting = [pod for pod in planned.values() if pod is None or not _is_settled(pod)]
             if not waiting:
-                starts = _starts(mine)
-                if not moved or starts == settled or not _runs(mine):
+                starts = _starts(planned)
+                if not moved or starts == settled or not _runs(planned):
                     return
                 settled = starts
                 # What the watch told meanwhile is old by the time of the second look: that is a new listing.
                 break
             moved, settled = True, None
-            if trouble.is_final(mine, waiting, reported.events):
+            if trouble.is_final(planned, waiting, reported.events):
                 return
         if settled is not None:
             time.sleep(_SECOND_LOOK)
@@ -178,24 +178,24 @@ def _starts(pods: Mapping[str, Body | None]) -> _Starts:
         (text(pod, "metadata", "uid"), each.name, each.restarts)
         for pod in pods.values()
         if pod is not None
-        for each in _stand(pod)
+        for each in _statuses(pod)
     ]
 
 
 def _runs(pods: Mapping[str, Body | None]) -> bool:
-    return any(each.ready for pod in pods.values() if pod is not None for each in _stand(pod))
+    return any(each.ready for pod in pods.values() if pod is not None for each in _statuses(pod))
 
 
 def _has_crashed(pod: Body) -> bool:
     """Whether a process of it that does not run now has been started before."""
-    return any(each.restarts and not each.ready for each in _stand(pod))
+    return any(each.restarts and not each.ready for each in _statuses(pod))
 
 
 def _is_settled(pod: Body) -> bool:
     """Whether every process of the pod runs or has ended."""
-    return all(each.ready or each.state in ("completed", "failed", "lost") for each in _stand(pod))
+    return all(each.ready or each.state in ("completed", "failed", "lost") for each in _statuses(pod))
 
 
-def _stand(pod: Body) -> list[ProcessStatus]:
+def _statuses(pod: Body) -> list[ProcessStatus]:
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
     return [pod_status.status(name, name, pod) for name in names]

@@ -46,16 +46,16 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, secrets: Map
     yield from _shared(spec, settings)
     yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, secrets)
     yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, secrets)
-    for who, thing in spec.parts():
-        yield from _pod_settings(who, thing.pod, thing.at)
-        yield from _kept(who, thing, settings)
-        for mount in thing.mounts:
+    for who, part in spec.parts():
+        yield from _pod_settings(who, part.pod, part.at)
+        yield from _kept(who, part, settings)
+        for mount in part.mounts:
             yield from _mount(who, mount, settings)
     for group, process in spec.members():
         yield from _process(path_of(group, process), process, spec)
         yield from _raw(path_of(group, process), "container_yml", process.container_yml, process, settings)
-    for who, thing in spec.parts():
-        yield from _raw(who, "pod_yml", thing.pod.pod_yml, thing, settings)
+    for who, part in spec.parts():
+        yield from _raw(who, "pod_yml", part.pod.pod_yml, part, settings)
     for process in spec.processes:
         yield from _pod(process.name, (process,), (), spec)
     for group in spec.groups:
@@ -83,7 +83,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
             f"name the stack otherwise: {remedy}",
             (spec.where,),
         )
-    every = [(thing.name, thing.where) for thing in (*spec.processes, *spec.groups)]
+    every = [(part.name, part.where) for part in (*spec.processes, *spec.groups)]
     uses = [use for _, process in spec.members() for use in (*process.binds, *process.exposes)]
     every += [(use.name, use.where) for use in uses]
     for name, where in every:
@@ -178,26 +178,26 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
             yield Problem(f"{who} tolerates {what}", remedy, (at(f"tolerations {i}"),))
 
 
-def _kept(who: str, thing: _Thing, settings: Settings) -> Problems:
+def _kept(who: str, part: _Thing, settings: Settings) -> Problems:
     """What a Job or a JobSet cannot keep."""
-    if settings.controller != controllers.POD and thing.pod.restart_policy == "Always":
+    if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
             f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
             'say "OnFailure", or leave out the config symphony:controller',
-            (thing.at("restart_policy"),),
+            (part.at("restart_policy"),),
         )
-    longest, name = controllers.LONGEST_IN_JOB_SET, settings.named(thing.name)
+    longest, name = controllers.LONGEST_IN_JOB_SET, settings.named(part.name)
     if settings.controller == controllers.JOB_SET and len(name) > longest:
         yield Problem(
             f"{who} has a name of {len(name)} letters, and in a JobSet {longest} is the most",
             "give it a shorter one, or set symphony:controller to Job",
-            (thing.where,),
+            (part.where,),
         )
     if settings.controller == controllers.JOB_SET and name[:1].isdigit():
         yield Problem(
             f"{who} has a name that begins with a digit, and in a JobSet it begins with a letter",
             "give it another one, or set symphony:controller to Job",
-            (thing.where,),
+            (part.where,),
         )
 
 
@@ -308,9 +308,9 @@ def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-def _raw(who: str, setting: str, given: Mapping[str, Any], thing: _Thing, settings: Settings) -> Problems:
+def _raw(who: str, setting: str, given: Mapping[str, Any], part: _Thing, settings: Settings) -> Problems:
     """What is written into a manifest may not change whose it is, nor leave the box unasked."""
-    where, judge = (thing.at(setting),), overrides.of_pod if setting == "pod_yml" else overrides.of_container
+    where, judge = (part.at(setting),), overrides.of_pod if setting == "pod_yml" else overrides.of_container
     for what, remedy in judge(given, privileged=settings.pod_security == "privileged"):
         yield Problem(f"{setting} of {who} {what}", remedy, where)
     for image in overrides.images(given):

@@ -32,8 +32,8 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
     launched = float(facts["launched"]) if facts.get("launched") else None
     window = f"window {facts['path']} of session {facts['session']}"
     if facts["host"] != host():
-        elsewhere = f"on host {facts['host']}, this is {host()}"
-        yield Link("started", elsewhere, launched, True, remedy=f"Run this on {facts['host']}")
+        moved = f"on host {facts['host']}, this is {host()}"
+        yield Link("started", moved, launched, True, remedy=f"Run this on {facts['host']}")
         return
     attempt = int(facts.get("attempt") or 1)
     yield Link("started", window + (f", start {attempt} of it" if attempt > 1 else ""), launched)

@@ -16,8 +16,8 @@ SPACE = "/api/v1/namespaces/rl"
 class Cluster:
     """Objects by the path at which they are; a list of them at the path before."""
 
-    def __init__(self, things: dict[str, dict[str, Any]] | None = None, status: int = 200) -> None:
-        self.things = things or {}
+    def __init__(self, objects: dict[str, dict[str, Any]] | None = None, status: int = 200) -> None:
+        self.objects = objects or {}
         self.status = status
         self.system = namespace("kube-system", "ours")
 
@@ -27,13 +27,13 @@ class Cluster:
             return self.status, {"message": "no"}
         if asked.verb == "DELETE":
             if asked.body is not None and "preconditions" in asked.body:
-                assert self.things.pop(path)["metadata"]["uid"] == asked.body["preconditions"]["uid"]
+                assert self.objects.pop(path)["metadata"]["uid"] == asked.body["preconditions"]["uid"]
             return 200, {}
         if path.endswith("/namespaces/kube-system"):
             return 200, self.system
-        if path in self.things:
-            return 200, self.things[path]
-        below = [each for place, each in self.things.items() if place.rpartition("/")[0] == path]
+        if path in self.objects:
+            return 200, self.objects[path]
+        below = [each for place, each in self.objects.items() if place.rpartition("/")[0] == path]
         is_list = path.rpartition("/")[2] in ("pods", "services", "configmaps", "secrets", "jobs", "jobsets")
         return (200, {"items": below}) if below or is_list else MISSING
 

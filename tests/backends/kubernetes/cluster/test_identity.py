@@ -115,7 +115,7 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
     with serving(Cluster({SPACE: there} if there else {})) as api:
-        result = inventory.why_not_ours(api.client(), "rl", OWNER, create=create)
+        result = inventory.namespace_conflict(api.client(), "rl", OWNER, create=create)
     assert result is not None
     assert remedy in result[1]
 
@@ -157,10 +157,10 @@ def test_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> No
     "live",
     [
         namespace("rl", "ours-that-was"),
-        namespace("rl", "made anew by a killed up", OWNER),
+        namespace("rl", "made again by a killed up", OWNER),
         namespace("rl", "ours-that-was", "another/rl#2"),
     ],
-    ids=["its notes were taken off", "made anew", "its notes were changed"],
+    ids=["its notes were taken off", "made again", "its notes were changed"],
 )
 def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
     with serving(Cluster({SPACE: live})) as api:
@@ -185,10 +185,10 @@ def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) 
     ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
     place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
     theirs = {**ours, place: thing("x", THINGS[kind], "theirs")}
-    again = {**ours, place: thing("x", THINGS[kind], "made anew by a killed up", OWNER)}
+    again = {**ours, place: thing("x", THINGS[kind], "made again by a killed up", OWNER)}
     version = {"/version": {}}
     with serving(Cluster({**version, **theirs})) as api:
-        state = replace(recorded(api), things=places)
+        state = replace(recorded(api), objects=places)
         with pytest.raises(UserError, match=words) as error:
             observe.ensure_reachable(state)
         assert "`pulumi stack rm rl --force`" in error.value.remedy
@@ -196,7 +196,7 @@ def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) 
         observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
     for there in (ours, again, {}):
         with serving(Cluster({**version, **there})) as api:
-            observe.ensure_reachable(replace(recorded(api), things=places))
+            observe.ensure_reachable(replace(recorded(api), objects=places))
 
 
 def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
@@ -211,7 +211,7 @@ def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
         ],
     )
     assert result is not None
-    assert result.things == {f"{SPACE}/services/greetings": "7"}
+    assert result.objects == {f"{SPACE}/services/greetings": "7"}
 
 
 class TestTextOfAKubeconfig:

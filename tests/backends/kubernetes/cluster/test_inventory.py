@@ -31,13 +31,13 @@ def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
     there = Cluster({**mine, **theirs})
     with serving(there) as api:
         inventory.end_all(api.client(), "rl", OWNER)
-        assert there.things == theirs
+        assert there.objects == theirs
     there = Cluster({**mine, **theirs})
     planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
     with serving(there) as api:
         client = api.client()
         inventory.end_strays(client, inventory.read(client, "rl"), "rl", OWNER, planned, {})
-    assert set(mine) & set(there.things) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
+    assert set(mine) & set(there.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
 def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
@@ -48,7 +48,7 @@ def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
 
     with serving(answer) as api:
         inventory.end_all(api.client(), "rl", OWNER)
-    assert there.things == {}
+    assert there.objects == {}
 
 
 def test_all_that_others_have_is_refused_at_once() -> None:
@@ -71,7 +71,7 @@ def test_all_that_others_have_is_refused_at_once() -> None:
         client = api.client()
         live = inventory.read(client, "rl")
         with pytest.raises(UserError) as error:
-            inventory.refuse_others(client, live, "rl", OWNER, planned)
+            inventory.refuse_foreign_objects(client, live, "rl", OWNER, planned)
     pods, rest = error.value.what.split("; ")
     assert pods.startswith("the pod p0, the pod p1, ")
     assert pods.endswith("the pod p9 and 2 more in namespace rl belong to somebody else")

@@ -49,7 +49,7 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
     facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
     with serving(answer) as api:
         recorded = Recorded("o", "rl", {"a": facts}, connection={})
-        result = collect.explain(api.client(), recorded, "a", "rl")
+        result = collect.read_chain(api.client(), recorded, "a", "rl")
     assert [(each.step, each.broken) for each in result] == [("planned", False), ("exit", False)]
     assert "Job is complete" in result[-1].what
 
@@ -70,7 +70,7 @@ def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: boo
     with serving(answer) as api:
         connection = {"kubeconfig": api.kubeconfig()}
         recorded = Recorded("o", "rl", {"a": facts}, connection=connection)
-        last = collect.explain(api.client(), recorded, "a", "rl")[-1]
+        last = collect.read_chain(api.client(), recorded, "a", "rl")[-1]
         (seen,) = observe.statuses([recorded])
     assert isinstance(seen, list)
     (status,) = seen

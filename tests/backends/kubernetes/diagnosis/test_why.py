@@ -158,7 +158,9 @@ def test_a_server_that_does_not_answer_is_the_broken_link(
 
     began = time.monotonic()
     facts = {"pod_name": "a", "container_name": "a", "image": "x"}
-    links = collect.explain(Client(Access("http://127.0.0.1:1")), Recorded("", "n", {"a": facts}), "a", "n")
+    links = collect.read_chain(
+        Client(Access("http://127.0.0.1:1")), Recorded("", "n", {"a": facts}), "a", "n"
+    )
     assert [link.step for link in links if link.broken] == ["seen"]
     assert "does not answer" in links[-1].what
     assert time.monotonic() - began < 30

@@ -22,14 +22,14 @@ AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": 
 NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
 # Two in a microsecond, and without the zeros at their end.
 STAMPS = (b"1Z", b"123456100Z", b"123456789Z", b"2Z")
-TOLD_WITHIN: float = vars(reader)["_TOLD_WITHIN"]
+EXIT_STATUS_WITHIN: float = vars(reader)["_EXIT_STATUS_WITHIN"]
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
     monkeypatch.setattr(reader, "_ROUND", 0.01)
-    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
+    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 0.1)
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
             return super().pod() if result else Node.pod(self)
 
     late: list[float] = []
-    monkeypatch.setattr(reader, "_TOLD_WITHIN", TOLD_WITHIN)
+    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", EXIT_STATUS_WITHIN)
     monkeypatch.setattr(reader, "_ROUND", 0.5)
     fake = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
     monkeypatch.setattr(reader, "time", fake)
@@ -231,7 +231,7 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a start that had ended comes to its end at once, and by then the next start runs."""
-    monkeypatch.setattr(reader, "_TOLD_WITHIN", 30.0)
+    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 30.0)
 
     class Between(Restarted):
         def pod(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
     monkeypatch.setattr(reader, "_ROUND", 0.01)
-    monkeypatch.setattr(reader, "_TOLD_WITHIN", 0.1)
+    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 0.1)
 
 
 class Node:
@@ -88,7 +88,7 @@ def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> 
 def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader, "_TOLD_WITHIN", 10)
+    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 10)
 
     class Late(Node):
         """It tells of the first end only when it was asked twice more."""

@@ -66,8 +66,8 @@ class Pods:
             return 200, chunked()
         if kind == "events":
             return self._events(query)
-        things = {"pods": self.at(self.clock.now), "jobs": self.jobs}
-        return (200, {"items": things[kind]}) if kind in things else MISSING
+        objects = {"pods": self.at(self.clock.now), "jobs": self.jobs}
+        return (200, {"items": objects[kind]}) if kind in objects else MISSING
 
     def _events(self, query: dict[str, list[str]]) -> Answer:
         """One a page."""

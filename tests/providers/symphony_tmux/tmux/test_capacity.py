@@ -11,7 +11,7 @@ import pytest
 from symphony_tmux.tmux import capacity, client
 
 
-def _said(owner: str, wanted: int) -> list[tuple[str, str]]:
+def _problems_of(owner: str, wanted: int) -> list[tuple[str, str]]:
     return list(capacity.shortages(owner, wanted, client.list_panes("default")))
 
 
@@ -23,11 +23,11 @@ def test_descriptors_of_the_running_server(rig: Any) -> None:
     limit = capacity.SPARE + 20
     resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (limit, hard))
     try:
-        assert _said(rig.owner, 10) == []
-        [(what, _)] = _said(rig.owner, 11)
+        assert _problems_of(rig.owner, 10) == []
+        [(what, _)] = _problems_of(rig.owner, 11)
         assert what == f"the tmux server may open {limit} files, enough for 10 of these 11 processes"
         # Two belong to another experiment now, and stay.
-        assert "enough for 8 of these 10" in _said("proj/other#1", 10)[0][0]
+        assert "enough for 8 of these 10" in _problems_of("proj/other#1", 10)[0][0]
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -43,14 +43,14 @@ def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
 
 def test_terminals_of_the_machine(rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "TERMINALS", tmp_path)
-    assert _said(rig.owner, 3) == []
+    assert _problems_of(rig.owner, 3) == []
     (tmp_path / "max").write_text("16\n")
     (tmp_path / "nr").write_text("13\n")
-    assert _said(rig.owner, 3) == []
+    assert _problems_of(rig.owner, 3) == []
     (tmp_path / "nr").write_text("14\n")
-    [(what, remedy)] = _said(rig.owner, 3)
+    [(what, remedy)] = _problems_of(rig.owner, 3)
     assert what == "3 processes need a terminal each, and 14 of this machine's 16 are in use"
     assert "kernel.pty.max=19" in remedy
     rig.session("a", "b", "c")
     rig.start("a", "sleep", "100")
-    assert _said(rig.owner, 3) == []
+    assert _problems_of(rig.owner, 3) == []
