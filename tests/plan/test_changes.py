@@ -14,7 +14,10 @@ def changed_names(old: Any, new: Any) -> list[str]:
 
 
 def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple[str, str, str]]:
-    return [(row.path, row.kind, row.why) for row in changes(recorded, planned, changed_names, restart_reasons or {})]
+    return [
+        (row.path, row.kind, row.why)
+        for row in changes(recorded, planned, changed_names, restart_reasons or {})
+    ]
 
 
 def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
