@@ -22,7 +22,7 @@ def command(
         list[str] | None, typer.Argument(metavar="[clean [PATTERN]]", help="clean removes those of no stack.")
     ] = None,
     yes: options.Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
+    dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> int:
     """List the images that symphony built and this machine has, and which process uses each.

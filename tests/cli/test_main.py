@@ -94,6 +94,15 @@ def test_names_and_aliases_are_unique() -> None:
     assert commands.find("nonsense") is None
 
 
+def test_an_option_has_the_same_short_name_in_every_command() -> None:
+    names: dict[str, set[frozenset[str]]] = {"--dry-run": set(), "--json": set()}
+    for row in commands.COMMANDS:
+        for option in commands.load(row).params:
+            for long in names.keys() & {*option.opts}:
+                names[long].add(frozenset(option.opts))
+    assert names == {"--dry-run": {frozenset(["--dry-run", "-dr"])}, "--json": {frozenset(["--json"])}}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -66,7 +66,7 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
         ["dev a"]
     ]
     # What a stack uses stays; deletion takes what it made here, and the registry keeps it.
-    assert name not in place.sandbox.symphony("images", "clean", "--dry-run").out
+    assert name not in place.sandbox.symphony("images", "clean", "-dr").out
     place.sandbox.symphony("delete", "dev", "-y")
     assert built(place) == []
     assert registry.has(place.repository, name.rpartition(":")[2])
