@@ -86,7 +86,7 @@ class ZmqSocket:
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
 
-    __slots__ = ("__weakref__", "_inode", "_owned", "_raw", "_sliced", *sorted(_OWN))
+    __slots__ = ("__weakref__", "_inode", "_raw", "_sliced", *sorted(_OWN))
 
     def __init__(
         self,
@@ -115,7 +115,6 @@ class ZmqSocket:
         self.limits = limits
         self.keys = None if keys is None else Keys.of(keys)
         self.heartbeat = heartbeat
-        self._owned = context is None
         self._inode = -1
         self._sliced: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"

@@ -41,15 +41,6 @@ class Amounts:
     def __sub__(self, other: Amounts) -> Amounts:
         return self + Amounts(-other.cpu, -other.memory, -other.gpus, -other.pods)
 
-    def holds(self, other: Amounts) -> bool:
-        """Whether there is room for the other."""
-        return (
-            self.cpu >= other.cpu
-            and self.memory >= other.memory
-            and self.gpus >= other.gpus
-            and self.pods >= other.pods
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:

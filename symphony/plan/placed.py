@@ -12,7 +12,7 @@ from typing import Any, cast
 from symphony.placement import machines, planner
 from symphony.placement.planner import Claim, Placement, Pod
 from symphony.placement.pool import Amounts
-from symphony.placement.quantities import amount
+from symphony.placement.quantities import WRITE_ONE, amount
 from symphony.plan.names import nearest, shown
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -149,8 +149,7 @@ class _Reader:
         for kind in ("cpu", "memory"):
             given = getattr(place, kind)
             if given is not None and amount(given) is None:
-                remedy = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
-                self._at(owner, kind, f"{who} is placed with {kind} {shown(str(given))}", remedy)
+                self._at(owner, kind, f"{who} is placed with {kind} {shown(str(given))}", WRITE_ONE)
 
     def _needs_pools(self, who: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         names = [each.name for each in self.target.pools]

@@ -19,6 +19,7 @@ from symphony.plan.build import build_plan
 from symphony.plan.checked_spec import CheckedSpec, checked
 from symphony.plan.placed import Placed, placed
 from symphony.plan.target import Target
+from tests.placement.fleet import holds
 from toolchain.plugin_kubernetes.api.connection import Connection
 
 FAKE = ("kwok.x-k8s.io/node", "fake", "NoSchedule")
@@ -133,7 +134,7 @@ def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
     for order in (by_size, sorted(taken, key=lambda name: name not in named)):
         free, result = [room] * (pool.max or 0), dict[str, int]()
         for name in order:
-            fitting = [number for number, left in enumerate(free) if left.holds(taken[name])]
+            fitting = [number for number, left in enumerate(free) if holds(left, taken[name])]
             if not fitting:
                 break
             result[name] = min(fitting, key=lambda number: astuple(free[number]))

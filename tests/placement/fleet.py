@@ -5,7 +5,7 @@ from typing import Any
 from symphony.placement import machines
 from symphony.placement.machines import GIB
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import Pool, Taint
+from symphony.placement.pool import Amounts, Pool, Taint
 
 
 def pool(name: str = "cpu", machine_type: str = "n1-standard-8", **more: Any) -> Pool:
@@ -23,6 +23,11 @@ def pod(name: str, cpu: float = 0, gib: float = 0, gpus: int | None = None, **mo
 
 def share(name: str, parts: int, pool: str = "", **more: Any) -> Pod:
     return Pod(name, (Claim(parts=parts),), pool=pool, **more)
+
+
+def holds(room: Amounts, pod: Amounts) -> bool:
+    left = room - pod
+    return min(left.cpu, left.memory, left.gpus, left.pods) >= 0
 
 
 SPOT = Taint("cloud.google.com/gke-spot", "true")

@@ -71,7 +71,7 @@ def test_the_reservation_is_what_gke_publishes():
 
 def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
     tainted = available(pool("n1-standard-8", taints=(Taint("surreal", "true"),)))
-    assert tainted.holds(available(pool("n1-standard-8")) + Amounts(cpu=300))
+    assert fleet.holds(tainted, available(pool("n1-standard-8")) + Amounts(cpu=300))
 
 
 # Whole machines of us-central1 on 2025-03-06: on demand and spot, as Google lists them.

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from symphony.placement.packing import Packed
 from symphony.placement.pool import Amounts
+from tests.placement.fleet import holds
 
 ROOM = Amounts(8000, 30 * 2**30, 4, 20)
 PODS = st.lists(
@@ -32,7 +33,7 @@ def test_what_is_sure_goes_on_in_any_order(pods: list[Amounts], most: int, seed:
     chance = random.Random(seed)
     free = [ROOM] * most
     for pod in taken:
-        able = [i for i, room in enumerate(free) if room.holds(pod)]
+        able = [i for i, room in enumerate(free) if holds(room, pod)]
         assert able
         i = max(able, key=lambda i: (free[i].cpu / ROOM.cpu + free[i].memory / ROOM.memory, chance.random()))
         free[i] -= pod

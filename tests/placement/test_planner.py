@@ -11,7 +11,7 @@ from symphony.placement.planner import Claim, Pod, place, total_of
 from symphony.placement.pool import Amounts, Taint
 from symphony.placement.prices import LIST_PRICES
 from symphony.spec.pod import Toleration
-from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, pod, pool, share
+from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, holds, pod, pool, share
 
 
 def placed(*pods: Pod, pools=FLEET):
@@ -84,8 +84,8 @@ def test_so_many_shares_fit_on_a_machine_and_not_one_more(fleet, parts: int):
     each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
     found = placed(each, pools=fleet)
     room, total = available(only), total_of(found.chosen["a"].claims)
-    assert room.holds(times(total, parts))
-    assert not room.holds(times(total, parts + 1))
+    assert holds(room, times(total, parts))
+    assert not holds(room, times(total, parts + 1))
 
 
 def times(amounts: Amounts, number: int) -> Amounts:
@@ -202,11 +202,11 @@ def test_of_generated_fleets_every_pod_is_placed_where_it_may_be_or_told_why_not
             assert all(found.lacking[each.name].values())
             continue
         choice = found.chosen[each.name]
-        assert available(choice.pool).holds(total_of(choice.claims))
+        assert holds(available(choice.pool), total_of(choice.claims))
         assert bool(choice.pool.gpus) == bool(each.claims[0].gpus)
         assert each.spot or not choice.pool.spot
     for one in pools:
         taken = [total_of(each.claims) for each in found.chosen.values() if each.pool is one]
         machines = found.machines.get(one.name, 0)
         assert machines <= (one.max or 0)
-        assert not taken or times(available(one), machines).holds(sum(taken[1:], taken[0]))
+        assert not taken or holds(times(available(one), machines), sum(taken[1:], taken[0]))

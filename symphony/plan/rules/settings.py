@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from symphony.placement.quantities import amount
+from symphony.placement.quantities import WRITE_ONE, amount
 from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -56,7 +56,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 if quantity is not None and amount(quantity) is None:
                     yield Problem(
                         f"{path_of(group, process)} sets {kind} to {shown(str(quantity))}",
-                        "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi",
+                        WRITE_ONE,
                         (process.at(f"{setting} {kind}"),),
                     )
             if resources.gpu is not None and resources.gpu < 0:

@@ -13,7 +13,7 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.backends.kubernetes.validation.declaration import MAX_FILES, is_key, is_label_value
-from symphony.placement.quantities import amount
+from symphony.placement.quantities import WRITE_ONE, amount
 from symphony.plan.names import as_label, is_label, shown
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec
@@ -84,7 +84,7 @@ def _of_container(container: Values, volumes: list[str]) -> Iterator[_Mistake]:
         for resource, value in mapping(container, "resources", kind).items():
             if amount(value) is None:
                 what = f"{kind} {shown(resource)} of {shown(str(value))}, in the container {shown(name)}"
-                yield what, "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
+                yield what, WRITE_ONE
 
 
 def _of_labels(given: Values) -> Iterator[_Mistake]:
