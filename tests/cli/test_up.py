@@ -96,7 +96,7 @@ def test_a_program_that_launches_nothing_stops_nothing(sandbox: Sandbox) -> None
         assert len(sandbox.symphony("up", "rl", "-y", code=2).err.splitlines()) <= 5, program
         assert sandbox.trees() == living, program
     # Nor does one in which no line of symphony is left.
-    (sandbox.folder / "__main__.py").write_text("print('nothing')\n")
+    (sandbox.folder / "__main__.py").write_text("# run_program('stacks')\nprint('nothing')\n")
     assert "launches no experiment" in sandbox.symphony("up", "rl", "-y", code=2).err
     assert sandbox.trees() == living
 

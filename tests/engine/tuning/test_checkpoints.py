@@ -135,7 +135,8 @@ def test_the_first_run_of_a_program_that_makes_more_makes_nothing(
     monkeypatch.delenv(checkpoints.VARIABLE)
     monkeypatch.setattr(Run, "_again", lambda self: iter(()))
     mark = tmp_path / "mark"
-    ran = run("up", program=f"Thing('x', mark={str(mark)!r})")
+    hidden = "import importlib; importlib.import_module('tiny' + '_provider')"
+    ran = run("up", program=f"{hidden}.Thing('x', mark={str(mark)!r})")
     assert ran.outcome.result == "failed"
     assert not mark.exists()
 
