@@ -9,7 +9,7 @@ from caraml.service_env import ServiceVariableError as ServiceVariableError
 
 
 class ZmqTimeoutError(CaramlError, TimeoutError):
-    """A blocking call reached its deadline. `address` and `waited_for` say where and for what."""
+    """A blocking call reached its deadline. `address`, `waited_for`, `seconds`: where, for what, how long."""
 
     def __init__(
         self, address: str = "", waited_for: str = "an answer", seconds: float | None = None

@@ -51,7 +51,9 @@ class DataFetcher(threading.Thread):
     `handler(request, shared)` is called in this process, one at a time; `shared.data` is the reply,
     `shared.delete()` lets go of it. `requests` is iterated in the thread, as fast as replies come. The server
     is at `remote_host` and `remote_port`, or is the service `remote_service`. `worker_comm_port` is this
-    machine's port for the workers, None for a free one. `worker_handler(reply)` runs in the worker, on every
+    machine's port for the workers, None for a free one: `n_workers` processes with `threads_per_worker` each.
+    `remote_serializer` is of the requests, `remote_deserializer` (or `remote_deserialzer`) of the replies,
+    which lie in at most `pool_bytes` of shared memory. `worker_handler(reply)` runs in the worker, on every
     reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
     `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait. `limits`
     are those of the server's replies.
@@ -122,8 +124,8 @@ class DataFetcher(threading.Thread):
         super().start()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until every request is handled. Raises what the handler raised; CaramlError for failed
-        requests.
+        """Wait until every request is handled, at most `timeout` seconds. Raises what the handler raised;
+        CaramlError for failed requests.
         """
         super().join(timeout)
         if self.is_alive():

@@ -18,7 +18,7 @@ class LoopingEndpoint(Endpoint):
     _loop: Loop | None = None
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message."""
+        """The next message. `timeout`: seconds, negative for ever; by default the socket's."""
         raise NotImplementedError
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
@@ -44,7 +44,7 @@ class LoopingEndpoint(Endpoint):
             self._loop.stop()
 
     def close(self, linger: float | None = None) -> None:
-        """Stop the loop and close; see Endpoint.close."""
+        """Stop the loop and close; `linger` as of Endpoint.close."""
         if self._loop is not None:
             self._loop.join(1.0)
         super().close(linger)

@@ -108,7 +108,7 @@ class ZmqProxy:
 
     def wait_bound(self, timeout: float) -> None:
         """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises
-        ZmqTimeoutError.
+        ZmqTimeoutError after `timeout` seconds.
         """
         if not self._bound.wait(timeout):
             raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
@@ -116,7 +116,7 @@ class ZmqProxy:
             raise self.failure
 
     def stop(self, timeout: float = 2.0) -> None:
-        """End `run` in another thread, and wait for it."""
+        """End `run` in another thread, and wait for it, at most `timeout` seconds."""
         if self._bound.is_set() and not self._ended.is_set() and self._stopper is not None:
             self._stopper.send(b"TERMINATE")
             self._ended.wait(timeout)
@@ -132,7 +132,7 @@ class ZmqProxy:
 
 
 class ZmqProxyThread(ZmqProxy, threading.Thread):
-    """A ZmqProxy in a daemon thread: `start()`, `stop()`, `join()`."""
+    """A ZmqProxy, with its keywords, in a daemon thread: `start()`, `stop()`, `join()`."""
 
     def _initialize(self) -> None:
         threading.Thread.__init__(self, name="caraml-proxy", daemon=True)
@@ -199,7 +199,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             raise self.failure
 
     def stop(self, timeout: float = 2.0) -> None:
-        """End the process, and wait for it; a process that does not end in time is terminated."""
+        """End the process, and wait for it; one that does not end in `timeout` seconds is terminated."""
         with contextlib.suppress(OSError):
             self._here.send("stop")
         self.join(timeout)

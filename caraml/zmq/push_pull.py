@@ -65,13 +65,15 @@ class ZmqPusher(Endpoint):
     def push(self, data: Any, timeout: float | None = None) -> None:
         """Send one message; `data` may be changed afterwards.
 
+        `timeout`: seconds, negative for ever; by default the socket's.
         Raises ZmqTimeoutError when no puller takes it in time, AuthenticationError, EncodeError
         (MessageTooLargeError).
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 
     def push_uncopied(self, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Send one message without copying its large arrays: leave them alone until the answer is `done`.
+        """Send one message without copying the large arrays of `data`: leave them alone until the answer is
+        `done`. `timeout` and errors as of `push`.
 
         Over inproc, where the puller would be given the arrays themselves, they are copied.
         """
@@ -85,7 +87,8 @@ class ZmqPusher(Endpoint):
         """Send many small messages to one puller in as few frames as possible: several times faster than one
         by one.
 
-        `pull` gives them back one by one. Large items go as messages of their own, in order.
+        `pull` gives them back one by one. Large items go as messages of their own, in order. `timeout` and
+        errors as of `push`, for each frame.
         """
         source = iter(items if self._encode is None else map(self._encode, items))
         most = self._batch_bytes
@@ -113,7 +116,10 @@ class ZmqPusher(Endpoint):
 
 
 class ZmqPuller(Endpoint):
-    """Receives from the pushers; binds unless `bind=False`. Keywords as ZmqPusher's, with `deserializer`.
+    """Receives from the pushers; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `deserializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called
+    before bind or connect, `timeout` seconds that one pull may block (negative: for ever).
 
     Messages that cannot be decoded are dropped and counted in `rejected`; the first is logged.
     """
@@ -135,7 +141,10 @@ class ZmqPuller(Endpoint):
         self.deserializer = get_deserializer(deserializer)
 
     def pull(self, timeout: float | None = None) -> Any:
-        """The next message. Raises ZmqTimeoutError, AuthenticationError."""
+        """The next message. Raises ZmqTimeoutError, AuthenticationError.
+
+        `timeout`: seconds, negative for ever; by default the socket's.
+        """
         if self._batch:
             return self._batch.popleft()
         wire = self._wire
@@ -152,7 +161,10 @@ class ZmqPuller(Endpoint):
                 self._reject(error)
 
     def pull_many(self, timeout: float | None = None) -> list[Any]:
-        """All messages of the next frame: what one `push_many` sent together, or one. Raises as `pull`."""
+        """All messages of the next frame: what one `push_many` sent together, or one.
+
+        `timeout` and errors as of `pull`.
+        """
         items = [self.pull(timeout), *self._batch]
         self._batch.clear()
         return items

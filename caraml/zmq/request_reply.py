@@ -86,7 +86,8 @@ class ZmqClient(Endpoint):
 
     def request(self, msg: Any, timeout: float | None = None) -> Any:
         """The server's answer. Arrays of `msg` are not copied (over inproc they are: the server keeps what
-        it is given); they are free again when this returns or raises.
+        it is given); they are free again when this returns or raises. `timeout`: seconds, negative for ever;
+        by default the client's.
 
         Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
@@ -169,13 +170,16 @@ class ZmqClient(Endpoint):
             time.sleep(0.001)
 
     def close(self, linger: float | None = None) -> None:
-        """Close for good; after it `request` raises ClosedError."""
+        """Close for good; after it `request` raises ClosedError. `linger` as of Endpoint.close."""
         self._closed = True
         super().close(linger)
 
 
 class ZmqServer(LoopingEndpoint):
-    """Answers; binds unless `bind=False`. Keywords as ZmqClient's.
+    """Answers; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+
+    `serializer` of answers, `deserializer` of requests, `callback(socket)` called before bind or connect,
+    `timeout` seconds that one `recv` may block (negative: for ever).
 
     Either call `recv` and `send` strictly in turn, or start a loop, which answers every request with
     `handler(request)`. A request that cannot be decoded, and a
@@ -207,7 +211,10 @@ class ZmqServer(LoopingEndpoint):
             self.socket.unwrap().rcvhwm = min(_UNREAD, self.socket.limits.unread_messages())
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError."""
+        """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError.
+
+        `timeout`: seconds, negative for ever; by default the server's.
+        """
         if self._may_send:
             raise ValueError("recv() and send() must be paired: send() the answer to the last request first")
         wire = self._wire

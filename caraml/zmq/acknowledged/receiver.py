@@ -124,7 +124,10 @@ class ZmqReceiver(LoopingEndpoint):
         raw.linger = 1000
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message. Raises ZmqTimeoutError, AuthenticationError."""
+        """The next message. Raises ZmqTimeoutError, AuthenticationError.
+
+        `timeout`: seconds, negative for ever; by default the socket's.
+        """
         self._wire.enter()
         deadline = 0.0
         try:

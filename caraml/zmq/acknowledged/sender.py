@@ -132,8 +132,8 @@ class ZmqSender(Endpoint):
     def send(self, msg: Any, timeout: float | None = None) -> None:
         """Take one message for delivery; `msg` may be changed afterwards.
 
-        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for that long (`msg` is not taken
-        then), AuthenticationError, EncodeError.
+        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for `timeout` seconds, by default
+        the socket's (`msg` is not taken then), AuthenticationError, EncodeError.
         """
         payload = msg if self._encode is None else self._encode(msg)
         if type(payload) is bytes:
@@ -163,7 +163,7 @@ class ZmqSender(Endpoint):
             wire.leave()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent is acknowledged. Raises ZmqTimeoutError, AuthenticationError."""
+        """Wait until everything sent is acknowledged; `timeout` and errors as of `send`."""
         timeout = self.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout
         self._wire.enter()

@@ -150,8 +150,9 @@ class ZmqPub(Endpoint):
         self._make_room(0)
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
-        """Publish; `data` may be changed afterwards.
+        """Publish under a topic; `data` may be changed afterwards.
 
+        `timeout`: seconds for policy 'block', negative for ever; by default the socket's.
         Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
         """
         message = data if self._encode is None else self._encode(data)
@@ -179,8 +180,8 @@ class ZmqPub(Endpoint):
             wire.turns.append(1)
 
     def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Publish without copying large arrays, as policy 'block': leave them alone until the answer is
-        `done`.
+        """Publish without copying large arrays of `data`, as policy 'block': leave them alone until the
+        answer is `done`. `topic`, `timeout` and errors as of `pub`.
 
         Over inproc, where the subscribers would be given the arrays themselves, they are copied.
         """
@@ -193,7 +194,7 @@ class ZmqPub(Endpoint):
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
         """Wait until `n` subscriptions (to what `topic` begins with, if given) are in force.
 
-        A subscriber of two topics counts twice. Raises ZmqTimeoutError.
+        A subscriber of two topics counts twice. Raises ZmqTimeoutError after `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         while (count := self.subscribers(topic)) < n:

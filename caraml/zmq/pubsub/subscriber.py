@@ -99,7 +99,7 @@ class ZmqSub(LoopingEndpoint):
             self.subscribe(self._first_topic)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Also receive the topics that begin with this one; while a loop runs, from its next message on.
+        """Also receive what begins with this topic; while a loop runs, from its next message on.
 
         Raises ValueError for more bytes than `Limits.subscription`, with which a publisher disconnects us.
         """
@@ -110,7 +110,7 @@ class ZmqSub(LoopingEndpoint):
         self._change(partial(self._subscribe, prefix))
 
     def unsubscribe(self, topic: str | bytes) -> None:
-        """Take back one `subscribe`; while a loop runs, from its next message on."""
+        """Take back one `subscribe` of this topic; while a loop runs, from its next message on."""
         self._change(partial(self._unsubscribe, str2bytes(topic)))
 
     def _change(self, change: Callable[[], None]) -> None:
@@ -151,7 +151,10 @@ class ZmqSub(LoopingEndpoint):
         return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message's data. Raises ZmqTimeoutError, AuthenticationError."""
+        """The next message's data. Raises ZmqTimeoutError, AuthenticationError.
+
+        `timeout`: seconds, negative for ever; by default the socket's.
+        """
         ready = self._ready
         deadline = 0.0
         while True:
