@@ -96,3 +96,12 @@ def test_everything_named_is_there() -> None:
     assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", ALL))
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"\bmake ([a-z-]+)`", ALL)) <= targets
+
+
+def test_what_contributing_names_is_in_the_code() -> None:
+    names = {name.rpartition(".")[2] for name in re.findall(r"`([a-zA-Z_][\w.]+)`", text("CONTRIBUTING.md"))}
+    names -= {"py", "md", "toml"}
+    files = [*(ROOT / "symphony").rglob("*.py"), ROOT / "pyproject.toml"]
+    words = {*re.findall(r"\w+", "\n".join(file.read_text(encoding="utf-8") for file in files))}
+    assert len(names) > 10
+    assert names - words == set()
