@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ def read(given: TfJson) -> TfCluster:
     disks = {
         name: int(size)
         for name, each in entries.items()
-        if (size := _block(each["node_config"]).get("disk_size_gb"))
+        if (size := _number(_block(each["node_config"]).get("disk_size_gb")))
     }
     return TfCluster(cluster_name, home, pools, entries, disks, tuple(_lost(data, cluster, entries)))
 
@@ -95,7 +96,9 @@ def _faults(entry: object) -> Iterator[str]:
     if not isinstance(entry, Mapping):
         yield "is not a mapping"
         return
-    config = _block(cast("Mapping[str, Any]", entry).get("node_config"))
+    entry = cast("Mapping[str, Any]", entry)
+    config = _block(entry.get("node_config"))
+    yield from _miscounted(entry, config)
     if not config:
         yield "has no node_config"
         return
@@ -120,6 +123,21 @@ def _faults(entry: object) -> Iterator[str]:
             yield f"node_config.taint[{i}].key is missing"
         if taint.get("effect") not in (*EFFECTS, *EFFECTS.values()):
             yield f"node_config.taint[{i}].effect is {taint.get('effect')!r:.40}, not {', '.join(EFFECTS)}"
+
+
+def _miscounted(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
+    scaling, accelerator = _block(entry.get("autoscaling")), _block(config.get("guest_accelerator"))
+    for name, value in (
+        ("node_count", entry.get("node_count")),
+        ("initial_node_count", entry.get("initial_node_count")),
+        ("autoscaling.min_node_count", scaling.get("min_node_count")),
+        ("autoscaling.max_node_count", scaling.get("max_node_count")),
+        ("node_config.disk_size_gb", config.get("disk_size_gb")),
+        ("node_config.guest_accelerator.count", accelerator.get("count")),
+    ):
+        number = _number(value)
+        if value is not None and (number is None or number < 0 or number % 1):
+            yield f"{name} is {value!r:.40}, not a whole number"
 
 
 def _cluster(resources: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -169,14 +187,16 @@ def _effect(taint: Mapping[str, Any]) -> str:
 
 def _zones(of: Mapping[str, Any]) -> tuple[str, ...]:
     more = of.get("node_locations") or of.get("additional_zones") or ()
-    every = [str(of.get("zone") or ""), *(str(each) for each in more)]
-    return tuple(dict.fromkeys(each for each in every if each))
+    every = [of.get("zone") or "", *(cast("list[Any]", more) if isinstance(more, (list, tuple)) else [more])]
+    return tuple(dict.fromkeys(str(each) for each in every if each))
 
 
 def _lost(
     data: Mapping[str, Any], cluster: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
     """What the file says beside what is read."""
+    for key in (each for each in data if each != "resource"):
+        yield from (f"{key}.{each}" for each in _mapping(data[key]))
     for kind, things in _mapping(data["resource"]).items():
         if kind not in ("google_container_cluster", "google_container_node_pool"):
             yield from (f"resource.{kind}.{each}" for each in _mapping(things))
@@ -207,6 +227,7 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        return float(value)
-    except ValueError:
+        number = float(value)
+    except (ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None

@@ -107,7 +107,11 @@ def test_a_program_declares_the_same(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert replace(read, taints=pool.taints, **own) == pool
         assert {each.key for each in added} <= {GPU_TAINT, "cloud.google.com/gke-spot"}
     assert not list(faults(by_file.pools, by_file.location))
-    lost = ["resource.google_compute_network.net", "node pool gpu: node_config.local_ssd_count"]
+    lost = [
+        "provider.google",
+        "resource.google_compute_network.net",
+        "node pool gpu: node_config.local_ssd_count",
+    ]
     assert err == "".join(f"not taken along: {each}\n" for each in lost)
     assert all(f"#   {each}\n" in out for each in lost)
 

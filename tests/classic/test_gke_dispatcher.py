@@ -179,6 +179,14 @@ def test_an_unknown_pool_is_a_key_error_too(dispatcher: GKEDispatcher):
             "node pool small: node_config.taint[0].effect is 'NO', not NO_SCHEDULE, "
             "PREFER_NO_SCHEDULE, NO_EXECUTE",
         ),
+        (
+            lambda pools: pools["gpu"].update(autoscaling={"max_node_count": "four"}),
+            "node pool gpu: autoscaling.max_node_count is 'four', not a whole number",
+        ),
+        (
+            lambda pools: pools["gpu"]["node_config"].update(disk_size_gb="big"),
+            "node pool gpu: node_config.disk_size_gb is 'big', not a whole number",
+        ),
         (lambda pools: pools.clear(), "there is no resource.google_container_node_pool"),
     ],
 )

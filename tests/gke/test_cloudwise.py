@@ -55,7 +55,8 @@ def name(sandbox: Sandbox, google: Google) -> str:
         ),
     }
     clusters = {"rl": {"name": "rl-1", "zone": "us-west1-b"}}
-    content = {"resource": {"google_container_cluster": clusters, "google_container_node_pool": pools}}
+    kinds = {"google_container_cluster": clusters, "google_container_node_pool": pools}
+    content = {"resource": {**kinds, "google_compute_address": {"door": {}}}}
     (sandbox.folder / "rl.tf.json").write_text(json.dumps(content))
     write(sandbox, google.name, CLUSTER, "gke")
     sandbox.config("gke", **{"gcp:project": "my-project"})
@@ -66,7 +67,9 @@ def name(sandbox: Sandbox, google: Google) -> str:
 def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
     sandbox: Sandbox, google: Google, name: str
 ) -> None:
-    assert "9 to create" in sandbox.symphony("plan", "gke").out
+    planned = sandbox.symphony("plan", "gke").out
+    assert "9 to create" in planned
+    assert "not taken along: resource.google_compute_address.door" in planned
     sandbox.symphony("up", "gke", "-y", timeout=150)
     assert {"Network", "Subnetwork"} < {*google.asked()}
     assert len(google.nodes()) == 3

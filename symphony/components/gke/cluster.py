@@ -128,14 +128,14 @@ class GkeCluster(pulumi.ComponentResource):
 
         given: its path, or its content.
         name, location: others than those of the file; options: those of GkeCluster. What the file says and a
-        GkeCluster cannot is told as a warning. pulumi.RunError: what is wrong in the file.
+        GkeCluster cannot is told. pulumi.RunError: what is wrong in the file.
         """
         try:
             read = tf_json.read(given)
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
         for each in read.lost:
-            pulumi.log.warn(f"not taken along: {each}")
+            pulumi.log.info(f"not taken along: {each}")
         pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
         return cls(name or read.name, location=location or read.location, pools=pools, **options)
 
