@@ -28,11 +28,25 @@ def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
     used = _used(pods)
     claims = _claims(pod)
     parts = [_more(pod, len(selected))] if any(_holds(node, claims) for node in open_to) else []
-    for kind, needed in claims.items():
-        free = max(_amount(node, kind) - used.get((_name(node), kind), Decimal(0)) for node in open_to)
-        if free < needed:
-            parts.append(f"{kind} <= {_shown(kind, max(free, Decimal(0)))}")
+    short = min(
+        (_short(node, claims, used) for node in open_to), key=lambda each: (len(each), _lack(each, claims))
+    )
+    if short and all(short.values()):
+        parts.append(" and ".join(f"{kind} <= {_shown(kind, free)}" for kind, free in short.items()))
     return f"fits after: {', or '.join(parts)}" if parts else GENERAL
+
+
+def _short(
+    node: Values, claims: Mapping[str, Decimal], used: Mapping[tuple[str, str], Decimal]
+) -> dict[str, Decimal]:
+    """What a node has too little of, and how much is free of that."""
+    free = {kind: _amount(node, kind) - used.get((_name(node), kind), Decimal(0)) for kind in claims}
+    return {kind: max(left, Decimal(0)) for kind, left in free.items() if left < claims[kind]}
+
+
+def _lack(short: Mapping[str, Decimal], claims: Mapping[str, Decimal]) -> Decimal:
+    """The parts of the claims that are not there."""
+    return sum((1 - free / claims[kind] for kind, free in short.items()), Decimal(0))
 
 
 def _more(pod: Values, there: int) -> str:

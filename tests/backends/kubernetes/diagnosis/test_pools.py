@@ -22,13 +22,15 @@ def node(name: str, pool: str = "gpu", taint: str = "") -> Body:
     }
 
 
-def pod(cpu: str = "5", most: str = "2", node_name: str = "") -> Body:
+def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0") -> Body:
     return {
         "metadata": {"name": "a", "annotations": {POOL: "gpu", POOL_MAX: most}},
         "spec": {
             "nodeSelector": {POOL_LABEL: "gpu"},
             "nodeName": node_name,
-            "containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+            "containers": [
+                {"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+            ],
         },
         "status": {"phase": "Pending"},
     }
@@ -55,6 +57,15 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "") -> Body:
 def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
     assert scheduling.wanted(pod(), nodes, [pod(node_name=each) for each in taken]) == words
+
+
+def test_what_does_only_together_is_told_so():
+    """Of the two machines the one that lacks less."""
+    taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
+    found = scheduling.wanted(pod(memory="12Gi"), [node("a"), node("b")], taken)
+    assert found == (
+        "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
+    )
 
 
 @pytest.mark.parametrize(
