@@ -12,7 +12,7 @@ from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import Pool
+from symphony.placement.pool import SPOT_LABEL, Pool, Taint
 from symphony.placement.prices import LIST_PRICES
 from symphony.placement.tf_json import MissingError
 from symphony.plan.names import nearest, shown
@@ -183,7 +183,7 @@ class GKEDispatcher:
     ) -> None:
         pod = Pod(process.name, (claim,), pool=pool, gpu_type=gpu_type, tolerates_all=True)
         # How many machines there may be is for the plan of the whole experiment.
-        pools = [dataclasses.replace(each, max=None) for each in self._pools.values()]
+        pools = [dataclasses.replace(each, max=None, taints=_tainted(each)) for each in self._pools.values()]
         placed = planner.place([pod], pools, LIST_PRICES)
         if pod.name not in placed.chosen:
             raise self._misfit(pod, placed.lacking[pod.name])
@@ -205,10 +205,17 @@ class GKEDispatcher:
         pools = "; ".join(f"{name} {lack}" for name, lack in lacking.items())
         fits = "the node pool" if pod.pool else "no node pool"
         negated = "does not fit" if pod.pool else "fits"
-        return mistake(f"{pod.name} {negated} {fits}: {pools}", "Ask for less, or name another pool")
+        another = "another" if pod.pool else "the"
+        return mistake(f"{pod.name} {negated} {fits}: {pools}", f"Ask for less, or name {another} pool")
 
     def __repr__(self) -> str:
         return f"GKEDispatcher({', '.join(self.get_node_pools())})"
+
+
+def _tainted(pool: Pool) -> tuple[Taint, ...]:
+    """Its taints, with that of spot machines in a GkeCluster, of which a `.tf.json` says nothing."""
+    spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
+    return tuple(dict.fromkeys([*pool.taints, *spot]))
 
 
 def _read(given: Any) -> tf_json.TfCluster:

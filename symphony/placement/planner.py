@@ -19,6 +19,8 @@ from symphony.spec.pod import Effect, Toleration
 _FOREIGN_LABELS = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
 # But GKE puts these on every machine that they are true of.
 _OF_GKE = (POOL_LABEL, GPU_LABEL, SPOT_LABEL)
+# Who tolerates one of these by hand is let in.
+_OF_GPUS, _OF_SPOT = Taint(GPU_TAINT, "present"), Taint(SPOT_LABEL, "true")
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,9 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
-    if pool.gpus and not total.gpus and not pod.pool:
+    if pool.gpus and not (total.gpus or pod.pool or tolerated(pod.tolerations, _OF_GPUS)):
         lacks.append("is kept for processes with GPUs")
-    if pool.spot and not pod.spot and not pod.pool:
+    if pool.spot and not (pod.spot or pod.pool or tolerated(pod.tolerations, _OF_SPOT)):
         lacks.append("has spot machines")
     labels = pool.node_labels
     for key, value in pod.selector:

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from symphony import Experiment, GKEDispatcher, Process, UserError
+from symphony.placement import planner, tf_json
+from symphony.placement.planner import Claim, Pod
 from symphony.placement.pool import POOL_LABEL
+from symphony.placement.prices import LIST_PRICES
 from symphony.spec.pod import Toleration
 from tests.placement.fleet import FLEET
 
@@ -70,6 +73,15 @@ def test_a_gpu_of_a_machine(dispatcher: GKEDispatcher, process: Process):
     again = Experiment("e").new_process("again")
     dispatcher.assign_to_machine(again, node_pool_name="gpu", process_per_machine=4)
     assert again.spec.resource_request == spec.resource_request
+
+
+def test_a_preemptible_pool_that_is_named_lets_the_process_in(process: Process):
+    spot = copy.deepcopy(TF)
+    spot["resource"]["google_container_node_pool"]["gpu"]["node_config"]["preemptible"] = True
+    GKEDispatcher(spot).assign_to_node_pool(process, node_pool_name="gpu", cpu=1)
+    pods = [Pod("agent", (Claim(cpu=1000),), tolerations=process.spec.pod.tolerations)]
+    pools = [each for each in tf_json.read(spot).pools if each.name == "gpu"]
+    assert planner.place(pods, pools, LIST_PRICES).lacking == {}
 
 
 def test_amounts_in_a_pool(dispatcher: GKEDispatcher, process: Process):

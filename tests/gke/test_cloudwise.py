@@ -38,6 +38,7 @@ def node_pool(
         | ({"gpu_type": gpus["type"], "gpu_count": gpus["count"]} if gpus else {}),
         "taint": [FAKE],
         "guest_accelerator": [gpus] if gpus else [],
+        "preemptible": bool(gpus),
     }
     return {"autoscaling": {"min_node_count": 0, "max_node_count": most}, "node_config": config}
 
