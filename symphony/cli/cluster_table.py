@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from symphony.cli import screen
 from symphony.operations.cluster import ClusterEnded, ClusterPlanned
 from symphony.placement.pool import Pool
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.prices import Prices
 from symphony.plan.problems import count
 
 HEAD = ("", "pool", "change", "machine type", "GPUs", "machines", "$/h each", "zones", "why")
@@ -23,7 +23,7 @@ def show(planned: ClusterPlanned) -> None:
     print(screen.clean(f"{planned.stack}: the cluster {cluster.name} on GKE, {place}"))
     rows = list(_rows(planned))
     screen.show_table(HEAD, rows, right=(6,), row_styles=[_STYLES[row[2]] for row in rows])
-    print(screen.clean(f"{_total(planned)} {_cost(planned.pools)}"))
+    print(screen.clean(f"{_total(planned)} {_cost(planned.pools, planned.prices)}"))
 
 
 def ended(event: ClusterEnded) -> str:
@@ -37,7 +37,7 @@ def _rows(planned: ClusterPlanned) -> Iterator[tuple[str, ...]]:
     for pool in planned.pools:
         change = planned.of_pool(pool.name)
         kind = change.kind if change else "keep"
-        yield _MARKS[kind], pool.name, kind, *_facts(pool), change.why if change else ""
+        yield _MARKS[kind], pool.name, kind, *_facts(pool, planned.prices), change.why if change else ""
     for change in planned.changes:
         if change.kind in ("update", "replace") and not change.is_pool:
             what = f"{change.type.rpartition(':')[2]} {change.name}"
@@ -49,10 +49,10 @@ def _rows(planned: ClusterPlanned) -> Iterator[tuple[str, ...]]:
             yield _MARKS["delete"], name, "delete", "", "", "", "", "", "not declared any more"
 
 
-def _facts(pool: Pool) -> tuple[str, str, str, str, str]:
+def _facts(pool: Pool, prices: Prices) -> tuple[str, str, str, str, str]:
     gpus = f"{pool.gpus} {pool.gpu_type}" if pool.gpus else ""
     machines = f"{pool.min}-{pool.max}{' spot' if pool.spot else ''}"
-    return pool.machine_type, gpus, machines, _dollars(LIST_PRICES.hourly(pool)), " ".join(pool.zones)
+    return pool.machine_type, gpus, machines, _dollars(prices.hourly(pool)), " ".join(pool.zones)
 
 
 def _total(planned: ClusterPlanned) -> str:
@@ -67,15 +67,14 @@ def _total(planned: ClusterPlanned) -> str:
     )
 
 
-def _cost(pools: tuple[Pool, ...]) -> str:
-    hourly = [LIST_PRICES.hourly(pool) for pool in pools]
+def _cost(pools: tuple[Pool, ...], prices: Prices) -> str:
+    hourly = [prices.hourly(pool) for pool in pools]
     known = [price for price in hourly if price is not None]
-    prices = f"list prices of {LIST_PRICES.region}, {LIST_PRICES.date}"
     if len(known) < len(hourly):
-        return f"The machines cost -: not every price is known ({prices})."
+        return f"The machines cost -: not every price is known (prices of {prices.of})."
     least = sum(price * pool.min for price, pool in zip(known, pools, strict=True))
     most = sum(price * (pool.max or 0) for price, pool in zip(known, pools, strict=True))
-    return f"The machines cost ${least:.2f}/h to ${most:.2f}/h ({prices})."
+    return f"The machines cost ${least:.2f}/h to ${most:.2f}/h (prices of {prices.of})."
 
 
 def _dollars(price: float | None) -> str:

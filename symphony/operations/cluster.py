@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from symphony import paths
+from symphony.backends import price_table
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Event, Finished, Started, Step
 from symphony.engine.run.run import Run
@@ -17,6 +18,7 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.stack_target import StackTarget
 from symphony.placement.pool import Pool
+from symphony.placement.prices import Prices
 from symphony.plan.plan_file import WrittenCluster
 
 _POOL = "gcp:container/nodePool:NodePool"
@@ -65,6 +67,7 @@ class ClusterPlanned:
     project: str
     cluster: WrittenCluster
     changes: tuple[ResourceChange, ...]
+    prices: Prices
 
     @property
     def pools(self) -> tuple[Pool, ...]:
@@ -82,7 +85,9 @@ class ClusterPlanned:
     def to_json(self) -> dict[str, Any]:
         cluster = asdict(self.cluster)
         changes = [asdict(change) for change in self.changes]
-        return {"stack": self.stack, "project": self.project, "cluster": cluster, "changes": changes}
+        hourly = {pool.name: self.prices.hourly(pool) for pool in self.pools}
+        about = {"stack": self.stack, "project": self.project, "cluster": cluster, "changes": changes}
+        return {**about, "hourly": hourly, "priced": self.prices.of}
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,9 @@ class Changes:
         changes = tuple(
             ResourceChange(each.name, each.type, _KINDS[each.op], _why(each)) for each in self.steps.values()
         )
-        return ClusterPlanned(target.name.stack, target.workspace.project, cluster, changes)
+        place = target.workspace
+        prices = price_table.read(target.config.get(price_table.KEY), place.folder)
+        return ClusterPlanned(target.name.stack, place.project, cluster, changes, prices)
 
 
 def _why(step: Step) -> str:

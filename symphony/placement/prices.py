@@ -26,6 +26,11 @@ class Prices:
     on_demand: Rates
     spot: Rates
 
+    @property
+    def of(self) -> str:
+        """Their month and region."""
+        return f"{self.date}, {self.region}"
+
     def hourly(self, pool: Pool) -> float | None:
         """Dollars an hour of one machine of a pool; None: a price is not known."""
         rates = self.spot if pool.spot else self.on_demand

@@ -74,7 +74,7 @@ def summed(
     )
     known = [each.hourly for each in used if each.hourly is not None]
     hourly = round(sum(known), 4) if len(known) == len(used) else None
-    return Summary(used, hourly, f"{prices.date}, {prices.region}")
+    return Summary(used, hourly, prices.of)
 
 
 def _use(pool: Pool, machines: int, takes: tuple[Taken, ...], prices: Prices) -> PoolUse:

@@ -58,9 +58,13 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
     early = sandbox.symphony("up", "rl.gke", "-y", code=2).err
     assert "the cluster's stack gke does not exist" in early
 
+    (sandbox.folder / "prices.yaml").write_text("date: 2026-11\non_demand: {machines: {e2: [1, 0]}}\n")
+    sandbox.config("gke", prices="prices.yaml")
     planned = sandbox.symphony("plan", "gke").out
     assert "7 to create" in planned
     assert "nvidia-tesla-v100" in planned
+    assert "8.000" in planned
+    assert "prices of 2026-11, ?" in planned
     assert google.nodes() == []
     up = sandbox.symphony("up", "gke", "-y", timeout=120)
     assert "2 node pools" in up.out

@@ -10,12 +10,12 @@ from typing import Any
 
 import pulumi
 
-from symphony.backends import local_files
+from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context
 from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
-from symphony.backends.kubernetes.cluster import inventory, pools, price_table, replacement
+from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes.cluster import price_table
+from symphony.backends import price_table
 from symphony.errors import UserError
 from symphony.placement.machines import GIB
 from symphony.placement.pool import Pool

@@ -11,7 +11,7 @@ from symphony.placement.machines import GPU_TYPES, gpu_type_of
 from symphony.placement.prices import LIST_PRICES, Prices, Rates
 from symphony.plan.names import nearest
 
-_KEY = "symphony:prices"
+KEY = "symphony:prices"
 _KINDS = ("on_demand", "spot")
 # Of those that are newer than the list prices, machine types and GPUs are priced by their whole names.
 _FAMILIES = (*LIST_PRICES.on_demand.machines,)
@@ -82,4 +82,4 @@ def _mapping(file: Path, name: str, value: object) -> Mapping[str, Any]:
 
 
 def _wrong(file: Path, what: str) -> UserError:
-    return UserError(f"{file.name} {what}", where=_KEY, remedy="See docs/gke.md for what it holds")
+    return UserError(f"{file.name} {what}", where=KEY, remedy="See docs/gke.md for what it holds")
