@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> int:
         sys.stderr.write(f"symphony: {error}\n")
         return error.exit_code
     sys.stdout.write(program(cluster))
-    sys.stderr.writelines(f"not taken along: {each}\n" for each in cluster.lost)
+    sys.stderr.writelines(f"not converted: {each}\n" for each in cluster.lost)
     return 0
 
 
@@ -38,7 +38,7 @@ def program(cluster: TfCluster) -> str:
         "",
         "from symphony import GkeCluster, NodePool",
         "",
-        *(["# Not taken along:", *lost, ""] if lost else []),
+        *(["# Not converted:", *lost, ""] if lost else []),
         "GkeCluster(",
         f"    {_text(cluster.name)},",
         f"    location={_text(cluster.location or 'us-central1-a')},",

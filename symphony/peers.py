@@ -26,7 +26,7 @@ _LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}
 _ESTABLISHED = "01"
 # The kernel writes the table in pieces and can leave out a row while others come and go.
 _TRIES = 5
-_DENIED = "symphony: another user called. Only the user who runs it may"
+_DENIED = "symphony: refused a call by another user"
 
 
 def server(executor: Executor, options: Sequence[tuple[str, Any]] = (), **more: Any) -> grpc.Server:

@@ -78,11 +78,11 @@ def read(given: Given) -> Context:
     """Everything that would be sent; what did not change since the last time is not read again."""
     root = Path(given.context).absolute()
     if not root.is_dir():
-        return _none(f"its context {given.context} is no folder", "Name the folder that holds its files")
+        return _none(f"its context {given.context} is not a folder", "Name the folder that holds its files")
     try:
         text = given.text or _dockerfile(root, given.dockerfile).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is no UTF-8 text").lower()
+        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
         what = f"its Dockerfile {_dockerfile(root, given.dockerfile)} cannot be read: {why}"
         return _none(what, "Write one, name it in dockerfile=, or use Image.python(...), which needs none")
     place = f"{root}/".replace("//", "/")
@@ -174,7 +174,7 @@ def _not_there(root: Path, only: Sequence[str], files: Mapping[str, str]) -> lis
         if chosen.startswith(("/", "..")):
             why = f"{each} is outside of the context {root}"
         elif os.path.lexists(root / chosen):
-            why = f"no file of {each} is left in by .dockerignore"
+            why = f".dockerignore excludes every file of {each}"
         else:
             why = f"there is no {each} in {root}"
         result.append((why, "Name files, folders and globs of the context"))

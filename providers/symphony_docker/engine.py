@@ -148,7 +148,9 @@ class Engine:
                     tell(f"pushing, {layers}", *layers.sizes)
                 digest = _aux(event, "Digest") or digest
         if not digest:
-            raise SymphonyError("the push told no digest", where=f"{repository}:{tag}", remedy="Run it again")
+            raise SymphonyError(
+                "the push returned no digest", where=f"{repository}:{tag}", remedy="Run it again"
+            )
         return digest
 
     def find(self, reference: str) -> LocalImage | None:
@@ -308,7 +310,7 @@ def _base(place: str) -> dict[str, str]:
 def _reason(error: BaseException) -> str:
     text = str(error)
     if "Permission denied" in text:
-        return "it is not yours to use"
+        return "you have no permission to use it"
     if "No such file" in text or "Connection refused" in text:
         return "it is not running"
     return text.rpartition(": ")[2].strip("()'\" ")[:120]

@@ -10,7 +10,7 @@ from symphony.errors import SymphonyError, UserError
 
 INSTALL = "see docs.docker.com/engine/install"
 _NO_ENGINE = (
-    f"Start Docker, or install it: {INSTALL}. To build in the cluster (BuildKit, Kaniko) is not built yet"
+    f"Start Docker, or install it: {INSTALL}. Images cannot be built in the cluster yet (BuildKit, Kaniko)"
 )
 _PARSE = re.compile(r"dockerfile parse error(?:(?: on)? line (\d+))?: (.*)", re.I)
 _NO_BASE = (
@@ -59,12 +59,12 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
         raise of_engine(str(error.explanation or error), doing) from error
     except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise SymphonyError(
-            f"the Docker engine did not answer in time amid {doing}", where=place, remedy="Run it again"
+            f"the Docker engine did not answer in time during {doing}", where=place, remedy="Run it again"
         ) from error
     # The package docker reads some answers past requests.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise SymphonyError(
-            f"the Docker engine went away amid {doing}", where=place, remedy="Start it, and run this again"
+            f"the Docker engine went away during {doing}", where=place, remedy="Start it, and run this again"
         ) from error
     except docker.errors.DockerException as error:
         if "Credentials store" in str(error):
@@ -128,7 +128,7 @@ def of_push(text: str, repository: str) -> SymphonyError:
     if _FULL.search(plain):
         return SymphonyError(f"the disk of the registry {host} is full", remedy="Make room there")
     if "unauthorized" in lowered or "no basic auth" in lowered or "authentication required" in lowered:
-        return UserError(f"the registry {host} does not know you", where=repository, remedy=_login(host))
+        return UserError(f"the registry {host} asks you to log in", where=repository, remedy=_login(host))
     if "denied" in lowered or "403" in plain or "forbidden" in lowered:
         return UserError(
             f"you may not push to {repository}",

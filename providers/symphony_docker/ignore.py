@@ -54,10 +54,10 @@ def looks_secret(name: str) -> str:
     """Why a file may be a credential by its name; empty when it does not look like one.
 
     >>> looks_secret("conf/gcp-credentials.json"), looks_secret("tokenizer.json"), looks_secret("secrets.py")
-    ('is called like a credential', '', '')
+    ('is named like a credential', '', '')
     """
     base = name.rpartition("/")[2]
-    return "is called like a credential" if _SUSPECT.fullmatch(base) else ""
+    return "is named like a credential" if _SUSPECT.fullmatch(base) else ""
 
 
 def holds_secret(content: bytes) -> str:

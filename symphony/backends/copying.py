@@ -62,7 +62,7 @@ def final_name(target: str, name: str) -> Path:
         return place / name
     if target.endswith("/") or not place.parent.is_dir():
         missing = place if target.endswith("/") else place.parent
-        raise UserError("there is no such folder", where=str(missing), remedy="Make it first")
+        raise UserError("there is no such folder", where=str(missing), remedy="Create it first")
     return place
 
 
@@ -71,7 +71,7 @@ def existing(source: Path) -> Path:
     if not source.exists():
         raise UserError(f"there is no such file or folder: {source}")
     if not (source.is_file() or source.is_dir()):
-        raise UserError("this is no file", where=str(source))
+        raise UserError("this is not a file", where=str(source))
     return source.resolve()
 
 

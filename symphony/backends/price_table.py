@@ -31,10 +31,10 @@ def read(given: str | None, folder: Path) -> Prices:
     try:
         data = yaml.safe_load(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is no text").lower()
+        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
         raise _wrong(file, f"cannot be read: {why}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _wrong(file, f"is no YAML: {' '.join(str(error).split()):.100}") from None
+        raise _wrong(file, f"is not valid YAML: {' '.join(str(error).split()):.100}") from None
     fields = _mapping(file, "the file", data)
     _known(file, "the file", fields, ("date", "region", *_KINDS))
     rates = {kind: _rates(file, kind, fields.get(kind)) for kind in _KINDS}
@@ -77,7 +77,7 @@ def _is_price(value: object) -> bool:
 
 def _mapping(file: Path, name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _wrong(file, f"says in {name} {value!r:.40}, which is no mapping")
+        raise _wrong(file, f"says in {name} {value!r:.40}, which is not a mapping")
     return cast("Mapping[str, Any]", value)
 
 

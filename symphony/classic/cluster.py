@@ -123,7 +123,7 @@ class Cluster(Experiments):
         """
         if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise options.mistake(
-                f"a {type(exp).__name__} is no experiment", "Launch what new_experiment() returns"
+                f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
             )
         if run.in_program():
             if dry_run:

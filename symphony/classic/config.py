@@ -98,7 +98,7 @@ class SymphonyConfig:
         except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
             raise UserError(f"cannot be read: {' '.join(str(error).split())}", where=str(file)) from error
         if not isinstance(settings, dict):
-            raise UserError("holds no settings", where=str(file), remedy="Write it as `field: value` lines")
+            raise UserError("has no settings", where=str(file), remedy="Write it as `field: value` lines")
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
@@ -112,11 +112,11 @@ class SymphonyConfig:
 
 def _username(name: Any) -> str:
     if not isinstance(name, str):
-        raise UserError(f"username: {name!r} is no name", remedy="Give a text")
+        raise UserError(f"username: {name!r} is not a name", remedy="Write one")
     return name
 
 
 def _folder(folder: Any) -> str:
     if not isinstance(folder, (str, Path)):
-        raise UserError(f"experiment_folder: {folder!r} is no folder", remedy="Give its path")
+        raise UserError(f"experiment_folder: {folder!r} is not a folder", remedy="Give its path")
     return str(folder)

@@ -84,7 +84,7 @@ class GKEDispatcher:
         """
         ways = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in ways:
-            raise mistake(f"assign_to={assign_to!r} is no way to assign", f"Say one of {', '.join(ways)}")
+            raise mistake(f"invalid value assign_to={assign_to!r}", f"It is one of {', '.join(ways)}")
         given = {name: value for name, value in settings.items() if value is not None}
         method = getattr(self, f"assign_to_{assign_to}")
         try:
@@ -220,7 +220,7 @@ def _tainted(pool: Pool) -> tuple[Taint, ...]:
 
 def _read(given: Any) -> tf_json.TfCluster:
     if not isinstance(given, (str, Mapping)) and not hasattr(given, "__fspath__"):
-        raise mistake(f"{given!r:.60} is no .tf.json", "Give its path, its content, or a GkeCluster")
+        raise mistake(f"{given!r:.60} is not a .tf.json", "Give its path, its content, or a GkeCluster")
     return tf_json.read(cast("tf_json.TfJson", given))
 
 
@@ -238,7 +238,7 @@ def _amount(name: str, given: Any) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if isinstance(given, bool) or not 0 <= number < 2**40:
-        raise mistake(f"{name}={given!r:.40} is no amount", "Say a number, 0 or more")
+        raise mistake(f"{name}={given!r:.40} is not an amount", "Give a number, 0 or more")
     return number
 
 
@@ -247,5 +247,5 @@ def _integer(name: str, given: Any, *, least: int) -> int | None:
         return None
     number = _amount(name, given)
     if number % 1 or number < least:
-        raise mistake(f"{name}={given!r:.40} is too little or no whole number", f"Say {least} or more")
+        raise mistake(f"{name}={given!r:.40} is not a whole number of at least {least}", "Correct it")
     return int(number)

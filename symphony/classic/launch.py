@@ -106,7 +106,7 @@ def _troubled(ended: Ended) -> SymphonyError:
     """What ends a script with 1 that does not catch it, as `symphony up` ends."""
     first, *_ = ended.troubled
     error = SymphonyError(
-        f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} do not run",
+        f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",
         remedy=f"`symphony why {ended.stack} {first.path}` says more",
     )
     error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)

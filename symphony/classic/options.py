@@ -138,7 +138,7 @@ def kubeconfig_path(given: object) -> str | None:
     if path is None:
         return None
     if "\n" in path or path.lstrip().startswith("{"):
-        raise mistake("kubeconfig= is a kubeconfig itself", "Write it to a file and give its path")
+        raise mistake("kubeconfig= is the content of a kubeconfig", "Write it to a file and give its path")
     return str(Path(path).expanduser().absolute())
 
 
@@ -148,7 +148,7 @@ def duration(given: object) -> str | None:
         return f"{given:.3f}" if given else None
     if isinstance(given, str):
         return None if given == "0" else given
-    raise mistake(f"since={given!r} is no length of time", "Say seconds, or 90s, 5m, 1h30m, 2d")
+    raise mistake(f"since={given!r} is not a duration", "Write seconds, or 90s, 5m, 1h30m, 2d")
 
 
 def count(given: object) -> int | None:
@@ -157,7 +157,7 @@ def count(given: object) -> int | None:
         return None
     if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
         return given
-    raise mistake(f"tail={given!r} is no number of lines", "Say 0 or more, or leave it out for all lines")
+    raise mistake(f"tail={given!r} is not a number of lines", "Give 0 or more, or leave it out for all lines")
 
 
 def path_of(process: str, group: str | None) -> str:

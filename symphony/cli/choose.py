@@ -154,7 +154,7 @@ def is_terminal() -> bool:
 def require_terminal() -> None:
     """There is a person to ask, or the line that says there is none."""
     if not is_terminal():
-        raise UserError("there is no terminal to ask on", remedy="Say -y to go on without asking")
+        raise UserError("there is no terminal to ask on", remedy="Add -y to go on without asking")
 
 
 def streams() -> Streams:

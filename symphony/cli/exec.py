@@ -41,5 +41,7 @@ def command(
     """
     stack, path = choose.process(words)
     if not context.obj:
-        raise UserError("there is no command", remedy=f"Say it after --, as `symphony exec {path} -- env`")
+        raise UserError(
+            "there is no command", remedy=f"Write it after --, as in `symphony exec {path} -- env`"
+        )
     return execute(stack, path, context.obj, choose.streams())

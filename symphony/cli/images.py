@@ -38,7 +38,7 @@ def command(
         _show(images(), as_json)
         return 0
     if words[0] != "clean" or len(words) > 2:
-        raise UserError(f"invalid value {' '.join(words)!r}", remedy="Say `symphony images clean [PATTERN]`")
+        raise UserError(f"invalid value {' '.join(words)!r}", remedy="Run `symphony images clean [PATTERN]`")
     listed = matching(words[1]) if len(words) == 2 else images()
     wanted = [each for each in listed if not each.used_by]
     if as_json:

@@ -31,4 +31,4 @@ def as_usage_error() -> Generator[None]:
         reason = (error.strerror or str(error)).lower()
         raise usage_error(f"{error.filename}: {reason}", "Check the path") from error
     except UnicodeError as error:
-        raise usage_error(f"the file is no UTF-8 text: {error}", "Save the experiment again") from error
+        raise usage_error(f"the file is not UTF-8 text: {error}", "Save the experiment again") from error

@@ -122,7 +122,7 @@ def _parse(text: str, engine: Engine) -> tuple[int, int, int]:
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise SymphonyError(
-            f"pulumi calls its version {text[:40]!r}",
+            f"pulumi reports an unreadable version, {text[:40]!r}",
             where=str(engine.pulumi),
             remedy="Take it off PATH and run `symphony setup`",
         )

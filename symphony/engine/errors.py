@@ -98,7 +98,7 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     if known is not None:
         return known
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    what = lines[0].rstrip(".") if lines else "the engine failed without a word"
+    what = lines[0].rstrip(".") if lines else "the engine failed and gave no reason"
     return SymphonyError(what, where=stack)
 
 
@@ -199,7 +199,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy=f"Add `{match[1]}: VALUE` under `config:` in that file",
         )
     if match := re.search(r"no stack named '([^']+)' found", text):
-        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` shows those there are")
+        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists those there are")
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:
@@ -258,14 +258,14 @@ def _bug_of_the_engine(text: str, stack: str) -> SymphonyError:
     reason = match[1].strip() if match else _first_line(text)
     if "snapshot integrity" in text:
         return SymphonyError(
-            f"the state of {stack} contradicts itself: {reason.rpartition('refusing to use it: ')[2]}",
+            f"the state of {stack} is inconsistent: {reason.rpartition('refusing to use it: ')[2]}",
             where=paths.store_url(),
             remedy=f'`eval "$(symphony env)"; pulumi state repair --stack={stack}` mends it',
         )
     return SymphonyError(
         f"the Pulumi CLI crashed: {reason}",
         where=stack,
-        remedy="Run it again; `symphony doctor` tells its version",
+        remedy="Run it again; `symphony doctor` shows its version",
     )
 
 

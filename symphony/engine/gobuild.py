@@ -42,7 +42,7 @@ def usable_go() -> str:
     """The Go of this machine. Raises Unavailable for none, or one too old."""
     go = shutil.which("go") or shutil.which(USUAL_GO)
     if go is None:
-        raise Unavailable("Go is not here")
+        raise Unavailable("Go is not installed")
     answer = _ask([go, "env", "GOVERSION"], Path.cwd())
     try:
         major, minor = (int(part) for part in answer.strip().removeprefix("go").split(".")[:2])

@@ -76,7 +76,7 @@ def _keep(made: Path) -> None:
         part.chmod(0o755)
     missing = [part for part in binary.PARTS if not (made / part).exists()]
     if missing:
-        raise Unavailable(f"what was made lacks {missing[0]}")
+        raise Unavailable(f"the build lacks {missing[0]}")
     binary.version(Engine(made / "pulumi", "new"))
     target = binary.cache_folder()
     shutil.rmtree(target, ignore_errors=True)

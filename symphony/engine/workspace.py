@@ -257,7 +257,7 @@ def pulumi(
         raise SymphonyError(
             f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s",
             where=paths.store_url(),
-            remedy="See that this place answers, and run it again",
+            remedy="Check that this place answers, and run it again",
         ) from error
     except OSError as error:
         raise SymphonyError(

@@ -65,5 +65,5 @@ def seconds(given: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != given:
         if given.replace(".", "", 1).isdecimal():
             return float(given)
-        raise UserError(f"{shown(given)} is no length of time", remedy="Write it as 90s, 5m, 1h30m or 2d")
+        raise UserError(f"{shown(given)} is not a duration", remedy="Write it as 90s, 5m, 1h30m or 2d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -248,7 +248,7 @@ def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amo
     wholes = [(pod.whole, total)] if pod.whole else []
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
         if claim.parts and (fits := _times(room, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts:
-            return f"holds {fits} of these a machine, not {claim.parts}: say less by hand"
+            return f"holds {fits} of these a machine, not {claim.parts}: request less"
     return ""
 
 

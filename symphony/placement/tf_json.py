@@ -80,7 +80,7 @@ def _content(given: TfJson) -> tuple[Mapping[str, Any], str]:
     try:
         data = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is no text").lower()
+        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
         raise UserError(
             f"could not read the .tf.json: {why}", where=str(path), remedy="Give its path"
         ) from None

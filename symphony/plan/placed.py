@@ -142,7 +142,7 @@ class _Reader:
         place = owner.place
         if place.per_machine is not None and place.per_machine < 1:
             self._at(
-                owner, "per_machine", f"{who} is placed {place.per_machine} to a machine", "say 1 or more"
+                owner, "per_machine", f"{who} has per_machine={place.per_machine} in place()", "set 1 or more"
             )
         if place.gpu is not None and place.gpu < 0:
             self._at(owner, "gpu", f"{who} is placed with {place.gpu} GPUs", "ask for none or more")
@@ -294,7 +294,7 @@ def _line(of: _PodOf) -> Location:
 def _tight(placement: Placement) -> Iterator[Problem]:
     for pool in placement.tight:
         what = f"pool {pool} holds its processes at its max only if the scheduler packs them well"
-        yield Problem(what, "raise its max, or claim like shares of a machine")
+        yield Problem(what, "raise its max, or claim equal shares of a machine")
 
 
 def _resources(

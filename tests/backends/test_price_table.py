@@ -44,8 +44,8 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("- 1", "says in the file [1], which is no mapping"),
-        ("on_demand: 3", "says in on_demand 3, which is no mapping"),
+        ("- 1", "says in the file [1], which is not a mapping"),
+        ("on_demand: 3", "says in on_demand 3, which is not a mapping"),
         (
             "spot: {machines: {n1: cheap}}",
             "says 'cheap' in spot.machines.n1, which takes the price of a machine",
@@ -56,7 +56,7 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
         ("spot: {machine: {n1: 1}}", "says 'machine' in spot, which is unknown: did you mean machines?"),
         ("spot: {machines: {nl: [1, 2]}}", "says 'nl' in spot.machines, which is unknown: it takes n1, e2"),
         ("spot: {gpus: {tesla-v10: 1}}", "says 'tesla-v10' in spot.gpus, which is unknown: did you mean"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
     ],
 )
 def test_what_is_wrong_is_told_by_field(tmp_path: Path, text: str, error: str):

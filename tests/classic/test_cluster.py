@@ -151,7 +151,7 @@ MISTAKES = [
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
     ("Cluster.new('kube', image=7)", "image=7: must be a non-empty string"),
     ("Cluster.new(['tmux'])", "tmux, kubernetes"),
-    ("cluster.launch('rand')", "a str is no experiment"),
+    ("cluster.launch('rand')", "a str is not an experiment"),
     ("cluster.delete(exp)", "is not the name of an experiment"),
     ("cluster.delete(None)", "None is not the name of an experiment"),
     (
@@ -159,10 +159,10 @@ MISTAKES = [
         "ada-rand runs on tmux, and this is for kubernetes",
     ),
     ("cluster.describe_process('rand', None)", "None is not the name of a process"),
-    ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is no length of time"),
-    ("cluster.get_log('rand', 'alice', since='soon')", "is no length of time"),
-    ("cluster.get_log('rand', 'alice', since='²')", "is no length of time"),
-    ("cluster.get_log('rand', 'alice', tail=-2)", "tail=-2 is no number of lines"),
+    ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is not a duration"),
+    ("cluster.get_log('rand', 'alice', since='soon')", "is not a duration"),
+    ("cluster.get_log('rand', 'alice', since='²')", "is not a duration"),
+    ("cluster.get_log('rand', 'alice', tail=-2)", "tail=-2 is not a number of lines"),
     ("exp.new_process('模', cmds=['true']); cluster.launch(exp, force=True)", "1 problem"),
 ]
 # Each after a script of its own, as if it were alone.

@@ -112,7 +112,7 @@ def test_a_program_declares_the_same(tmp_path: Path, capsys: pytest.CaptureFixtu
         "resource.google_compute_network.net",
         "node pool gpu: node_config.local_ssd_count",
     ]
-    assert err == "".join(f"not taken along: {each}\n" for each in lost)
+    assert err == "".join(f"not converted: {each}\n" for each in lost)
     assert all(f"#   {each}\n" in out for each in lost)
 
 

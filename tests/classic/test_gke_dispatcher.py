@@ -146,10 +146,10 @@ def test_pools_of_a_cluster(process: Process):
         ),
         ("gpu", {"node_pool_name": "small"}, "node pool small has no GPUs"),
         ("node_pool", {"node_pool_name": "small", "cpu": 4}, "small has 1.57 of 4 cpu"),
-        ("node_pool", {"node_pool_name": "small", "cpu": "many"}, "cpu='many' is no amount"),
+        ("node_pool", {"node_pool_name": "small", "cpu": "many"}, "cpu='many' is not an amount"),
         ("resource", {"gpu_type": "v100"}, "gpu has nvidia-tesla-k80"),
         ("resource", {"cpu": 12}, "gpu is kept for processes with GPUs"),
-        ("cloud", {}, "assign_to='cloud' is no way to assign"),
+        ("cloud", {}, "invalid value assign_to='cloud'"),
     ],
 )
 def test_what_cannot_be_is_refused(

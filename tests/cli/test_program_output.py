@@ -105,5 +105,5 @@ except SymphonyError as error:
     raise SystemExit(error.exit_code)
 """
     output = sandbox.python(script, code=1).out
-    assert output.startswith("1 of 2 processes of sweep do not run. `symphony why sweep bad` says more.")
+    assert output.startswith("1 of 2 processes of sweep are not running. `symphony why sweep bad` says more.")
     assert "  bad   failed: exit 1" in output

@@ -70,7 +70,7 @@ def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> No
         ("e = Experiment()", "is declared but never launched (__main__.py:2)"),
         (
             'with Experiment() as e: e.new_process("a\\x1b[31m", command=["true"])',
-            '"a\\x1b[31m" has an illegal name',
+            '"a\\x1b[31m" has an invalid name',
         ),
         ("with Experiment() as e: pass", '"rl" has no process'),
     ],
@@ -187,7 +187,7 @@ def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: 
     sandbox.write(TWO)
     ran = sandbox.symphony("up", "rl", code=2)
     assert "2 start" in ran.out
-    assert ran.err == "symphony: there is no terminal to ask on. Say -y to go on without asking.\n"
+    assert ran.err == "symphony: there is no terminal to ask on. Add -y to go on without asking.\n"
     assert sandbox.trees() == {}
     sandbox.symphony("up", "rl", "-y")
     living = sandbox.trees()

@@ -60,11 +60,11 @@ def test_a_name_with_the_letters_of_a_glob_is_a_name_where_it_is_there(project: 
     ("text", "trouble"),
     [
         ("gone.py", "which is not there"),
-        ("empty", "no file of it is left in by .gitignore and .symphonyignore"),
-        ("a.log", "no file of it is left in by .gitignore and .symphonyignore"),
-        ("agents/out", "no file of it is left in by .gitignore and .symphonyignore"),
-        ("agents/out/x.py", "no file of it is left in by .gitignore and .symphonyignore"),
-        ("gone/*.py", "no file of it is left in by .gitignore and .symphonyignore"),
+        ("empty", "it has no files, or .gitignore and .symphonyignore exclude them"),
+        ("a.log", "it has no files, or .gitignore and .symphonyignore exclude them"),
+        ("agents/out", "it has no files, or .gitignore and .symphonyignore exclude them"),
+        ("agents/out/x.py", "it has no files, or .gitignore and .symphonyignore exclude them"),
+        ("gone/*.py", "it has no files, or .gitignore and .symphonyignore exclude them"),
         ("~nobody-of-this-name/a.py", "which cannot be read: could not determine home directory."),
     ],
 )

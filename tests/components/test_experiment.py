@@ -87,7 +87,7 @@ def test_files_that_cannot_be_used_are_one_line(experiment, tmp_path, form):
     with pytest.raises(UserError, match=r"no such file or directory"):
         getattr(experiment, f"dump_{form}")(tmp_path / "gone" / "x")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match=r"the file is no UTF-8 text"):
+    with pytest.raises(UserError, match=r"the file is not UTF-8 text"):
         getattr(Experiment, f"load_{form}")(tmp_path / "bytes")
 
 

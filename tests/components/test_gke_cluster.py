@@ -71,7 +71,7 @@ def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
             assert any(word in row for row in rows), f"{word} on line {line}:\n{told}"
     (sandbox.folder / "__main__.py").write_text(ELSEWHERE)
     told = sandbox.symphony("plan", "gke", code=2).err
-    assert "cluster rl is in us-centrl1, which is no zone or region" in told
+    assert "cluster rl is in us-centrl1, which is not a zone or region" in told
     assert "cluster rl has pools of type str" in told
     assert "has no node pool" not in told
 

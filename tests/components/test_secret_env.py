@@ -127,7 +127,7 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     assert "200000 bytes" in by_name["LONG"]
     assert "UTF-8" in by_name["LATIN"]
     assert "directory" in by_name["FOLDER"]
-    assert "no text" in by_name["OUTPUT"]
+    assert "not text" in by_name["OUTPUT"]
     assert 'the experiment sets the variable "A B"' in [each.what for each in result]
     assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]
 

@@ -71,7 +71,7 @@ def test_too_old(nowhere: Path) -> None:
 def test_broken(nowhere: Path, text: str) -> None:
     engine = binary.Engine(fake(nowhere / "bin") / "pulumi", "PATH")
     engine.pulumi.write_text(text)
-    with pytest.raises(SymphonyError, match=r"does not start|calls its version"):
+    with pytest.raises(SymphonyError, match=r"does not start|reports an unreadable version"):
         binary.version(engine)
 
 

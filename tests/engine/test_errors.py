@@ -114,7 +114,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
     [
         ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
-        ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` shows", 2),
+        ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` lists", 2),
         ("error: open /x: no space left on device", "Make room there", 1),
         ("error: mkdir /srv/state: permission denied", "permission denied (/srv/state)", 1),
         (
@@ -124,7 +124,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
             1,
         ),
         ("error: something new\nand more", "something new (rl).", 1),
-        ("", "the engine failed without a word (rl).", 1),
+        ("", "the engine failed and gave no reason (rl).", 1),
         (
             f"error: The Pulumi CLI encountered a fatal error. {BUG}Panic:  nil map",
             "CLI crashed: nil map (rl)",
@@ -133,7 +133,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         (
             f"error: The Pulumi CLI encountered a snapshot integrity error. {BUG}Error:   snapshot integrity"
             " failure; refusing to use it: a child refers to a missing parent\n\nStack Trace:",
-            "the state of rl contradicts itself: a child refers to a missing parent",
+            "the state of rl is inconsistent: a child refers to a missing parent",
             1,
         ),
     ],

@@ -133,7 +133,7 @@ done
         ("GO_VERSION", "devel", "`go env GOVERSION` does not work"),
         ("GO_FAILS", "1", "`go build` failed: a.go:1: does not compile"),
         ("SDK", "/nowhere", "are not where they were"),
-        ("PATH", "/usr/bin:/bin", "Go is not here"),
+        ("PATH", "/usr/bin:/bin", "Go is not installed"),
     ],
 )
 def test_no_way_is_one_line_with_all_reasons(

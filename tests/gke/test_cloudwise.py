@@ -70,7 +70,7 @@ def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
 ) -> None:
     planned = sandbox.symphony("plan", "gke").out
     assert "9 to create" in planned
-    assert "not taken along: resource.google_compute_address.door" in planned
+    assert "not converted: resource.google_compute_address.door" in planned
     sandbox.symphony("up", "gke", "-y", timeout=150)
     assert {"Network", "Subnetwork"} < {*google.asked()}
     assert len(google.nodes()) == 3

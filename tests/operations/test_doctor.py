@@ -112,7 +112,7 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
     (tmp_path / "config").write_text(json.dumps({**content, "current-context": "other"}))
     assert found("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
     (tmp_path / "config").write_text("]")
-    assert "the kubeconfig is no YAML" in found("kubeconfig").get
+    assert "the kubeconfig is not valid YAML" in found("kubeconfig").get
 
 
 def test_the_python_that_runs_it_is_told_on_every_system() -> None:

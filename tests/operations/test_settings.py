@@ -48,7 +48,7 @@ def test_a_salt_of_somebody_else_that_keeps_nothing_secret_is_in_nobodys_way(
     sandbox.symphony("plan", "rl")
     assert settings.read_text() == SETTINGS + SALT, "a plan changes nothing"
     output = sandbox.symphony("up", "rl", "-y")
-    assert f"the encryptionsalt in {settings} was of another passphrase" in output.out
+    assert f"the encryptionsalt in {settings} belonged to another passphrase" in output.out
     assert settings.read_text().startswith(SETTINGS + "encryptionsalt: ")
     assert SALT not in settings.read_text()
     assert set(sandbox.trees()) == {"rl/a"}

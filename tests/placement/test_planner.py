@@ -101,7 +101,7 @@ def test_gpus_are_part_of_a_share_and_are_not_split():
 
 def test_amounts_by_hand_that_make_another_number_fit_are_refused():
     assert lacks(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
-        "cpu": "holds 2 of these a machine, not 4: say less by hand"
+        "cpu": "holds 2 of these a machine, not 4: request less"
     }
 
 

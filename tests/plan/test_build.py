@@ -155,7 +155,7 @@ def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
         'process "agent" is declared twice',
         'agent connects to "replya", which nobody binds',
         'agent sets the variable "A B"',
-        'process "Bad Name" has an illegal name',
+        'process "Bad Name" has an invalid name',
         "Bad Name has no command, which tmux needs",
     ]
     lines = [problem.where[0].line for problem in problems]

@@ -174,7 +174,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
             "p says cpu in place() and another in",
             "say it once",
         ),
-        (["place(per_machine=0)  # <-"], "p is placed 0 to a machine", "say 1 or more"),
+        (["place(per_machine=0)  # <-"], "p has per_machine=0 in place()", "set 1 or more"),
         (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "ask for none or more"),
         (["place(memory='8 gigs')  # <-"], 'p is placed with memory "8 gigs"', "write a quantity"),
         (["place(per_machine='4')  # <-"], "p has per_machine of type str", "it takes a whole number"),
@@ -200,7 +200,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
-            "p does not fit cpu: it holds 2 of these a machine, not 4: say less by hand",
+            "p does not fit cpu: it holds 2 of these a machine, not 4: request less",
             "ask for less",
         ),
     ],

@@ -127,7 +127,7 @@ def session_problems(props: Mapping[str, Any]) -> list[Problem]:
     if result:
         return result
     result += [
-        Problem("processes", f"{path!r} is no process: {NO_NAME}")
+        Problem("processes", f"{path!r} is not a process: {NO_NAME}")
         for path in props.get("processes") or ()
         if not names.is_path(path)
     ]
@@ -151,7 +151,7 @@ def window_problems(props: Mapping[str, Any]) -> list[Problem]:
         result.append(Problem("cwd", f"{cwd!r} is not an absolute path"))
     policy: object = props.get("restart_policy") or POLICIES[0]
     if policy not in POLICIES:
-        result.append(Problem("restart_policy", f"{policy!r} is none of {', '.join(POLICIES)}"))
+        result.append(Problem("restart_policy", f"{policy!r} is not one of {', '.join(POLICIES)}"))
     return [*result, *_variables(props)]
 
 
@@ -181,7 +181,9 @@ def _common(props: Mapping[str, Any]) -> list[Problem]:
 def _words(props: Mapping[str, Any], name: str, fits: Callable[[str], bool]) -> list[Problem]:
     value: object = props.get(name)
     return (
-        [] if isinstance(value, str) and fits(value) else [Problem(name, f"{value!r} is no name: {NO_NAME}")]
+        []
+        if isinstance(value, str) and fits(value)
+        else [Problem(name, f"{value!r} is not a name: {NO_NAME}")]
     )
 
 
@@ -190,7 +192,7 @@ def _texts(props: Mapping[str, Any]) -> list[Problem]:
     texts["cwd"] = [props.get("cwd") or ""]
     texts |= {name: [*_mapping(props, name).values()] for name in MAPPINGS}
     return [
-        Problem(name, "holds a NUL byte")
+        Problem(name, "contains a NUL byte")
         for name, values in texts.items()
         if any("\0" in each for each in values)
     ]
@@ -201,7 +203,7 @@ def _variables(props: Mapping[str, Any]) -> list[Problem]:
     for field in MAPPINGS:
         for name in _mapping(props, field):
             if not names.is_variable(name):
-                result.append(Problem(field, f"{name!r} is no name of a variable"))
+                result.append(Problem(field, f"{name!r} is not the name of a variable"))
             elif name in RESERVED:
                 result.append(Problem(field, f"{name} cannot be declared: {RESERVED[name]}"))
     return result

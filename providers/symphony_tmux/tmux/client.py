@@ -220,7 +220,7 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
     text = " ".join(stderr.decode(errors="replace").split())
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)[:300]
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
-    remedy = "The same command again goes on from here"
+    remedy = "Run the same command again to continue"
     if "protocol version mismatch" in clean:
         remedy = f"tmux was updated under its server: {_end_of(server)}, then `symphony up` starts it again"
     return kind(

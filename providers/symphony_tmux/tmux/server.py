@@ -57,7 +57,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
                     snapshot.forget(server)
                     session = snapshot.listing(server).session(name)
     if session is None:
-        raise client.TmuxError(f"the tmux session {name} was made and is gone again", remedy="Try again")
+        raise client.TmuxError(f"the tmux session {name} was created and is gone again", remedy="Try again")
     servers.write(server, snapshot.listing(server).server_pid)
     if session.owner != owner:
         raise UserError(

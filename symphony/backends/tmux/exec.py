@@ -92,7 +92,7 @@ def _switch(words: Sequence[str]) -> int:
         subprocess.run([*theirs, "detach-client", "-E", then], timeout=_DEADLINE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SymphonyError(
-            "your tmux does not let go of this terminal", where=socket, remedy="Detach it, and try again"
+            "your tmux does not release this terminal", where=socket, remedy="Detach it, and try again"
         ) from error
     return 0
 
@@ -100,7 +100,7 @@ def _switch(words: Sequence[str]) -> int:
 def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:
     """Run a child to its end; its exit code, 128 and the number for a signal."""
     if any("\0" in word for word in words):
-        raise UserError("a word of the command holds a NUL byte", remedy="No program can be given one")
+        raise UserError("a word of the command contains a NUL byte", remedy="No program can be given one")
     # At a terminal the child shares our group, the one that may read it; else signals reach its whole group.
     own_group = not os.isatty(streams.stdin)
     with _passing_on(own_group) as started:

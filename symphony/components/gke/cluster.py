@@ -135,7 +135,7 @@ class GkeCluster(pulumi.ComponentResource):
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
         for each in read.lost:
-            pulumi.log.info(f"not taken along: {each}")
+            pulumi.log.info(f"not converted: {each}")
         pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
         return cls(name or read.name, location=location or read.location, pools=pools, **options)
 
@@ -152,7 +152,7 @@ class GkeCluster(pulumi.ComponentResource):
         home = self.location if _LOCATION.fullmatch(self.location) else ""
         if not home:
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
-            yield Problem(f"{name} is in {self.location}, which is no zone or region", remedy, (where,))
+            yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
         if self._spec.release_channel not in get_args(_Channel):
             remedy = f"it is one of: {', '.join(get_args(_Channel))}"
             yield Problem(f"{name} has the release_channel {self._spec.release_channel}", remedy, (where,))

@@ -45,7 +45,9 @@ def _files_of(text: str, folder: str, cache: StatCache) -> CodeFiles:
     if files:
         return CodeFiles(files)
     exists = bool(_GLOB & {*text}) or os.path.lexists(place)
-    why = "no file of it is left in by .gitignore and .symphonyignore" if exists else "which is not there"
+    why = (
+        "it has no files, or .gitignore and .symphonyignore exclude them" if exists else "which is not there"
+    )
     return CodeFiles(trouble=why)
 
 

@@ -104,7 +104,7 @@ def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
     first: dict[str, ImageSpec] = {}
     for each in specs:
         if (other := first.setdefault(each.name, each)) is not each:
-            what = f"image {each.name} is declared twice, not as the same"
+            what = f"image {each.name} is declared twice, with different settings"
             yield Problem(what, "give each a name of its own", (other.where, each.where))
 
 
@@ -152,16 +152,19 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
 def _wrong(spec: ImageSpec, repository: str) -> Iterator[tuple[str, str]]:
     """What is wrong with what the program says of an image, and the remedy."""
     if not _NAME.fullmatch(spec.name):
-        yield "has no legal name", "use small letters, digits and inner hyphens, 63 at most"
+        yield "has an invalid name", "use small letters, digits and inner hyphens, 63 at most"
     if not repository:
         yield "has no repository", 'say repository="REGISTRY/NAME", or set symphony:registry'
     elif not _REPOSITORY.fullmatch(repository):
-        yield f"has no legal repository: {repository}", "say REGISTRY/NAME in small letters, without a tag"
+        yield (
+            f"has an invalid repository: {repository}",
+            "write REGISTRY/NAME in small letters, without a tag",
+        )
     if spec.platform and not _PLATFORM.fullmatch(spec.platform):
-        yield f"has no legal platform: {spec.platform}", 'say one such as "linux/amd64"'
+        yield f"has an invalid platform: {spec.platform}", 'write one such as "linux/amd64"'
     if spec.builder != "docker":
-        what = f"has the builder {spec.builder}, which is not built yet"
-        yield what, "leave builder out: Docker builds; in the cluster (BuildKit, Kaniko) nothing does yet"
+        what = f"has the builder {spec.builder}, which is not supported yet"
+        yield what, "leave builder out, and Docker builds it"
     secrets = secret_settings()
     for name, value in spec.build_args.items():
         if _SECRET.fullmatch(name) or value in secrets:

@@ -77,7 +77,7 @@ def _of_output(output: pulumi.Output[Any]) -> Secret:
     if not is_known:
         return Secret(is_known=False)
     text = read_text(value)
-    return _checked(text) if isinstance(text, str) else Secret(trouble="its Output is no text")
+    return _checked(text) if isinstance(text, str) else Secret(trouble="its Output is not text")
 
 
 def _of_file(file: str) -> Secret:
@@ -86,9 +86,9 @@ def _of_file(file: str) -> Secret:
     try:
         text = Path(file).expanduser().read_bytes().decode()
     except UnicodeDecodeError:
-        return Secret(trouble="its file is no UTF-8 text", source=source)
+        return Secret(trouble="its file is not UTF-8 text", source=source)
     except (OSError, RuntimeError, ValueError) as error:
-        why = (getattr(error, "strerror", None) or "it is no path").lower()
+        why = (getattr(error, "strerror", None) or "it is not a path").lower()
         return Secret(trouble=f"its file cannot be read: {why}", source=source)
     return _checked(text.rstrip("\r\n"), file)
 
@@ -100,11 +100,11 @@ def _checked(value: str, source: str = "") -> Secret:
     if not value:
         trouble = "its value is empty"
     elif "\0" in value:
-        trouble = "its value holds a NUL byte"
+        trouble = "its value contains a NUL byte"
     elif size > MAX_TEXT:
         trouble = f"its value has {size} bytes, more than the {MAX_TEXT} that a program can be given"
     elif any("\ud800" <= character <= "\udfff" for character in value):
-        trouble = "its value holds half a character"
+        trouble = "its value is not valid Unicode"
     return Secret("" if trouble else value, source=source, trouble=trouble)
 
 

@@ -25,6 +25,6 @@ def without(file: Path) -> str | None:
 def replaced(file: Path) -> str:
     """What to tell a person whose settings got another salt."""
     return (
-        f"the encryptionsalt in {file} was of another passphrase and kept nothing secret:"
+        f"the encryptionsalt in {file} belonged to another passphrase and encrypted nothing:"
         " it is yours now; commit the file without that line"
     )

@@ -175,7 +175,7 @@ def read(name: StackName) -> StackState:
         raise KeyError(str(name)) from error
     except PermissionError as error:
         raise SymphonyError(
-            f"the state of {name.stack} may not be read", where=str(file), remedy="Make that file yours"
+            f"the state of {name.stack} cannot be read", where=str(file), remedy="Make that file yours"
         ) from error
     except OSError as error:
         raise damaged(name, file) from error

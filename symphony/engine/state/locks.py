@@ -60,8 +60,8 @@ def recover(project: str, stack: str) -> list[str]:
             time.sleep(0.05)
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
-            who = lock.owner() if lock.pid else "an owner that it does not name"
-            notes.append(f"took away the lock that {who} left on {stack}: that process is gone")
+            who = lock.owner() if lock.pid else "an unknown owner"
+            notes.append(f"removed the lock that {who} left on {stack}: that process is gone")
         else:
             raise held(stack, lock)
     run_registry.sweep(file_store.StackName(project, stack))

@@ -64,8 +64,8 @@ def restore(file: Path, stack: str) -> bytes | None:
         return None
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(changed[latest]))
     warnings.warn(
-        f"the state of {stack} was damaged and is now its copy of {when}. Run `symphony up {stack}` if it has"
-        f" changed since; {_damaged(file)} is the damaged one.",
+        f"the state of {stack} was damaged: symphony restored its copy of {when}. Run `symphony up {stack}`"
+        f" if it has changed since; {_damaged(file)} is the damaged one.",
         stacklevel=2,
     )
     return whole[latest]

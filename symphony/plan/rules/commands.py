@@ -92,16 +92,16 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     # The name of a variable has a rule of its own.
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
-        yield f"{whose} holds a NUL byte: {shown(text, 30)}", "take it out: no program can be given one"
+        yield f"{whose} contains a NUL byte: {shown(text, 30)}", "remove it: no program can be given one"
     if value in PULUMIS_OWN:
         yield (
-            f"{whose} is the text by which Pulumi means a value that is not known yet: {text}",
+            f"{whose} is the text that Pulumi writes for a value it does not know yet: {text}",
             "pass it in a file, or as a part of a longer text",
         )
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         yield (
-            f"{whose} holds half a character: {shown(text, 30)}",
-            "take it out: it comes from bytes that are no UTF-8 text",
+            f"{whose} is not valid Unicode: {shown(text, 30)}",
+            "remove it: it comes from bytes that are not UTF-8 text",
         )
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):

@@ -69,7 +69,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for kind, thing in things:
         if not target.is_legal(thing.name, maps=spec.maps_names):
             yield Problem(
-                f"{kind} {shown(thing.name)} has an illegal name", why_not_name(thing.name), (thing.where,)
+                f"{kind} {shown(thing.name)} has an invalid name", why_not_name(thing.name), (thing.where,)
             )
 
 
@@ -104,7 +104,7 @@ def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     for who, thing in spec.owners():
         for name in thing.unknown:
             yield Problem(
-                f"{who} is given {shown(name)}, which is no setting",
+                f"{who} is given {shown(name)}, which is not a setting",
                 _meant(name, sorted({each.name for each in keywords_of(type(thing)).values()})),
                 (thing.where,),
             )
@@ -112,6 +112,6 @@ def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
 
 def _meant(name: str, keywords: list[str]) -> str:
     if name in _CALLS or name.startswith("mount_"):
-        return f"it is a call of its own: .{name}(...)"
+        return f"call .{name}(...) instead"
     near = nearest(name, keywords)
     return f'did you mean "{near}"?' if near else f"the settings are: {', '.join(keywords)}"

@@ -70,7 +70,7 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
         if use.port is not None:
             yield Problem(
                 f"{path} connects to {shown(use.name)} with port {use.port}",
-                "say the port where it is bound: the connecting process is told",
+                "set the port where it is bound: the connecting process gets it",
                 (use.where,),
             )
 

@@ -243,7 +243,7 @@ def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPat
         ("exit 0", ("completed", "")),
         ("exit 3", ("failed", "exit 3: two")),
         ("signal 9", ("failed", "SIGKILL: two")),
-        ("", ("failed", "exit code not known: two")),
+        ("", ("failed", "exit code unknown: two")),
     ],
 )
 def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(

@@ -50,9 +50,9 @@ def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     with pytest.raises(caraml.PickleRefusedError, match="msgpack"):
         caraml.ZmqPuller(port=0, deserializer="pickle")
-    with pytest.raises(caraml.PickleRefusedError, match="@r13"):
-        caraml.ZmqPuller(address=f"ipc://@r13-{os.getpid()}", deserializer="pickle")
-    address = f"ipc://{tmp_path}/r13"
+    with pytest.raises(caraml.PickleRefusedError, match="@pickles"):
+        caraml.ZmqPuller(address=f"ipc://@pickles-{os.getpid()}", deserializer="pickle")
+    address = f"ipc://{tmp_path}/pickles"
     with (
         caraml.ZmqPuller(address=address, deserializer="pickle") as puller,
         caraml.ZmqPusher(address=address, serializer="pickle") as pusher,
@@ -60,8 +60,8 @@ def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
         pusher.push({2})
         assert puller.pull(timeout=5) == {2}
     with (
-        caraml.ZmqPuller(address="inproc://r13", deserializer="pickle") as puller,
-        caraml.ZmqPusher(address="inproc://r13", serializer="pickle") as pusher,
+        caraml.ZmqPuller(address="inproc://pickles", deserializer="pickle") as puller,
+        caraml.ZmqPusher(address="inproc://pickles", serializer="pickle") as pusher,
     ):
         pusher.push({1})
         assert puller.pull(timeout=5) == {1}

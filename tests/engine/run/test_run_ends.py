@@ -127,7 +127,7 @@ def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
     assert locks.is_dead(locks.read("tiny", "dev")[0])
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert [note.text for note in again.of(Note)] == [
-        f"took away the lock that {lock.owner()} left on dev: that process is gone"
+        f"removed the lock that {lock.owner()} left on dev: that process is gone"
     ]
     assert again.outcome.result == "succeeded"
     assert locks.read("tiny", "dev") == []

@@ -164,7 +164,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     file = write("{}")
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(SymphonyError, match="may not be read") as error:
+    with pytest.raises(SymphonyError, match="cannot be read") as error:
         file_store.read(NAME)
     assert (error.value.where, error.value.remedy) == (str(file), "Make that file yours")
 

@@ -75,7 +75,7 @@ def test_dead_owner() -> None:
     files = [lock(pid=gone()), lock(pid=gone())]
     notes = locks.recover("symphony", "rl")
     assert len(notes) == 2
-    assert "took away the lock that alice, pid" in notes[0]
+    assert "removed the lock that alice, pid" in notes[0]
     assert not any(file.exists() for file in files)
 
 
@@ -115,7 +115,7 @@ def test_a_live_one_beside_a_dead_one() -> None:
 def test_torn_lock(text: str) -> None:
     file = written(text)
     [note] = locks.recover("symphony", "rl")
-    assert "an owner that it does not name" in note
+    assert "an unknown owner" in note
     assert not file.exists()
 
 

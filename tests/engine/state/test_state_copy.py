@@ -48,7 +48,7 @@ def test_a_thousand_damaged_states_come_back() -> None:
     for _ in range(1000):
         written(RESOURCES)
         file.write_bytes(bad := spoilt(good, choices))
-        with pytest.warns(UserWarning, match="the state of rl was damaged and is now its copy of"):
+        with pytest.warns(UserWarning, match="the state of rl was damaged: symphony restored its copy of"):
             assert file_store.read(NAME).resources == state.resources
         assert file.read_bytes() == good
         assert file.with_name("rl.json.damaged").read_bytes() == bad

@@ -103,15 +103,15 @@ def test_nul_bytes_of_a_process(refused, message, setting):
         exp = Experiment("rl")
         exp.new_process("a", {message})  # <-
         """,
-        f'{setting} of a holds a NUL byte: "{text}"',
-        "take it out: no program can be given one",
+        f'{setting} of a contains a NUL byte: "{text}"',
+        "remove it: no program can be given one",
         unreadable={"a\0b": "there is no such folder"},
     )
 
 
 @pytest.mark.parametrize("text", [rpc.UNKNOWN, "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2"])
 def test_what_pulumi_takes_for_an_unknown_value_is_not_dropped(refused, text):
-    what = "is the text by which Pulumi means a value that is not known yet"
+    what = "is the text that Pulumi writes for a value it does not know yet"
     for result, setting, whole in (
         (f'command="x", args=["{text}"]', "args", text),
         (f'command=["x", "{text}"]', "command", text),
@@ -140,9 +140,9 @@ def test_nul_bytes_of_a_group_and_of_the_experiment(refused, owner, setting):
         group = exp.new_process_group("g"{on_group})  # {"<-" if on_group else ""}
         group.new_process("a", ["x"])
         """,
-        f"{'env A' if setting == 'env' else setting} of {owner} holds a NUL byte: "
+        f"{'env A' if setting == 'env' else setting} of {owner} contains a NUL byte: "
         + (r'"A=\x00"' if setting == "env" else r'"\x00"'),
-        "take it out: no program can be given one",
+        "remove it: no program can be given one",
     )
 
 
@@ -164,8 +164,8 @@ def test_text_that_is_no_unicode(refused, half):
         exp = Experiment("rl")
         exp.new_process("a", command="x", args=["{half}"])  # <-
         """,
-        f'args of a holds half a character: "{half}"',
-        "take it out: it comes from bytes that are no UTF-8 text",
+        f'args of a is not valid Unicode: "{half}"',
+        "remove it: it comes from bytes that are not UTF-8 text",
     )
 
 

@@ -42,7 +42,7 @@ def test_illegal_names_of_processes(refused, name, remedy):
         exp = Experiment("rl")
         exp.new_process({name!r}, ["x"])  # <-
         """,
-        f'process "{as_shown(name)}" has an illegal name',
+        f'process "{as_shown(name)}" has an invalid name',
         remedy,
     )
 
@@ -55,7 +55,7 @@ def test_illegal_names_of_groups(refused, name, remedy):
         group = exp.new_process_group({name!r})  # <-
         group.new_process("a", ["x"])
         """,
-        f'process group "{as_shown(name)}" has an illegal name',
+        f'process group "{as_shown(name)}" has an invalid name',
         remedy,
     )
 
@@ -127,7 +127,7 @@ def test_a_name_of_which_nothing_is_left(refused, kubernetes):
         exp = Experiment("rl")
         exp.new_process("__", ["x"])  # <-
         """,
-        'process "__" has an illegal name',
+        'process "__" has an invalid name',
         'use letters, digits, "-" and "_": "__"',
         replace(kubernetes, labels=True, defaults={"image": "i"}),
     )
@@ -285,12 +285,12 @@ def test_an_empty_group_beside_processes(refused):
     ("message", "who", "keyword", "remedy"),
     [
         ('exp.new_process("a", ["x"], imgae="i")', "a", "imgae", 'did you mean "image"?'),
-        ('exp.new_process("a", ["x"], binds="replay")', "a", "binds", "it is a call of its own: .binds(...)"),
+        ('exp.new_process("a", ["x"], binds="replay")', "a", "binds", "call .binds(...) instead"),
         (
             'exp.new_process("a", ["x"], mount_nfs=1)',
             "a",
             "mount_nfs",
-            "it is a call of its own: .mount_nfs(...)",
+            "call .mount_nfs(...) instead",
         ),
         (
             'exp.new_process("a", ["x"], zzz=1)',
@@ -318,7 +318,7 @@ def test_an_unknown_keyword(refused, message, who, keyword, remedy):
         exp = Experiment("rl")
         {message}  # <-
         """,
-        f'{who} is given "{keyword}", which is no setting',
+        f'{who} is given "{keyword}", which is not a setting',
         remedy,
     )
 
@@ -329,6 +329,6 @@ def test_an_unknown_keyword_of_the_experiment(refused):
         exp = Experiment("rl", preamble=["x"])  # <-
         exp.new_process("a", ["x"])
         """,
-        'the experiment is given "preamble", which is no setting',
+        'the experiment is given "preamble", which is not a setting',
         'did you mean "preamble_cmds"?',
     )

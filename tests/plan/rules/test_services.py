@@ -113,7 +113,7 @@ def test_a_port_in_connects(refused):
         exp.new_process("b", ["x"]).connects({"replay": 7000})  # <-
         """,
         'b connects to "replay" with port 7000',
-        "say the port where it is bound: the connecting process is told",
+        "set the port where it is bound: the connecting process gets it",
     )
 
 

@@ -177,7 +177,7 @@ def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_p
         assert remedy
         return what
 
-    assert trouble(context.Given(str(home / "nowhere"))).endswith("nowhere is no folder")
+    assert trouble(context.Given(str(home / "nowhere"))).endswith("nowhere is not a folder")
     assert "Dockerfile.gpu cannot be read: no such file" in trouble(
         context.Given(str(home), dockerfile="Dockerfile.gpu")
     )
@@ -187,7 +187,7 @@ def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_p
     put(home, "left/out.py")
     put(home, ".dockerignore", "left\n")
     left_out = trouble(context.Given(str(home), only=("left",)))
-    assert left_out == "no file of left is left in by .dockerignore"
+    assert left_out == ".dockerignore excludes every file of left"
     (home / "out").symlink_to(tmp_path)
     assert "is a link out of the context" in trouble(context.Given(str(home)))
     (home / "out").unlink()

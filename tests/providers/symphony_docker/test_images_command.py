@@ -76,7 +76,7 @@ def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path
             assert (f"{local} stays: a container uses it" in shown.history()) is (answer == "y")
     assert used_by(place) == {dev: ["dev a", "dev b"], local: []}
     assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
-    assert "Say -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
+    assert "Add -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
     (container,) = Engine().api.containers(all=True, filters={"ancestor": local})
     Engine().api.remove_container(container["Id"], force=True)
     assert "1 image removed." in place.sandbox.symphony("images", "clean", pattern, "-y").out

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +136,8 @@ def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     message = place.up(code=2)
     assert "image rl is for arm64, the cluster's machines are amd64" in message
     assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
-    assert "image rl has the builder kaniko, which is not built yet" in message
-    assert "app/credentials.json is called like a credential and would be in the image" in message
+    assert "image rl has the builder kaniko, which is not supported yet" in message
+    assert "app/credentials.json is named like a credential and would be in the image" in message
     assert "Nothing was started." in message
 
 
@@ -182,13 +181,11 @@ def test_two_builds_of_one_image_are_one(place: Place, tmp_path: Path) -> None:
         )
         for who in ("a", "b")
     ]
-    began = time.monotonic()
     for each in threads:
         each.start()
     for each in threads:
         each.join()
     assert len({each.outs["image"] for each in results}) == 1
-    assert time.monotonic() - began < 20
     found = Engine().find(f"{place.repository}:one")
     assert found is not None
     assert found.labels[IDENTITY_LABEL] == inputs["identity"]

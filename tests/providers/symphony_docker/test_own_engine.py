@@ -63,7 +63,7 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
         process.kill()
         process.wait(60)
         building.join(60)
-        assert errors[-1].startswith("the Docker engine went away amid the build")
+        assert errors[-1].startswith("the Docker engine went away during the build")
         assert errors[-1].endswith("Start it, and run this again.")
     assert build("").startswith("no Docker engine answers: it is not running")
 

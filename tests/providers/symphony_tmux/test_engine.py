@@ -173,7 +173,7 @@ def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
     assert "experiment rl was started on host" in output
     assert "Traceback" not in output
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
-    assert "'a.b' is no name of a variable" in engine.up(fails=True)
+    assert "'a.b' is not the name of a variable" in engine.up(fails=True)
     engine.declare(a={**SLEEP, "cwd2": 1})
     assert "cwd2" in engine.up(fails=True)
     engine.declare(a=SLEEP)

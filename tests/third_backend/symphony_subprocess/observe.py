@@ -83,7 +83,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
             return [*links, Link("exit", "exit 0", status.since)]
         case "failed":
             last = tuple(line.text for line in log_lines.of(recorded.owner, path) if not line.ended)[-5:]
-            remedy = f"`symphony logs {name} {path}` shows all it said; {again}"
+            remedy = f"`symphony logs {name} {path}` shows its whole output; {again}"
             return [*links, Link("exit", status.why, status.since, True, last, remedy)]
         case _:
             return [*links, Link("lost", status.why, broken=True, remedy=again)]

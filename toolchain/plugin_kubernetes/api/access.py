@@ -57,9 +57,9 @@ def _content(kubeconfig: str) -> dict[str, Any]:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise Failure(f"the kubeconfig is no YAML: {error}") from error
+        raise Failure(f"the kubeconfig is not valid YAML: {error}") from error
     if not isinstance(content, dict):
-        raise Failure("the kubeconfig holds no mapping")
+        raise Failure("the kubeconfig is not a mapping")
     return content
 
 
@@ -98,7 +98,9 @@ def _token_of_program(wanted: dict[str, Any]) -> str:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=True)
         return json.loads(done.stdout)["status"]["token"]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        raise Failure(f"the kubeconfig's auth plugin {wanted['command']} gave no token: {error}") from error
+        raise Failure(
+            f"the kubeconfig's auth plugin {wanted['command']} returned no token: {error}"
+        ) from error
 
 
 def _trust(described: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:

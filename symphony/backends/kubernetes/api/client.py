@@ -137,7 +137,7 @@ class Client:
                     status, raw = self._once(verb, self.target(path, query), body, self._headers)
             except ssl.SSLCertVerificationError as error:
                 raise Unreachable(
-                    f"{self.access.server} is not to be trusted: {error.verify_message}"
+                    f"the certificate of {self.access.server} is not trusted: {error.verify_message}"
                 ) from error
             except (OSError, http.client.HTTPException) as error:
                 if time.monotonic() + pause > deadline:
@@ -228,7 +228,7 @@ class Client:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Unreachable(
             f"the API server {self.access.server} does not answer: {why.lower()}",
-            remedy="See that the cluster runs, and that kubectl reaches it",
+            remedy="Check that the cluster runs and that kubectl reaches it",
         )
 
 
@@ -282,7 +282,7 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
         raise ConnectionError(str(error) or type(error).__name__) from error
     # The library takes a connection that ends between two pieces for the end of the answer.
     if isinstance(getattr(answer, "chunk_left", None), int) or answer.length:
-        raise ConnectionError("the connection ended before the answer did")
+        raise ConnectionError("the connection ended before the response did")
 
 
 def judged(status: int, raw: bytes) -> Body:
@@ -296,7 +296,7 @@ def judged(status: int, raw: bytes) -> Body:
         return cast("Body", content)
     if status < 400:
         what = f"the response is not from a Kubernetes API server (status {status})"
-        raise Refused(status, "", what, "See that the address in the kubeconfig is right")
+        raise Refused(status, "", what, "Correct the server's address in the kubeconfig")
     body = cast("Body", content) if known else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")
     if status == 401:

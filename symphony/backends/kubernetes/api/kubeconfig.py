@@ -59,7 +59,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     _refuse_unspoken(user)
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
-        raise UserError(f'the kubeconfig gives context "{chosen}" no server', remedy="Mend it")
+        raise UserError(f'context "{chosen}" of the kubeconfig has no server', remedy="Add one")
     return Access(
         server=server,
         context=chosen,
@@ -147,7 +147,7 @@ def _read(place: Path) -> str:
     try:
         return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UserError(f"the kubeconfig cannot be read: {why}", where=str(place)) from error
 
 
@@ -155,9 +155,9 @@ def _parsed(text: str, place: Path) -> dict[str, Any]:
     try:
         content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError) as error:
-        raise UserError("the kubeconfig is no YAML", where=str(place)) from error
+        raise UserError("the kubeconfig is not valid YAML", where=str(place)) from error
     if not isinstance(content, dict):
-        raise UserError("the kubeconfig holds no mapping", where=str(place))
+        raise UserError("the kubeconfig is not a mapping", where=str(place))
     return cast("dict[str, Any]", content)
 
 
@@ -206,8 +206,8 @@ def _refuse_unspoken(user: Mapping[str, Any]) -> None:
         )
     if user.get("auth-provider") and not (user.get("token") or user.get("tokenFile") or user.get("exec")):
         raise UserError(
-            "the kubeconfig logs in by an auth-provider, which Kubernetes has given up for exec plugins",
-            remedy="Have its user log in by an exec plugin, or give it a token",
+            "the kubeconfig uses an auth-provider, which Kubernetes no longer supports",
+            remedy="Give its user an exec plugin or a token",
         )
 
 
@@ -229,7 +229,7 @@ def _clean(token: str) -> str:
     """The token without the line end of the file it came from; never to be quoted, whatever is wrong."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise UserError("the kubeconfig's token holds characters that no token has", remedy="Log in again")
+        raise UserError("the kubeconfig's token has invalid characters", remedy="Log in again")
     return token
 
 
@@ -256,8 +256,8 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         status = json.loads(done.stdout)["status"]
         if not status.get("token") and status.get("clientCertificateData"):
             raise SymphonyError(
-                f"{command} gives a client certificate and no token, which symphony does not support",
-                remedy="Have it give a token, or put the certificate into the kubeconfig",
+                f"{command} returns a client certificate and no token, which symphony does not support",
+                remedy="Have it return a token, or put the certificate into the kubeconfig",
             )
         return str(status["token"])
     except FileNotFoundError as error:
@@ -270,14 +270,14 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         messages = [each.rpartition("ERROR: ")[2] for each in words if "ERROR: " in each] or words[-1:]
         why = messages[0].rstrip(".")[:200] if messages else f"exit {error.returncode}"
         remedy = "`gcloud auth login`" if "gcloud" in command else "Log in again"
-        raise SymphonyError(f"{command} gave no token: {why}", remedy=remedy) from error
+        raise SymphonyError(f"{command} returned no token: {why}", remedy=remedy) from error
     except subprocess.TimeoutExpired as error:
         raise SymphonyError(
-            f"{command} gave no token within {TOKEN_DEADLINE:.0f} s",
+            f"{command} returned no token within {TOKEN_DEADLINE:.0f} s",
             remedy="If it asks you to log in, do so with `kubectl get pods` first",
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise SymphonyError(f"{command} gave no token") from error
+        raise SymphonyError(f"{command} returned no token") from error
 
 
 def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:

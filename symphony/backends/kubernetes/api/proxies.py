@@ -21,8 +21,8 @@ def chosen(server: str, proxy_url: str) -> str:
     if proxy and not proxy.startswith("http://"):
         kind = proxy.partition("://")[0]
         raise UserError(
-            f"the API server is behind a proxy of kind {kind}, which symphony does not speak",
-            remedy="Name one that begins with http://, or go round it with NO_PROXY",
+            f"the API server is behind a {kind} proxy, which symphony does not support",
+            remedy="Name one that begins with http://, or bypass it with NO_PROXY",
         )
     return proxy
 

@@ -28,8 +28,9 @@ NAMESPACE = "namespace"
 # By this key the engine marks the values that its state keeps encrypted.
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
 _OWN = (
-    "The stack's kubernetes:kubeconfig is a text, which its state keeps encrypted, so your own kubeconfig is"
-    " asked: add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
+    "The stack's kubernetes:kubeconfig is text, which its state keeps encrypted, so symphony uses your own"
+    " kubeconfig: add that context to it, or write the text to a file and set kubernetes:kubeconfig to its"
+    " path"
 )
 
 
@@ -45,7 +46,7 @@ def client_for(recorded: Recorded) -> Client:
     pinned = recorded.connection.get("clusterIdentifier")
     if pinned and inventory.identifier(client) != pinned:
         stack = paths.stack_of(recorded.owner)
-        again = _OWN if hidden else "Let the context mean that cluster again"
+        again = _OWN if hidden else "Point the context at that cluster again"
         raise UserError(
             f"{stack} runs in another cluster than the one that context {context or '(current)'}"
             f"{' of your own kubeconfig' if hidden else ''} now reaches",

@@ -171,7 +171,7 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in blocked.items()]
         nodes = " ".join(blocked)
         raise UserError(
-            f"asked to end, and has not: {'; '.join(places)}, which does not answer",
+            f"has not ended: {'; '.join(places)}, which does not answer",
             remedy=f"If that machine is off for good: `kubectl delete node {nodes}`, and try again",
         )
 
@@ -268,7 +268,7 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
             name = body["metadata"]["name"]
             raise SymphonyError(
                 f"{name} is not gone after {patience:.0f} s{_held(body)}",
-                remedy="Let go of what holds it, and run the same command again",
+                remedy="Release what holds it, and run the same command again",
             )
         time.sleep(0.2)
 

@@ -68,7 +68,7 @@ def _of(name: str, outputs: Mapping[str, Any], given: str) -> ClusterStack:
         return ClusterStack(name, str(outputs["kubeconfig"]), str(outputs.get("registry") or ""), pools)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"the stack {given} puts out no cluster",
+            f"the stack {given} has no cluster among its outputs",
             where=_KEY,
             remedy="Name the stack whose program declares a GkeCluster",
         ) from error

@@ -27,7 +27,7 @@ _PULLS = (
     ),
     (
         ("no such host", "connection refused", "timeout", "i/o", "no route"),
-        "The node does not reach the registry: correct the image's host, or mend the way there",
+        "The node does not reach the registry: correct the image's host, or repair the network between them",
     ),
 )
 # What the autoscaler of a cluster says of its pools.
@@ -140,7 +140,7 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
     if not _is_creating(facts):
         return
     if trouble := pod_status.trouble(facts.events):
-        remedy = "Make what it mounts, or reach its server; Kubernetes tries again by itself"
+        remedy = "Create what it mounts, or make its server reachable; Kubernetes tries again by itself"
         if text(trouble, "reason") in pod_status.UNWELL:
             remedy = "The node is not well: see `kubectl describe node`"
         yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
@@ -169,7 +169,7 @@ def _init(facts: Facts, each: Values) -> Iterator[Link]:
     elif waiting.get("reason") in _NOT_STARTED:
         yield Link("prepared", f"no: {init}: {_why_not_started(waiting)}", None, True)
     elif mapping(each, "state", "running"):
-        yield Link("prepared", f"{init} is at work", None, True)
+        yield Link("prepared", f"{init} is running", None, True)
 
 
 def _pulled(facts: Facts, _: str) -> Iterator[Link]:
@@ -245,7 +245,7 @@ def _why_not_started(waiting: Values) -> str:
 def _now(facts: Facts, name: str) -> Iterator[Link]:
     pod, container = facts.pod, pod_status.container_status(facts.pod, facts.container)
     status = pod_status.status(facts.path, facts.container, pod)
-    logs = f"`symphony logs {name} {facts.path}` shows all it said"
+    logs = f"`symphony logs {name} {facts.path}` shows its whole output"
     again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` starts it again"
     match status.state:
         case "running" if status.ready:
@@ -253,7 +253,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             yield Link("ready", f"running{last}", status.since)
             yield from _exposed(facts)
         case "running":
-            why = _words(facts.event("Unhealthy")) or "it says itself that it is not"
+            why = _words(facts.event("Unhealthy")) or "its container reports that it is not ready"
             yield Link("ready", f"no: {why}", status.since, True)
         case "completed":
             yield Link("exit", "exit 0", status.since)

@@ -94,8 +94,8 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     if stdin and not terminal and not connection.can_end:
         connection.close()
         raise SymphonyError(
-            "this cluster cannot be told where standard input ends: it is older than Kubernetes 1.30",
-            remedy="Run it with </dev/null, or on a newer one",
+            "this cluster is older than Kubernetes 1.30, which cannot end the stdin of a command",
+            remedy="Run it with </dev/null, or on a newer cluster",
         )
     return connection
 
@@ -264,9 +264,9 @@ def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:
     pod = place.client.find(place.pod_path)
     status = pod_status.status(place.path, place.container, pod)
     if status.state == "running":
-        return SymphonyError(f"{place.path} cannot be entered: {error.what}", remedy=error.remedy)
+        return SymphonyError(f"could not exec into {place.path}: {error.what}", remedy=error.remedy)
     why = f": {status.why}" if status.why else ""
     return SymphonyError(
-        f"{place.path} does not run, it is {status.state}{why}",
+        f"{place.path} is not running: it is {status.state}{why}",
         remedy=f"`symphony why {place.stack} {place.path}` shows what keeps it",
     )

@@ -62,7 +62,7 @@ def _of_pod(pod: Values) -> Iterator[_Mistake]:
         yield from _of_container(each, volumes)
     size = len(json.dumps(pod).encode())
     if size > MAX_MANIFEST:
-        yield f"has a manifest of {size} bytes, more than the {MAX_MANIFEST} of a pod", "say less in it"
+        yield f"has a manifest of {size} bytes, more than the {MAX_MANIFEST} of a pod", "make it smaller"
 
 
 def _of_container(container: Values, volumes: list[str]) -> Iterator[_Mistake]:

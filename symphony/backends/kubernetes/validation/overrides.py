@@ -71,14 +71,14 @@ def of_pod(given: Values, *, privileged: bool) -> Iterator[Mistake]:
             yield f"sets {name}", "leave it out: it is symphony's own"
     for name in given:
         if name not in ("apiVersion", "kind", "status", "metadata", "spec"):
-            yield f"sets {shown(name)}", "a pod has metadata and spec; most settings belong into spec"
+            yield f"sets {shown(name)}", "a pod has metadata and spec; most settings belong in spec"
     for name in ("metadata", "spec"):
         if name in given and not isinstance(given[name], Mapping):
             yield f"sets {name} to {shown(given[name])}", f"give {_MAPPING}"
     yield from _metadata(mapping(given, "metadata"))
     spec = mapping(given, "spec")
     if "containers" in spec and spec["containers"] in (None, []):
-        yield "takes spec.containers away", "a pod has its processes as containers; leave them"
+        yield "takes spec.containers away", "the pod's containers are its processes: keep them"
     yield from _fields(spec, _SPEC, "spec.")
     if not privileged:
         yield from _dangers(spec)

@@ -74,7 +74,9 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     if condition.state == "completed":
         return Link("exit", "exit 0", when)
     how = f"exit {pane.exit_code}" if pane.exit_code is not None else condition.reason
-    remedy = f"`symphony logs {name} {facts['path']}` shows all it said; `symphony up {name}` starts it again"
+    remedy = (
+        f"`symphony logs {name} {facts['path']}` shows its whole output; `symphony up {name}` starts it again"
+    )
     if pane.signal:
         how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
         if pane.signal == 9:

@@ -57,7 +57,7 @@ def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     """How a process ended and its last words, as they stand in a column; a good end needs no word."""
     if pane.exit_code == 0:
         return ""
-    code = "exit code not known" if pane.exit_code is None else f"exit {pane.exit_code}"
+    code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"
     how = observe.signal_name(pane.signal) if pane.signal else code
     how += log_lines.after_restarts(facts)
     return f"{how}: {words[-1].strip()[:_LONGEST]}" if words else how

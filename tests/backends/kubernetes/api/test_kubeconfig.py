@@ -83,13 +83,13 @@ def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("echo no session >&2; exit 1", "gave no token: no session"),
+        ("echo no session >&2; exit 1", "returned no token: no session"),
         # As gcloud says it, to whom nobody is logged in.
         (
             "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
             r"no token: \(g\) No account\. Log in",
         ),
-        ("echo nonsense", "gave no token"),
+        ("echo nonsense", "returned no token"),
     ],
 )
 def test_an_auth_plugin_that_fails_is_quoted(tmp_path: Path, text: str, words: str) -> None:
@@ -106,8 +106,8 @@ def test_an_auth_plugin_that_is_missing_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "no YAML"),
-        ("[1]\n", "no mapping"),
+        ("{", "not valid YAML"),
+        ("[1]\n", "not a mapping"),
         ("{}", "no current context"),
         (json.dumps({**content(), "clusters": []}), 'no cluster "a"'),
         (json.dumps(content(server="")), "no server"),

@@ -87,7 +87,7 @@ def test_ls_is_one_line_a_cluster(
     output = capsys.readouterr()
     assert output.err.splitlines() == [
         f"symphony: many, rl: the API server {away.url} does not answer: connection refused."
-        " See that the cluster runs, and that kubectl reaches it."
+        " Check that the cluster runs and that kubectl reaches it."
     ]
     if not as_json:
         rows = [line.split()[:4] for line in output.out.splitlines()[1:]]

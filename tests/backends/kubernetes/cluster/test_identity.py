@@ -230,7 +230,7 @@ class TestTextOfAKubeconfig:
             own.write_text(api.kubeconfig("another"))
             with pytest.raises(UserError, match='no context "c"') as error:
                 observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
-            assert "keeps encrypted, so your own kubeconfig is asked" in error.value.remedy
+            assert "keeps encrypted, so symphony uses your own kubeconfig" in error.value.remedy
 
     def test_the_cause_is_told_when_it_means_another_cluster(self, own: Any) -> None:
         with serving(Cluster()) as api:

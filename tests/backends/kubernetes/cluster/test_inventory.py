@@ -140,7 +140,7 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
     with pytest.raises(UserError) as error:
         inventory.refuse_unending(live, OWNER, declared)
     assert error.value.line == (
-        "asked to end, and has not: late on n1, which does not answer. "
+        "has not ended: late on n1, which does not answer. "
         "If that machine is off for good: `kubectl delete node n1`, and try again."
     )
     inventory.refuse_unending(live, OWNER, declared[1:])

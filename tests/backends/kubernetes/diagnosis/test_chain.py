@@ -105,7 +105,7 @@ def test_a_sidecar_that_was_ended_with_its_pod_is_not_blamed() -> None:
         (waits("ImagePullBackOff"), ("pulled", "no: p:1: ImagePullBackOff")),
         (waits("CrashLoopBackOff"), ("prepared", "no: proxy: ")),
         (waits("CreateContainerError", "no"), ("prepared", "no: proxy: CreateContainerError: no")),
-        (RUNS, ("prepared", "proxy is at work")),
+        (RUNS, ("prepared", "proxy is running")),
     ],
     ids=["image", "crash", "start", "not started yet"],
 )
