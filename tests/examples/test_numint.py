@@ -96,7 +96,6 @@ def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, mes
     (sandbox.folder / "examples/numint/reducer.py").write_text(later)
     ran = demo(sandbox, code=1)
     assert ran.err.endswith(f"demo: {message}.\n")
-    assert ran.seconds < 35
 
 
 @pytest.mark.thorough
@@ -104,7 +103,6 @@ def test_a_reducer_that_is_stuck_ends_the_demo(sandbox: Sandbox) -> None:
     (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
     ran = demo(sandbox, code=1, deadline=20)
     assert ran.err.endswith("demo: the reducer came to no result within 20 s.\n")
-    assert ran.seconds < 50
 
 
 @pytest.mark.thorough
