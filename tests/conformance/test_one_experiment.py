@@ -309,3 +309,21 @@ def test_secrets_are_in_no_state_and_no_argument(backend: Backend) -> None:
         assert [file for file in files if text.encode() in file.read_bytes()] == []
         assert text not in exported
     assert "key.txt" not in backend.sandbox.symphony("process", STACK).out
+
+
+LINES = """
+with Experiment(preamble_cmds=["GREETING=hello"]) as e:
+    e.new_process("a", cmds=["echo $GREETING from $(pwd)", "exec sleep 3600"], start_dir="/tmp")
+"""
+
+
+@needs("cmds", "preamble_cmds", "start_dir")
+def test_shell_lines_run_after_the_preamble_in_the_start_dir(backend: Backend) -> None:
+    try:
+        backend.up("lines", LINES)
+        wait_for(lambda: backend.lines("lines", "a"), 20 * backend.patience, "it prints")
+        assert [line["text"] for line in backend.lines("lines", "a")] == ["hello from /tmp"]
+        backend.delete("lines")
+        assert backend.leftovers("lines") == []
+    finally:
+        backend.forget("lines")
