@@ -170,10 +170,11 @@ class Engine:
             facts["Id"], tuple(tags), tuple(digests), labels, int(facts.get("Size") or 0), created
         )
 
-    def list_images(self, *, ours: bool = False) -> list[LocalImage]:
-        """The images of this machine; ours: only those that symphony built."""
+    def list_images(self, *, ours: bool = False, identity: str = "") -> list[LocalImage]:
+        """The images here; ours: only those that symphony built; identity: only those of this content."""
+        label = f"{IDENTITY_LABEL}={identity}" if identity else IDENTITY_LABEL
         with failures.in_one_line("the list of images", self.place):
-            every = self.api.images(filters={"label": [IDENTITY_LABEL]} if ours else None)
+            every = self.api.images(filters={"label": [label]} if ours or identity else None)
         return [
             LocalImage(
                 each["Id"],

@@ -90,11 +90,16 @@ def _made(props: Props) -> Props:
     def tell(what: str, done: int = 0, total: int = 0) -> None:
         report(Report(name, what, done, total))
 
-    with uses.lock(reference):
+    identity = str(props["identity"])
+    with uses.lock(identity, reference):
         existing = engine.find(reference)
-        if existing is None or existing.labels.get(IDENTITY_LABEL) != props["identity"]:
-            tell("reading the context")
-            _build(engine, props, reference, tell)
+        if existing is None or existing.labels.get(IDENTITY_LABEL) != identity:
+            if same := engine.list_images(identity=identity):
+                # Another stack had it built: experiments of a sweep have one image.
+                engine.tag(same[0].id, str(props["repository"]), str(props["tag"]))
+            else:
+                tell("reading the context")
+                _build(engine, props, reference, tell)
             existing = engine.find(reference)
         tell("pushing")
         digest = engine.push(str(props["repository"]), str(props["tag"]), tell)

@@ -15,14 +15,16 @@ SECONDS = 4 * 3600.0
 
 
 @contextmanager
-def lock(reference: str) -> Generator[None]:
-    """Whoever else builds this image has done so when the block begins."""
-    with files.locked(_folder(reference) / "lock", seconds=SECONDS, what=f"the image {reference}"):
+def lock(identity: str, reference: str) -> Generator[None]:
+    """Whoever else builds an image of this content, by whichever name, has done so when the block begins."""
+    file = paths.cache() / "images" / f"{identity}.lock"
+    with files.locked(file, seconds=SECONDS, what=f"the image {reference}"):
         yield
 
 
 def add(reference: str, owner: str) -> None:
     """From now on a stack uses it."""
+    files.own_folder(_folder(reference))
     files.replace(_file(reference, owner), owner.encode())
 
 

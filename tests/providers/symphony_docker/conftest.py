@@ -92,7 +92,7 @@ def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             sandbox.symphony("delete", "dev", "-y", code=None, timeout=120)
             for each in Engine().list_images(ours=True):
                 for name in each.references:
-                    if name.startswith(result.repository):
+                    if namespace in name:
                         Engine().remove(name, force=True)
 
 

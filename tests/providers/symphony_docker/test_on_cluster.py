@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,8 @@ def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     message = place.up(code=2)
     assert "image rl is for arm64, the cluster's machines are amd64" in message
     assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
-    assert "image rl has the builder kaniko, which is not supported yet" in message
-    assert "app/credentials.json is named like a credential and would be in the image" in message
+    assert "image rl has the builder kaniko, which is not built yet" in message
+    assert "app/credentials.json is called like a credential and would be in the image" in message
     assert "Nothing was started." in message
 
 
@@ -160,39 +161,46 @@ def test_ctrl_c_amid_a_build_leaves_no_container_and_the_next_up_goes_on(place: 
 
 
 @pytest.mark.thorough
-def test_two_builds_of_one_image_are_one(place: Place, tmp_path: Path) -> None:
-    """Another stack of the same content waits for the first and takes what that built."""
-    from symphony_docker import context, provider
+def test_two_builds_of_one_image_are_one(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stacks of the same content, as a sweep has them, wait for the first and take what that built."""
+    from symphony_docker import context, progress, provider
 
-    place.write("Dockerfile", DOCKERFILE.replace("RUN echo", "RUN sleep 3; echo"))
+    place.write("Dockerfile", DOCKERFILE.replace("RUN echo", f"RUN echo {uuid.uuid4()}; sleep 3; echo"))
     parts = context.parts(context.read(context.Given(str(place.sandbox.folder))), {})
     inputs = {
         "name": "rl",
         "repository": place.repository,
-        "tag": "one",
         "identity": context.identity(parts),
         "context": str(place.sandbox.folder),
         "dockerfile": "Dockerfile",
     }
+    monkeypatch.setenv(progress.VARIABLE, str(tmp_path / "progress"))
     results: list[Any] = []
     threads = [
         threading.Thread(
-            target=lambda who=who: results.append(provider.ImageProvider().create({**inputs, "owner": who}))
+            target=lambda who=who, tag=tag: results.append(
+                provider.ImageProvider().create({**inputs, "tag": tag, "owner": who})
+            )
         )
-        for who in ("a", "b")
+        for who, tag in (("a", "one"), ("b", "one"), ("c", "two"))
     ]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
     assert len({each.outs["image"] for each in results}) == 1
-    found = Engine().find(f"{place.repository}:one")
-    assert found is not None
-    assert found.labels[IDENTITY_LABEL] == inputs["identity"]
-    provider.ImageProvider().delete("", results[0].outs | {"owner": "a"})
-    assert Engine().find(f"{place.repository}:one") is not None
-    provider.ImageProvider().delete("", results[0].outs | {"owner": "b"})
-    assert Engine().find(f"{place.repository}:one") is None
+    assert (tmp_path / "progress").read_text().count("step 2/") == 1
+
+    def labels(tag: str) -> str | None:
+        found = Engine().find(f"{place.repository}:{tag}")
+        return found and found.labels[IDENTITY_LABEL]
+
+    assert labels("one") == labels("two") == inputs["identity"]
+    for who, tag, left in (("a", "one", True), ("b", "one", False), ("c", "two", False)):
+        provider.ImageProvider().delete("", results[0].outs | {"tag": tag, "owner": who})
+        assert (labels(tag) is not None) is left
 
 
 def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> None:
