@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from symphony.backends import registry
@@ -61,6 +61,16 @@ class Planned:
     def count(self, kind: str) -> int:
         """How many processes change so: planned.count("restart"). kind: start, restart, stop or keep."""
         return sum(1 for change in self.changes if change.kind == kind)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The processes that stay as they are, and the groups all of whose processes do."""
+
+        def named(changes: Iterable[Change]) -> set[str]:
+            return {name for each in changes for name in (each.path, each.path.rpartition("/")[0])}
+
+        stay = named(each for each in self.changes if each.kind == "keep")
+        return frozenset(stay - named(each for each in self.changes if each.kind != "keep"))
 
     @property
     def changes_nothing(self) -> bool:

@@ -164,7 +164,7 @@ def up(
                 if planned is None and (written := box.take_new()) is not None:
                     planned = before.compared(target.workspace, written)
                     yield planned
-                if (event_line := _event_line(event)) is not None:
+                if (event_line := _event_line(event)) is not None and not _goes_on(event, planned):
                     if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
                         done.add(event_line.path)
                     yield event_line
@@ -264,6 +264,13 @@ def _event_line(event: object) -> Progress | Remark | None:
             return Remark(_unfinished(message) or message.strip())
         case _:
             return None
+
+
+def _goes_on(event: object, planned: Planned | None) -> bool:
+    """Whether a resource gets settings that restart nothing, such as its grace, of a process that stays."""
+    if planned is None or not isinstance(event, (Started, Finished)) or event.step.op != "update":
+        return False
+    return path_of(event.step) in planned.kept
 
 
 def _unfinished(message: str) -> str:
