@@ -138,11 +138,12 @@ def _rules(place: str, given: Given) -> ignore.DockerIgnore:
         with suppress(OSError):
             lines = Path(place, name).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
             break
-    state = f"{paths.home()}/"
+    # However the way to it is called: a link to a home is one.
+    state = os.path.relpath(paths.home().resolve(), Path(place).resolve())
     return ignore.DockerIgnore(
         place,
         tuple(lines),
-        state if state.startswith(place) else "",
+        "" if state.startswith("..") else f"{place}{state}/",
         tuple(map(os.path.normpath, given.allow)),
         tuple(map(os.path.normpath, given.only)),
     )
@@ -177,7 +178,7 @@ def _not_there(root: Path, only: Sequence[str], files: Mapping[str, str]) -> lis
             why = f".dockerignore excludes every file of {each}"
         else:
             why = f"there is no {each} in {root}"
-        result.append((why, "Name files, folders and globs of the context"))
+        result.append((why, "Name files, folders and globs of the context; requirements=None is for none"))
     return result
 
 

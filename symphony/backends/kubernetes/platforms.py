@@ -18,8 +18,9 @@ def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
     if not images or not (there := _of_nodes(client)):
         return
     for image in images:
-        wanted = (image.platform or f"linux/{_own()}").split("/")[1]
-        if wanted not in there:
+        # One without a slash is a problem of its own.
+        wanted = (image.platform or f"linux/{_own()}").partition("/")[2].partition("/")[0]
+        if wanted and wanted not in there:
             nodes = ", ".join(sorted(there))
             remedy = f'say platform="linux/{min(there)}"'
             yield Problem(

@@ -27,7 +27,8 @@ _REPOSITORY = re.compile(
 )
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
 _SECRET = re.compile(
-    r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?|(api|access|private|secret)_?key)(_.*)?"
+    r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?"
+    r"|(api|access|private|secret|ssh|deploy)_?key)(_.*)?"
 )
 _DIGITS = 12
 
@@ -144,7 +145,8 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
         "retain_on_delete": spec.retain_on_delete,
     }
     given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
-    reference = f"{repository}:{tag}"
+    # What is wrong with it is told once, not for each of its processes, too.
+    reference = f"{'image' if problems else repository}:{tag}"
     image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
     return _Read(image, tuple(problems), result.digests)
 

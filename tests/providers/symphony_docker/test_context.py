@@ -93,6 +93,17 @@ def test_no_secret_is_ever_sent(home: Path) -> None:
     assert context.read(context.Given(str(home))).troubles == ()
 
 
+def test_symphonys_own_state_is_left_out_by_whichever_way_it_is_named(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(home, "symphony-home/passphrase")
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-home"))
+    assert sent(home) == {"Dockerfile"}
+    monkeypatch.setenv("SYMPHONY_HOME", str(home / "symphony-home"))
+    assert sent(tmp_path / "link" / "context") == {"Dockerfile"}
+
+
 def test_what_looks_like_a_credential_is_refused_by_name_until_it_is_allowed(home: Path) -> None:
     for name, text in SUSPECTS.items():
         put(home, name, text)

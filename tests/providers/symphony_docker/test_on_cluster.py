@@ -137,8 +137,8 @@ def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     message = place.up(code=2)
     assert "image rl is for arm64, the cluster's machines are amd64" in message
     assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
-    assert "image rl has the builder kaniko, which is not built yet" in message
-    assert "app/credentials.json is called like a credential and would be in the image" in message
+    assert "image rl has the builder kaniko, which is not supported yet" in message
+    assert "app/credentials.json is named like a credential and would be in the image" in message
     assert "Nothing was started." in message
 
 

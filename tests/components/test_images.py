@@ -1,0 +1,91 @@
+"""What is wrong with an image as a program declares it is told once; the name that it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from symphony import Experiment, Image
+from symphony.backends.kubernetes import platforms, target
+from symphony.backends.kubernetes.settings import Settings
+from symphony.components.inputs.images import Images
+from symphony.plan.build import problems
+from symphony.plan.checked_spec import checked
+from symphony.plan.plan import PlannedImage
+from tests.backends.kubernetes.scripted_api import serving
+
+Declared = Callable[..., tuple[list[str], PlannedImage]]
+NODES = {"items": [{"status": {"nodeInfo": {"architecture": "amd64"}}}]}
+
+
+@pytest.fixture
+def declared(tmp_path: Path, own_home: Path) -> Declared:
+    """What is wrong with an experiment that has an image of these settings, and the image."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+
+    def declared(
+        name: str = "rl", registry: str = "r.io/team/", **settings: Any
+    ) -> tuple[list[str], PlannedImage]:
+        experiment = Experiment("rl", image=Image(name, **settings))
+        experiment.new_process("a")
+        context: Any = SimpleNamespace(
+            settings=SimpleNamespace(registry=registry),
+            backend="tmux",
+            folder=folder,
+            launched_as="rl-1",
+            owner="me",
+        )
+        spec, (image,) = Images(context).named(checked(experiment.spec))
+        found = problems(spec, target.target(spec, Settings(), "rl"))
+        return [each.what for each in found], image
+
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"name": "Not legal", "repository": "r.io/rl"}, "image Not legal has an invalid name"),
+        ({"registry": ""}, "image rl has no repository"),
+        ({"repository": "R/x:1"}, "image rl has an invalid repository: R/x:1"),
+        ({"platform": "amd64"}, "image rl has an invalid platform: amd64"),
+        ({"builder": "kaniko"}, "image rl has the builder kaniko, which is not supported yet"),
+        *(
+            (
+                {"build_args": {name: "x"}},
+                f"image rl has the build argument {name}: everybody who has the image could read it",
+            )
+            for name in ("HF_TOKEN", "github_token", "AWS_SECRET_ACCESS_KEY", "PASSWORD", "DEPLOY_KEY")
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_once(declared: Declared, settings: dict[str, Any], what: str) -> None:
+    assert declared(**settings)[0] == [what]
+
+
+def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Declared) -> None:
+    found, image = declared(build_args={"TOKENIZER": "x", "STEPS": 3})
+    assert found == []
+    assert image.reference == f"r.io/team/rl:rl-1-{image.inputs['identity'][:12]}"
+    assert declared()[1].reference != image.reference
+
+
+@pytest.mark.parametrize(
+    ("platform", "what"),
+    [
+        ("linux/amd64", []),
+        ("linux/arm64/v8", ["image rl is for arm64, the cluster's machines are amd64"]),
+        ("amd64", []),
+    ],
+)
+def test_an_image_for_machines_that_the_cluster_has_not(platform: str, what: list[str]) -> None:
+    """That a platform is none is told where it is declared."""
+    with serving(lambda _: (200, NODES)) as api:
+        found = platforms.check(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
+        assert [each.what for each in found] == what
