@@ -8,8 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from symphony.classic.uncaught import in_one_line
-from symphony.errors import SymphonyError, UserError
+from symphony.classic.uncaught import fails_in_one_line
+from symphony.errors import UserError
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts
 
@@ -81,16 +81,14 @@ def take_old_keywords(kind: type[_T]) -> type[_T]:
 
 def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
     own = tuple(inspect.signature(method).parameters)
+    inner = fails_in_one_line(method)
 
     @wraps(method)
     def call(*words: Any, **given: Any) -> Any:
         for old in [key for key in given if key in _OLD_KEYWORDS and key not in own]:
             value = given.pop(old)
             given.update((new, value) for new in _OLD_KEYWORDS[old] if new in own)
-        try:
-            return method(*words, **given)
-        except SymphonyError as error:
-            raise in_one_line(error) from None
+        return inner(*words, **given)
 
     return call
 

@@ -5,9 +5,28 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from symphony.cli.screen import DEBUG_VARIABLE, clean
 from symphony.errors import SymphonyError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def fails_in_one_line(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function whose errors are in_one_line."""
+
+    @wraps(function)
+    def call(*words: _P.args, **given: _P.kwargs) -> _R:
+        try:
+            return function(*words, **given)
+        except SymphonyError as error:
+            raise in_one_line(error) from None
+
+    return call
 
 
 def in_one_line(error: SymphonyError) -> SymphonyError:

@@ -75,6 +75,24 @@ def test_at_a_terminal_it_is_its_own_lines(sandbox: Sandbox) -> None:
     assert "not reached" not in seen
 
 
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("DockerBuilder('Dockerfile', [], 'context').build()", "symphony: its Dockerfile"),
+        ("DockerBuilder.from_dict({'docker': 1})", "symphony: DockerBuilder has no docker."),
+        ("clean_images('rl:*')", "symphony: no Docker engine answers: it is not running"),
+    ],
+)
+def test_at_a_terminal_the_calls_for_images_fail_in_a_line(sandbox: Sandbox, call: str, line: str) -> None:
+    sandbox.environment["DOCKER_HOST"] = "unix:///nowhere.sock"
+    (sandbox.folder / "build.py").write_text(f"from symphony import DockerBuilder, clean_images\n{call}\n")
+    with terminal(sandbox, [sys.executable, "build.py"], columns=160) as shown:
+        assert shown.ends() == 1
+        seen = shown.history()
+    assert line in seen
+    assert "Traceback" not in seen
+
+
 @pytest.mark.thorough
 def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
