@@ -164,6 +164,12 @@ def config_file(workspace: Workspace, stack: str) -> Path:
     return workspace.config_folder / f"Pulumi.{stack}.yaml"
 
 
+def configured(workspace: Workspace) -> set[str]:
+    """The stacks that have settings."""
+    files = workspace.config_folder.glob("Pulumi.*.yaml")
+    return {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
+
+
 def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
     """The settings of a stack, those of its project under them; an encrypted value is a Secret."""
     values: dict[str, Any] = {}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from symphony import paths
-from symphony.errors import UserError
+from symphony.backends.stack_settings import key_of
+from symphony.engine import workspace
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.image_changes import TYPE
 from symphony.operations.process import in_order
@@ -64,8 +67,18 @@ def remove(image: BuiltImage) -> str:
 
 
 def registries() -> list[str]:
-    """The hosts that images of the states were pushed to."""
-    return sorted({failures.host_of(name) for name in _used()})
+    """The hosts that images of the states were pushed to, and those of the settings of the project here."""
+    return sorted({failures.host_of(name) for name in (*_used(), *_declared())})
+
+
+def _declared() -> Iterator[str]:
+    if (place := workspace.find_usable()) is None:
+        return
+    for stack in sorted(workspace.configured(place)):
+        # A file that nobody can read is told by what needs it.
+        with suppress(SymphonyError):
+            if isinstance(registry := workspace.stack_config(place, stack).get(key_of("registry")), str):
+                yield f"{registry}/"
 
 
 def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> BuiltImage:

@@ -80,8 +80,7 @@ def matching(pattern: str) -> list[str]:
     if not set(pattern) & set("*?["):
         return []
     place = workspace.require()
-    files = place.config_folder.glob("Pulumi.*.yaml")
-    known = _live(place) | {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
+    known = _live(place) | workspace.configured(place)
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
     raise UserError(f'no stack matches "{pattern}"', remedy=f"There are: {listed(sorted(known)) or 'none'}")

@@ -55,6 +55,18 @@ def test_a_program_for_passwords_that_is_not_there_is_named(
     assert (row.there, row.get) == (False, "docker-credential-nowhere is not on PATH")
 
 
+def test_the_registry_of_a_stack_here_is_asked_before_anything_is_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (tmp_path / "Pulumi.rl.yaml").write_text("config:\n  symphony:registry: localhost:1/team\n")
+    (tmp_path / "Pulumi.broken.yaml").write_text("config: [\n")
+    monkeypatch.chdir(tmp_path)
+    row = found("registry localhost:1")
+    assert not row.there
+    assert row.get.startswith("the registry localhost:1 does not answer: connection refused")
+
+
 def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
