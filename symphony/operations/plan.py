@@ -70,7 +70,9 @@ class Planned:
             return {name for each in changes for name in (each.path, each.path.rpartition("/")[0])}
 
         stay = named(each for each in self.changes if each.kind == "keep")
-        return frozenset(stay - named(each for each in self.changes if each.kind != "keep"))
+        others = named(each for each in self.changes if each.kind != "keep")
+        # A process outside of groups names no group.
+        return frozenset(stay - others - {""})
 
     @property
     def changes_nothing(self) -> bool:

@@ -16,7 +16,9 @@ from symphony.engine.run.events import Diagnostic, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
+from symphony.operations.plan import Planned
 from symphony.operations.up import Ended, Remark, _event_line, _watched, path_of
+from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
@@ -44,6 +46,12 @@ def test_a_resource_belongs_to_the_process_or_group_it_hangs_under(kind: str, pa
 
 def test_a_step_without_a_state_belongs_to_none() -> None:
     assert path_of(Step("urn", "kubernetes:core/v1:Pod", "refresh")) == ""
+
+
+def test_what_stays_is_a_process_or_a_group_of_such() -> None:
+    kinds = {"a": "keep", "b": "stop", "g/a": "keep", "g/b": "keep", "h/a": "keep", "h/b": "restart"}
+    changes = tuple(Change(path, kind) for path, kind in kinds.items())  # pyright: ignore[reportArgumentType]
+    assert Planned("rl", "lab", {}, changes, (), 6).kept == {"a", "g/a", "g/b", "g", "h/a"}
 
 
 BEGUN = """Attempting to deploy or update resources with 2 pending operations from previous deployment.
