@@ -14,7 +14,7 @@ from symphony.errors import UserError
 from symphony_docker import context
 from symphony_docker.engine import Build, Engine, names
 
-_SETTINGS = ("dockerfile", "context_directories", "temp_directory", "verbose")
+_SETTINGS = ("dockerfile", "context_directories", "temp_directory", "verbose", "allow")
 _OF_DIRECTORY = ("name", "path", "force_update")
 
 
@@ -26,6 +26,7 @@ class DockerBuilder:
                          under its name; with force_update=False what an earlier build put there is kept.
     temp_directory:      where the context is put together, and kept for the next build.
     verbose:             whether to print what Docker says.
+    allow:               files of the context that look like credentials and are none.
 
     builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
     builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
@@ -40,11 +41,13 @@ class DockerBuilder:
         context_directories: Sequence[Mapping[str, Any]],
         temp_directory: str | Path,
         verbose: bool = True,
+        allow: Sequence[str] = (),
     ) -> None:
         self.dockerfile = Path(dockerfile).expanduser().absolute()
         self.temp_directory = Path(temp_directory).expanduser().absolute()
         self.context_directories = [_directory(each) for each in context_directories]
         self.verbose = verbose
+        self.allow = tuple(allow)
         self._built = ""
 
     @classmethod
@@ -68,7 +71,7 @@ class DockerBuilder:
         UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
         """
         self._put_together()
-        given = context.Given(str(self.temp_directory), str(self.dockerfile))
+        given = context.Given(str(self.temp_directory), str(self.dockerfile), allow=self.allow)
         result = context.read(given)
         if result.troubles:
             what, remedy = result.troubles[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from symphony import DockerBuilder, UserError, clean_images
+from symphony.errors import SymphonyError
 from symphony_docker.engine import Engine
 from tests.sandbox import ROOT, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
@@ -90,3 +91,20 @@ def test_what_an_earlier_build_put_there_is_kept(tmp_path: Path) -> None:
         DockerBuilder.from_dict({"typo": 1})
     with pytest.raises(UserError, match=r"is called \.\./x"):
         DockerBuilder("d", [{"name": "../x", "path": "."}], tmp_path)
+
+
+def test_what_looks_like_a_credential_is_sent_where_that_is_allowed(
+    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    for name in ("Dockerfile", "token.txt"):
+        (tmp_path / name).write_text("FROM scratch\n")
+    given = {
+        "dockerfile": str(tmp_path / "Dockerfile"),
+        "context_directories": [{"name": "in/token.txt", "path": str(tmp_path / "token.txt")}],
+        "temp_directory": str(tmp_path / "context"),
+    }
+    with pytest.raises(UserError, match=r'say allow=\["in/token.txt"\]'):
+        DockerBuilder.from_dict(given).build()
+    with pytest.raises(SymphonyError, match="no Docker engine answers"):
+        DockerBuilder.from_dict({**given, "allow": ["in/token.txt"]}).build()
