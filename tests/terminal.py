@@ -116,10 +116,10 @@ class Shell:
     def end(self, seconds: float = 30) -> tuple[int, str]:
         """The exit code of the command, and what it showed."""
         line = re.compile(rf"^end {self._typed} (\d+)$", re.MULTILINE)
-        found = wait_for(
+        result = wait_for(
             lambda: line.search(self.terminal.history()), seconds, f"the end of {self.terminal.screen()}"
         )
-        return int(found[1]), found.string[: found.start()].strip("\n")
+        return int(result[1]), result.string[: result.start()].strip("\n")
 
     def run(self, command: str) -> tuple[int, str]:
         self.begin(command)

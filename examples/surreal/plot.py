@@ -11,8 +11,8 @@ EVALUATION = re.compile(r"evaluator-\d+: +(?P<seconds>\S+) s .* return +(?P<mean
 
 def curve(folder: Path) -> tuple[list[float], list[float]]:
     """The seconds and mean returns of a run."""
-    found = EVALUATION.finditer((folder / "log.txt").read_text())
-    pairs = [(float(each["seconds"]), float(each["mean"])) for each in found]
+    result = EVALUATION.finditer((folder / "log.txt").read_text())
+    pairs = [(float(each["seconds"]), float(each["mean"])) for each in result]
     return [seconds for seconds, _ in pairs], [mean for _, mean in pairs]
 
 

@@ -38,8 +38,8 @@ def table() -> None:
         settings = yaml.safe_load(file.read_text())["config"]["sweep:settings"]
         words = ["symphony", "logs", stack, "run", "-t", "1"]
         printed = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout
-        found = EVALUATION.search(printed)
-        mean, seconds, steps = found.group("mean", "seconds", "steps") if found else ("-", "-", "-")
+        result = EVALUATION.search(printed)
+        mean, seconds, steps = result.group("mean", "seconds", "steps") if result else ("-", "-", "-")
         rate, seed = settings["learning_rate"], settings["seed"]
         print(f"{stack:28} {rate:13g} {seed:5} {mean:>8} {seconds:>8} {steps:>10}")
 

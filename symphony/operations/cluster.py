@@ -181,7 +181,9 @@ def _users(name: file_store.StackName) -> Iterator[stacks.Stack]:
     """The stacks that refer to this one and have objects there: what a failed `up` leaves may have none."""
     for each in stacks.every():
         there = (*each.state.resources, *each.state.begun) if each.state else ()
-        if str(name) in stacks.clusters_of(each) and any(one.type.startswith("kubernetes:") for one in there):
+        if str(name) in stacks.clusters_of(each) and any(
+            resource.type.startswith("kubernetes:") for resource in there
+        ):
             yield each
 
 

@@ -25,7 +25,7 @@ def logs(
     since: str | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
-    """Lines in the order of time; said names processes (`name`, `group/name`) or groups, none means all."""
+    """Lines in the order of time; given names processes (`name`, `group/name`) or groups, none means all."""
     stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise UserError(f"{stack.shown} has no logs", remedy=f"Start it with `symphony up {stack.shown}`")

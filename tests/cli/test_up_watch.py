@@ -34,26 +34,26 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> None:
     output = tmp_path / "output"
 
-    def said(text: str) -> None:
+    def shows(text: str) -> None:
         wait_for(lambda: text in output.read_text(), 40, text)
 
     with output.open("w") as file:
         command = [str(sandbox.program), "up", "rl", "-y", "--watch"]
         run = sandbox.start(command, stdout=file, stderr=subprocess.STDOUT)
-        said("Watching")
+        shows("Watching")
         first = sandbox.trees()
         (sandbox.folder / "agents" / "new.py").write_text("second")
-        said("restart agent (code: agents/new.py); 1 stays as it is")
-        said("rl is up")
+        shows("restart agent (code: agents/new.py); 1 stays as it is")
+        shows("rl is up")
         (sandbox.folder / "settings.py").write_text("SECONDS = \n")
-        said("settings.py changed")
-        said("invalid syntax")
+        shows("settings.py changed")
+        shows("invalid syntax")
         (sandbox.folder / "settings.py").write_text("SECONDS = '3601'\n")
-        said("restart learner (args: sleep 3600 -> 3601)")
+        shows("restart learner (args: sleep 3600 -> 3601)")
         wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 130
-    said("rl is not watched any more and goes on")
+    shows("rl is not watched any more and goes on")
     last = sandbox.trees()
     assert set(last) == set(first) == {"rl/learner", "rl/agent"}
     assert not {*last["rl/agent"]} & {*first["rl/agent"]}

@@ -114,7 +114,7 @@ def project(own_home: Path, tmp_path: Path, template: Path, engine: Engine) -> I
 
 
 @pytest.fixture
-def said(project: Project) -> Callable[[str], str]:
+def message_of(project: Project) -> Callable[[str], str]:
     """The engine's own words of what went wrong: the lines of the diagnostics, without their indentation."""
 
     def run(program: str) -> str:
@@ -197,8 +197,8 @@ def test_launch_without_a_block(project):
     assert "hello hello {} {}" in done.stdout
 
 
-def test_declared_but_never_launched_is_one_line(said):
-    assert said(
+def test_declared_but_never_launched_is_one_line(message_of):
+    assert message_of(
         """
         from symphony import Experiment
         exp = Experiment("rl")
@@ -211,8 +211,8 @@ def test_declared_but_never_launched_is_one_line(said):
     )
 
 
-def test_a_plan_problem_is_the_report_alone(project, said):
-    text = said(
+def test_a_plan_problem_is_the_report_alone(project, message_of):
+    text = message_of(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -235,8 +235,8 @@ def test_a_plan_problem_is_the_report_alone(project, said):
 
 
 @pytest.mark.parametrize("launches", [(False, False), (True, True)])
-def test_two_experiments(said, launches):
-    text = said(
+def test_two_experiments(message_of, launches):
+    text = message_of(
         f"""
         from symphony import Experiment
         a = Experiment("a")
@@ -255,8 +255,8 @@ def test_two_experiments(said, launches):
     ]
 
 
-def test_an_error_in_the_program_is_the_users_own_traceback(said):
-    text = said(
+def test_an_error_in_the_program_is_the_users_own_traceback(message_of):
+    text = message_of(
         """
         from symphony import Experiment
 
@@ -279,8 +279,8 @@ def test_an_error_in_the_program_is_the_users_own_traceback(said):
     ]
 
 
-def test_a_wrong_call_shows_no_line_of_symphony(said):
-    text = said(
+def test_a_wrong_call_shows_no_line_of_symphony(message_of):
+    text = message_of(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -292,8 +292,8 @@ def test_a_wrong_call_shows_no_line_of_symphony(said):
     assert text.splitlines()[-1].startswith("TypeError: ")
 
 
-def test_a_misspelt_process_is_one_line(said):
-    text = said(
+def test_a_misspelt_process_is_one_line(message_of):
+    text = message_of(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -320,15 +320,15 @@ def test_what_is_said_after_the_launch_is_not_lost_silently(project):
     assert not [each for each in project.resources() if "dynamic" in each["type"]]
 
 
-def test_a_syntax_error_points_at_the_program(said):
-    text = said("from symphony import Experiment\nwith Experiment(\n")
+def test_a_syntax_error_points_at_the_program(message_of):
+    text = message_of("from symphony import Experiment\nwith Experiment(\n")
     assert 'stacks/hello.py", line 2' in text
     assert text.splitlines()[-1].startswith("SyntaxError: ")
     assert "runpy" not in text
 
 
-def test_a_missing_module_is_the_users_own_traceback(said):
-    text = said("import numpyy\n")
+def test_a_missing_module_is_the_users_own_traceback(message_of):
+    text = message_of("import numpyy\n")
     assert text.splitlines()[1:] == [
         "error: Traceback (most recent call last):",
         'File "stacks/hello.py", line 1, in <module>',

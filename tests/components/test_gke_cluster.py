@@ -62,18 +62,18 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
     (sandbox.folder / "__main__.py").write_text(PROGRAM)
-    told = sandbox.symphony("up", "gke", "-y", code=2).err
-    assert "Nothing was started." in told
+    messages = sandbox.symphony("up", "gke", "-y", code=2).err
+    assert "Nothing was started." in messages
     assert sandbox.stacks() == set()
     for line, words in WRONG.items():
-        rows = [row for row in told.splitlines() if re.search(rf"lines? (\d+, )*{line}\b", row)]
+        rows = [row for row in messages.splitlines() if re.search(rf"lines? (\d+, )*{line}\b", row)]
         for word in words:
-            assert any(word in row for row in rows), f"{word} on line {line}:\n{told}"
+            assert any(word in row for row in rows), f"{word} on line {line}:\n{messages}"
     (sandbox.folder / "__main__.py").write_text(ELSEWHERE)
-    told = sandbox.symphony("plan", "gke", code=2).err
-    assert "cluster rl is in us-centrl1, which is not a zone or region" in told
-    assert "cluster rl has pools of type str" in told
-    assert "has no node pool" not in told
+    messages = sandbox.symphony("plan", "gke", code=2).err
+    assert "cluster rl is in us-centrl1, which is not a zone or region" in messages
+    assert "cluster rl has pools of type str" in messages
+    assert "has no node pool" not in messages
 
 
 @pytest.mark.thorough
@@ -90,9 +90,9 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_starts(
     sandbox.write('with Experiment() as e: e.new_process("a", image="i", command="x")')
     sandbox.pulumi("stack", "init", "bare")
     sandbox.config("rl", backend="kubernetes", cluster=cluster)
-    told = sandbox.symphony("up", "rl", "-y", code=2).err
-    assert words in told
-    assert f"`symphony up {cluster}`" in told
+    messages = sandbox.symphony("up", "rl", "-y", code=2).err
+    assert words in messages
+    assert f"`symphony up {cluster}`" in messages
 
 
 def test_gpu_and_spot_pools_are_tainted_and_types_have_googles_names() -> None:

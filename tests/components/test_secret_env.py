@@ -35,7 +35,7 @@ def planned(experiment: Experiment) -> Plan:
     return build_plan(checked(secret_env.read(experiment.spec)), TMUX)
 
 
-def told(experiment: Experiment) -> list[str]:
+def messages(experiment: Experiment) -> list[str]:
     result = problems(checked(secret_env.read(experiment.spec)), TMUX)
     return [f"{each.what} {[place.line for place in each.where]}" for each in result]
 
@@ -88,7 +88,7 @@ def test_what_is_not_known_before_the_run_has_a_digest_of_its_own() -> None:
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
-    assert told(experiment) == [f"a gets no B: its value is empty {[_line(experiment)]}"]
+    assert messages(experiment) == [f"a gets no B: its value is empty {[_line(experiment)]}"]
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown})
     (process,) = planned(experiment).processes
@@ -136,7 +136,7 @@ def test_a_wrong_type_is_named() -> None:
     experiment = Experiment("rl")
     wrong: Any = {"A": 5}
     experiment.new_process("a", ["x"], secret_env=wrong)
-    assert told(experiment) == [
+    assert messages(experiment) == [
         f"a has secret_env['A'] of type int {[_line(experiment)]}",
     ]
 

@@ -134,7 +134,7 @@ class Backend(ABC):
         out = self.sandbox.symphony("logs", stack, *words, "--json").out
         return [json.loads(line) for line in out.splitlines()]
 
-    def told(self, stack: str, path: str, kind: str) -> list[Any]:
+    def reports(self, stack: str, path: str, kind: str) -> list[Any]:
         """What the probe of a process told of one kind, oldest first."""
         texts = [line["text"] for line in self.lines(stack, path) if not line["ended"]]
         return [json.loads(text[len(kind) + 1 :]) for text in texts if text.startswith(f"{kind} ")]
@@ -143,7 +143,7 @@ class Backend(ABC):
         """Wait until the probe has told so many things of a kind; these things."""
 
         def there() -> Any:
-            result = self.told(stack, path, kind)
+            result = self.reports(stack, path, kind)
             return result if len(result) >= times else None
 
         return wait_for(there, seconds * self.patience, f"{path} tells {kind}", pause=0.3)

@@ -234,7 +234,7 @@ def test_a_killed_process_is_shown_at_once(backend: Backend, stack: str) -> None
     for path, number in (("a", signal.SIGKILL), ("b", signal.SIGTERM)):
         backend.kill(stack, path, number)
         assert number.name in backend.becomes(stack, path, "failed", seconds=5)["why"]
-        assert backend.told(stack, path, "said") == ["hello"]
+        assert backend.reports(stack, path, "said") == ["hello"]
     assert backend.snapshot(stack).identities["c"] == before.identities["c"]
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.documents import blocks
-from tests.examples.test_zmq import SAID
+from tests.examples.test_zmq import PRINTED
 from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.kubernetes.registry import docker_build, python_image
@@ -118,7 +118,7 @@ def test_every_pattern_of_caraml_on_pods(made: Made, cluster: Access) -> None:
     with made("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
-        for name, words in SAID.items():
+        for name, words in PRINTED.items():
             wait_for(
                 lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 60, name, pause=0.5
             )

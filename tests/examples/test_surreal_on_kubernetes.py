@@ -76,8 +76,8 @@ def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
         return sandbox.symphony("logs", STACK, process, timeout=90).out
 
     def updates() -> list[int]:
-        found = re.findall(r"update +(\S+)  .* return ", logged("evaluator-0"))
-        return [int(update.replace(",", "")) for update in found]
+        result = re.findall(r"update +(\S+)  .* return ", logged("evaluator-0"))
+        return [int(update.replace(",", "")) for update in result]
 
     wait_for(lambda: any(updates()), 90, "it learns", pause=1)
     kubectl(cluster, "-n", namespace, "delete", "pod", "agent-3", "--grace-period=0", "--force")

@@ -28,7 +28,7 @@ PAIRS = {
 }
 
 # What the processes of the stack print when all is well.
-SAID = {
+PRINTED = {
     "queue-pull": "steps add up to 45",
     "echo-client": "6 / 3 = 2.0",
     "results-sender": "all acknowledged: True",
@@ -76,7 +76,7 @@ def test_the_stack_runs_every_pair_on_tmux(tmp_path):
     (folder / ".venv").symlink_to(ROOT / ".venv")
     with sandbox_in(tmp_path, folder=folder) as sandbox:
         sandbox.symphony("up", "zmq", "-y")
-        for name, words in SAID.items():
+        for name, words in PRINTED.items():
             wait_for(lambda n=name, w=words: w in sandbox.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
         sandbox.symphony("delete", "zmq", "-y")
         assert sandbox.trees() == {}

@@ -23,12 +23,12 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
 
-def found(name: str) -> Finding:
+def finding(name: str) -> Finding:
     return next(each for each in examine() if each.name == f"{name} (optional)")
 
 
 def test_who_only_uses_tmux_lacks_nothing() -> None:
-    plugin, config = found("kube plugin"), found("kubeconfig")
+    plugin, config = finding("kube plugin"), finding("kubeconfig")
     assert (plugin.there, plugin.get) == (False, "`symphony up` gets it by itself")
     assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
     assert is_ready([plugin, config])
@@ -36,12 +36,12 @@ def test_who_only_uses_tmux_lacks_nothing() -> None:
 
 def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
     place = install.install()
-    assert found("kube plugin") == Finding(
+    assert finding("kube plugin") == Finding(
         "kube plugin (optional)", True, "a stand-in", str(place), needed=False
     )
     place.unlink()
     place.write_bytes(b"\x7fELF")
-    assert found("kube plugin").version == metadata.version("pulumi-kubernetes")
+    assert finding("kube plugin").version == metadata.version("pulumi-kubernetes")
 
 
 def test_a_program_for_passwords_that_is_not_there_is_named(
@@ -49,9 +49,9 @@ def test_a_program_for_passwords_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "config.json").write_text('{"auths": {"r.io": {"auth": "bWU6eA=="}}}')
-    assert (found("registry credentials").there, found("registry credentials").place) == (True, "r.io")
+    assert (finding("registry credentials").there, finding("registry credentials").place) == (True, "r.io")
     (tmp_path / "config.json").write_text('{"credsStore": "nowhere"}')
-    row = found("registry credentials")
+    row = finding("registry credentials")
     assert (row.there, row.get) == (False, "docker-credential-nowhere is not on PATH")
 
 
@@ -71,13 +71,13 @@ def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     rows = ("gcloud", "auth plugin", "gcp project", "gcp plugin")
-    assert [(found(row).there, found(row).get) for row in rows] == [
+    assert [(finding(row).there, finding(row).get) for row in rows] == [
         (False, "cloud.google.com/sdk/docs/install"),
         (False, "gcloud components install gke-gcloud-auth-plugin"),
         (False, "gcloud config set project PROJECT"),
         (False, "`symphony up` gets it by itself"),
     ]
-    assert is_ready(list(map(found, rows)))
+    assert is_ready(list(map(finding, rows)))
     programs = [tmp_path / "bin" / name for name in ("gcloud", "gke-gcloud-auth-plugin")]
     project = tmp_path / "gcloud" / "configurations" / "config_work"
     for file, text in ((project, "[core]\nproject = mine\n"), *((each, "#!/bin/sh\n") for each in programs)):
@@ -86,7 +86,7 @@ def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch:
         file.chmod(0o700)
     (tmp_path / "gcloud" / "active_config").write_text("work\n")
     place = install.install(plugin.GCP)
-    assert [(found(row).there, found(row).version, found(row).place) for row in rows] == [
+    assert [(finding(row).there, finding(row).version, finding(row).place) for row in rows] == [
         (True, "", str(programs[0])),
         (True, "", str(programs[1])),
         (True, "mine", str(project)),
@@ -98,14 +98,14 @@ def test_a_plugin_of_another_version_is_not_the_one() -> None:
     other = plugin.place(plugin.KUBERNETES, "1.0.0")
     other.parent.mkdir(parents=True)
     other.write_bytes(b"\x7fELF")
-    assert not found("kube plugin").there
+    assert not finding("kube plugin").there
 
 
 def test_a_plugin_that_cannot_be_read_is_told() -> None:
     place = install.install()
     place.unlink()
     place.mkdir()
-    assert found("kube plugin").get.startswith(f"remove {place}")
+    assert finding("kube plugin").get.startswith(f"remove {place}")
 
 
 def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked(tmp_path: Path) -> None:
@@ -117,14 +117,14 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
         "current-context": "mine",
     }
     (tmp_path / "config").write_text(json.dumps(content))
-    result = found("kubeconfig")
+    result = finding("kubeconfig")
     assert (result.there, result.version, result.place) == (True, "context mine", str(tmp_path / "config"))
     assert not made.exists()
 
     (tmp_path / "config").write_text(json.dumps({**content, "current-context": "other"}))
-    assert found("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
+    assert finding("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
     (tmp_path / "config").write_text("]")
-    assert "the kubeconfig is not valid YAML" in found("kubeconfig").get
+    assert "the kubeconfig is not valid YAML" in finding("kubeconfig").get
 
 
 def test_the_python_that_runs_it_is_told_on_every_system() -> None:

@@ -56,16 +56,16 @@ def test_every_known_type_is_found_and_an_unknown_one_is_not():
 def test_gpus_that_a_machine_takes(machine_type: str, gpu_type: str, gpus: int, fault: str):
     machine = machines.find(machine_type)
     assert machine is not None
-    found = machines.gpu_fault(machine, gpu_type, gpus)
-    assert fault in found if fault else not found
+    result = machines.gpu_fault(machine, gpu_type, gpus)
+    assert fault in result if fault else not result
 
 
 def test_the_reservation_is_what_gke_publishes():
     """Of 8 cores: 60 + 10 + 10 + 10 m. Of 52 GiB: 1 + 0.8 + 0.8 + 2.16 GiB and 100 MiB, then the kernel's."""
-    found = allocatable(pool("n1-highmem-8"))
-    assert found.cpu == 8000 - 90
+    result = allocatable(pool("n1-highmem-8"))
+    assert result.cpu == 8000 - 90
     kernel = 52 * GIB // 64 + 128 * MIB
-    assert abs(found.memory - (52 * GIB - int(4.76 * GIB) - 100 * MIB - kernel)) <= 2
+    assert abs(result.memory - (52 * GIB - int(4.76 * GIB) - 100 * MIB - kernel)) <= 2
     assert allocatable(pool("e2-small")).cpu == 940
 
 
@@ -125,8 +125,8 @@ def test_a_machine_costs_what_google_lists(machine_type: str):
 def test_gpus_are_paid_for_by_piece_and_what_is_not_known_has_no_price(
     machines_of: Pool, dollars: float | None
 ):
-    found = LIST_PRICES.hourly(machines_of)
-    assert found == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
+    result = LIST_PRICES.hourly(machines_of)
+    assert result == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
 
 
 def test_every_family_has_a_price_on_demand_and_as_spot():

@@ -82,8 +82,8 @@ def test_labels_asked_for_by_hand_choose_pools():
 def test_so_many_shares_fit_on_a_machine_and_not_one_more(fleet, parts: int):
     (only,) = fleet
     each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
-    found = placed(each, pools=fleet)
-    room, total = available(only), total_of(found.chosen["a"].claims)
+    result = placed(each, pools=fleet)
+    room, total = available(only), total_of(result.chosen["a"].claims)
     assert holds(room, times(total, parts))
     assert not holds(room, times(total, parts + 1))
 
@@ -117,19 +117,19 @@ def test_containers_of_a_group_share_what_the_group_has():
 
 
 def test_a_full_pool_passes_on_to_the_next():
-    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    found = placed(*(pod(f"a{i}", 3) for i in range(5)), pools=(one, two))
-    assert [choice.pool.name for choice in found.chosen.values()] == ["one", "one", "two", "two"]
-    assert found.lacking == {
+    each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    result = placed(*(pod(f"a{i}", 3) for i in range(5)), pools=(each, two))
+    assert [choice.pool.name for choice in result.chosen.values()] == ["one", "one", "two", "two"]
+    assert result.lacking == {
         "a4": {"one": "is at its max of 1 machines", "two": "is at its max of 1 machines"}
     }
-    assert found.machines == {"one": 1, "two": 1}
+    assert result.machines == {"one": 1, "two": 1}
 
 
 def test_who_names_a_pool_comes_first():
-    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    found = placed(pod("free", 6), pod("named", 6, pool="one"), pools=(one, two))
-    assert [(name, choice.pool.name) for name, choice in found.chosen.items()] == [
+    each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    result = placed(pod("free", 6), pod("named", 6, pool="one"), pools=(each, two))
+    assert [(name, choice.pool.name) for name, choice in result.chosen.items()] == [
         ("free", "two"),
         ("named", "one"),
     ]
@@ -150,10 +150,10 @@ def test_five_thousand_pods_of_a_thousand_sizes_find_their_places_on_a_thousand_
         )
     ]
     pods = [pod(f"a{i}", 0.2 + i * 7 % 29 / 16, 0.5 + i * 11 % 37 / 15) for i in range(5000)]
-    found = place(pods, fleet, LIST_PRICES)
-    assert not found.lacking
-    assert len(found.chosen) == 5000
-    assert 800 < sum(found.machines.values()) <= 1000
+    result = place(pods, fleet, LIST_PRICES)
+    assert not result.lacking
+    assert len(result.chosen) == 5000
+    assert 800 < sum(result.machines.values()) <= 1000
 
 
 POOLS = st.lists(
@@ -195,18 +195,18 @@ def test_of_generated_fleets_every_pod_is_placed_where_it_may_be_or_told_why_not
         for i, each in enumerate(given_pools)
     ]
     pods = [pod(f"a{i}", cpu, gib, gpus, spot=spot) for i, (cpu, gib, gpus, spot) in enumerate(given_pods)]
-    found = placed(*pods, pools=pools)
+    result = placed(*pods, pools=pools)
     for each in pods:
-        if each.name not in found.chosen:
-            assert set(found.lacking[each.name]) == {one.name for one in pools}
-            assert all(found.lacking[each.name].values())
+        if each.name not in result.chosen:
+            assert set(result.lacking[each.name]) == {first.name for first in pools}
+            assert all(result.lacking[each.name].values())
             continue
-        choice = found.chosen[each.name]
+        choice = result.chosen[each.name]
         assert holds(available(choice.pool), total_of(choice.claims))
         assert bool(choice.pool.gpus) == bool(each.claims[0].gpus)
         assert each.spot or not choice.pool.spot
-    for one in pools:
-        taken = [total_of(each.claims) for each in found.chosen.values() if each.pool is one]
-        machines = found.machines.get(one.name, 0)
-        assert machines <= (one.max or 0)
-        assert not taken or holds(times(available(one), machines), sum(taken[1:], taken[0]))
+    for first in pools:
+        taken = [total_of(each.claims) for each in result.chosen.values() if each.pool is first]
+        machines = result.machines.get(first.name, 0)
+        assert machines <= (first.max or 0)
+        assert not taken or holds(times(available(first), machines), sum(taken[1:], taken[0]))

@@ -34,8 +34,8 @@ def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: 
     assert digests(FILES) == before
     both = digests({**FILES, "shared.py": CodeFiles({"shared.py": "other"})})
     assert [each == old for each, old in zip(both, before, strict=True)] == [False, False]
-    one = digests({**FILES, "agents/": CodeFiles({"agents/": "other"})})
-    assert [each == old for each, old in zip(one, before, strict=True)] == [True, False]
+    file = digests({**FILES, "agents/": CodeFiles({"agents/": "other"})})
+    assert [each == old for each, old in zip(file, before, strict=True)] == [True, False]
 
 
 def test_what_declares_no_code_has_nothing_of_it(declare: Any, tmux: Target) -> None:

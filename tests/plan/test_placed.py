@@ -82,14 +82,14 @@ def test_what_is_said_by_hand_wins_over_a_share(process: Callable[..., Any]):
 def test_containers_that_pod_yml_adds_are_counted(problems_of: Callable[..., Any], cluster: Target):
     sidecar = "{'name': 'side', 'image': 'i', 'resources': {'requests': {'cpu': '4'}}}"
     calls = (f"pod_yml['spec']['containers'] = [{sidecar}]", "place('cpu', cpu=4)")
-    (found,) = problems_of(program(*calls), cluster)
-    assert found.what == "p does not fit cpu: it has 7.21 of 8 cpu"
+    (result,) = problems_of(program(*calls), cluster)
+    assert result.what == "p does not fit cpu: it has 7.21 of 8 cpu"
 
 
 def test_tolerations_of_pod_yml_are_the_only_ones(problems_of: Callable[..., Any], cluster: Target):
     calls = ("place('gpu', gpu=1)", "pod_yml['spec']['tolerations'] = [{'key': 'x', 'operator': 'Exists'}]")
-    (found,) = problems_of(program(*calls), cluster)
-    assert found.what == ("p has tolerations in pod_yml, and not one of nvidia.com/gpu, the taint of gpu")
+    (result,) = problems_of(program(*calls), cluster)
+    assert result.what == ("p has tolerations in pod_yml, and not one of nvidia.com/gpu, the taint of gpu")
     assert not problems_of(program(calls[0], calls[1].replace("'x'", "'nvidia.com/gpu'")), cluster)
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_price_is_none_and_so_is_the_sum(planned: Callable[..., Any],
 
 
 def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: Target):
-    found = problems_of(
+    result = problems_of(
         """
         exp = Experiment("rl", image="i")
         exp.new_process("big", command="x").place(cpu=12, memory="96Gi")
@@ -157,7 +157,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         """,
         cluster,
     )
-    assert [each.what for each in found] == [
+    assert [each.what for each in result] == [
         "big fits no pool: cheap has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB;"
         " cpu has 7.21 of 12 cpu, 45.3 of 96 GiB;"
         " gpu is kept for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
@@ -208,23 +208,23 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
 def test_what_does_not_go_is_told_with_its_line(
     problems_of: Callable[..., Any], cluster: Target, calls: list[str], what: str, remedy: str
 ):
-    (found,) = problems_of(program(*calls), cluster)
-    assert found.what.startswith(what)
-    assert found.remedy.startswith(remedy)
+    (result,) = problems_of(program(*calls), cluster)
+    assert result.what.startswith(what)
+    assert result.remedy.startswith(remedy)
     (marked,) = [line for line, call in enumerate(calls, 4) if "# <-" in call]
-    assert [place.line for place in found.where] == [marked]
+    assert [place.line for place in result.where] == [marked]
 
 
 def test_a_taint_that_alone_is_in_the_way_is_told_as_that(
     problems_of: Callable[..., Any], kubernetes: Target
 ):
     ours = pool("ours", "n1-standard-2", taints=(Taint("team", "rl"),))
-    (found,) = problems_of(program("place(cpu=1)"), replace(kubernetes, pools=(ours,)))
-    assert "name the pool or tolerate its taint" in found.remedy
+    (result,) = problems_of(program("place(cpu=1)"), replace(kubernetes, pools=(ours,)))
+    assert "name the pool or tolerate its taint" in result.remedy
 
 
 def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any], cluster: Target):
-    (found,) = problems_of(
+    (result,) = problems_of(
         """
         exp = Experiment("rl", image="i")
         g = exp.new_process_group("g")
@@ -233,12 +233,12 @@ def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any],
         """,
         cluster,
     )
-    assert found.what == 'g is one pod, on one machine: of pool g/a says "cpu", g/b says "gpu"'
+    assert result.what == 'g is one pod, on one machine: of pool g/a says "cpu", g/b says "gpu"'
 
 
 def test_a_share_needs_pools(problems_of: Callable[..., Any], kubernetes: Target):
-    (found,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
-    assert found.what == "p is placed, but the pools of the cluster are not known"
+    (result,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
+    assert result.what == "p is placed, but the pools of the cluster are not known"
 
 
 def test_a_pool_that_is_only_just_full_is_remarked_upon(planned: Callable[..., Any], kubernetes: Target):

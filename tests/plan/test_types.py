@@ -350,11 +350,11 @@ def test_anything_anywhere_gives_problems_and_never_an_exception(tmux, kubernete
     process.container_yml = data.draw(anything)
     group.pod_yml = data.draw(anything)
     for target in (tmux, kubernetes):
-        report = told(experiment, target)
+        report = report_of(experiment, target)
         assert all(line.isprintable() for line in report.split("\n"))
 
 
-def told(experiment: Experiment, target: Target) -> str:
+def report_of(experiment: Experiment, target: Target) -> str:
     """The plan, else the report of its problems: a line each, between the heading and the end."""
     result = problems(checked(experiment.spec), target)
     if not result:

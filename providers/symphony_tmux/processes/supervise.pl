@@ -1,5 +1,6 @@
 # Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
 # tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
+# In Perl, because one runs beside every process: a Python would take longer to start and more memory.
 # Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace, and
 # the ports on which the process is to listen.
 # With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five

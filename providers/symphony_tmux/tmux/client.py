@@ -1,4 +1,7 @@
-"""Everything that is said to a tmux server, with a deadline and one line of error."""
+"""Everything that is said to a tmux server, with a deadline and one line of error.
+
+Our own client: the calls of libtmux have no deadlines, and titles that a process sets break some of them.
+"""
 
 from __future__ import annotations
 

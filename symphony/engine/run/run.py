@@ -6,6 +6,7 @@
     errors.check(run.outcome)
 
 The engine streams its events as JSON over a pipe: no log file with the values of a program lies on a disk.
+Pulumi's Automation API would start six processes for one run, and write such a file.
 """
 
 from __future__ import annotations

@@ -180,11 +180,11 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
     )
     assert "1 of 1" in output, output
 
-    def told() -> list[str]:
+    def printed() -> list[str]:
         return [line.split()[-1] for line in sandbox.symphony("logs", stack, "a").out.splitlines()]
 
-    wait_for(lambda: len(told()) == 2, 20, "it has read", pause=0.5)
-    assert told() == ["65534", "hush-hush-7"]
+    wait_for(lambda: len(printed()) == 2, 20, "it has read", pause=0.5)
+    assert printed() == ["65534", "hush-hush-7"]
 
 
 def test_no_key_of_the_kubeconfig_is_in_the_state(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:

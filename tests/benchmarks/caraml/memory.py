@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.benchmarks.caraml.roles import growth
 from tests.benchmarks.caraml.sides import ALL, Role, free_address, measure
-from tests.benchmarks.caraml.table import Goal, Row, as_fast, found, times_the_time
+from tests.benchmarks.caraml.table import Goal, Row, a_figure, as_fast, times_the_time
 
 WATCHED = 60 << 20
 
@@ -68,8 +68,8 @@ def g14() -> Iterator[Row]:
         for role in roles:
             role.end()
     goals = (
-        found("sender's growth / payload", sent, 0.1, 0.1),
-        found("receiver's, beside the message itself", abs(received - 1), 0.1, 0.1),
+        a_figure("sender's growth / payload", sent, 0.1, 0.1),
+        a_figure("receiver's, beside the message itself", abs(received - 1), 0.1, 0.1),
     )
     yield Row("G14", "push_uncopied of 60 MiB, memory of both ends", {}, goals)
 
@@ -101,7 +101,7 @@ def g15() -> Iterator[Row]:
     finally:
         reader.end()
     goals = (
-        found("pool: copies", from_value, 1.1, 1.1),
-        found("in place: copies", from_buffer, 0.1, 0.1),
+        a_figure("pool: copies", from_value, 1.1, 1.1),
+        a_figure("in place: copies", from_buffer, 0.1, 0.1),
     )
     yield Row("G15", "shared memory, 60 MiB", {}, goals)

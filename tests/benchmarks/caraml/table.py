@@ -48,7 +48,7 @@ def times_the_time(label: str, gate: float, stretch: float, base: str = "raw") -
     return Goal(label, gate, stretch, lambda figures: 1 / ratio(figures, base), smaller_is_better=True)
 
 
-def found(label: str, value: float, gate: float, stretch: float) -> Goal:
+def a_figure(label: str, value: float, gate: float, stretch: float) -> Goal:
     """A figure measured otherwise, the smaller the better."""
     return Goal(label, gate, stretch, lambda _: value, smaller_is_better=True)
 

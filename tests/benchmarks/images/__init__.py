@@ -91,8 +91,8 @@ class _Pods:
     """When the pods of ours run."""
 
     def __init__(self, cluster: Access, namespace: str) -> None:
-        told = '{.metadata.name} {.metadata.uid} {.status.phase}{"\\n"}'
-        words = ["get", "pods", "--watch", "-o", f"jsonpath={told}"]
+        printed = '{.metadata.name} {.metadata.uid} {.status.phase}{"\\n"}'
+        words = ["get", "pods", "--watch", "-o", f"jsonpath={printed}"]
         self._argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "-n", namespace, *words]
         self.running = 0.0
 

@@ -97,8 +97,8 @@ def alone() -> Rates:
     ]
     shown = run_in(EXAMPLE, [str(word) for word in words])
     lines = [line.replace(",", "") for line in shown.splitlines()]
-    found = [re.findall(r"(\S+) (?:s |steps|updates)", line) for line in lines]
-    (began, first, before), (ended, last, after) = (tuple(map(float, each)) for each in found[:2])
+    result = [re.findall(r"(\S+) (?:s |steps|updates)", line) for line in lines]
+    (began, first, before), (ended, last, after) = (tuple(map(float, each)) for each in result[:2])
     return Rates((last - first) / (ended - began), (after - before) / (ended - began), 0.0)
 
 

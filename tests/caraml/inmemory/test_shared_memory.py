@@ -175,7 +175,7 @@ def test_names_that_say_what_is_not_so():
     name = pool.put(large(1))
     owner, descriptor, cookie, generation, head, parts = msgspec.msgpack.decode(name[2:])
 
-    def said(**changes):
+    def described(**changes):
         fields = {"owner": owner, "descriptor": descriptor, "cookie": cookie, "generation": generation}
         fields |= {"head": head, "parts": parts, **changes}
         return name[:2] + msgspec.msgpack.encode(list(fields.values()))
@@ -185,19 +185,19 @@ def test_names_that_say_what_is_not_so():
         b"name",
         join([b"x"])[:2] + bytes(4),  # joined, of no parts
         join([b"x"])[:2] + b"\xff\xff\0\0" + bytes(8 << 16),
-        said(parts=[[0, 1 << 40]]),
-        said(parts=[[-8, 8]]),
-        said(parts=[[0, 0]] * 5000),
+        described(parts=[[0, 1 << 40]]),
+        described(parts=[[-8, 8]]),
+        described(parts=[[0, 0]] * 5000),
     ):
         with pytest.raises(MalformedMessageError):
             get(wrong)
     for gone in (
-        said(cookie=b""),
-        said(cookie=b"x" * 16),
-        said(descriptor=0),
-        said(owner=-1),
-        said(owner=1 << 40),
-        said(generation=generation + 1),
+        described(cookie=b""),
+        described(cookie=b"x" * 16),
+        described(descriptor=0),
+        described(owner=-1),
+        described(owner=1 << 40),
+        described(generation=generation + 1),
     ):
         with pytest.raises(SharedMemoryError):
             get(gone)

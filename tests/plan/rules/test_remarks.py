@@ -9,11 +9,11 @@ import pytest
 def remarked(declare, planned):
     """(what, remedy, lines) of each remark of a program, which can run."""
 
-    def told(program):
+    def messages(program):
         plan = planned(program)
         return [(each.what, each.remedy, [place.line for place in each.where]) for each in plan.remarks]
 
-    return told
+    return messages
 
 
 @pytest.mark.parametrize(

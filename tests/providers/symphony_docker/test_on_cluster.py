@@ -99,8 +99,8 @@ def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
     running = place.images()
     place.sandbox.write(PROGRAM.replace("1000", "1001"))
     failed = line("RUN echo one; echo two; echo three; exit 3")
-    said = "RUN echo one; echo two; echo three; exit 3 failed with exit code 3 (Dockerfile)."
-    assert failed == f"{said}\n    | two\n    | three\n"
+    message = "RUN echo one; echo two; echo three; exit 3 failed with exit code 3 (Dockerfile)."
+    assert failed == f"{message}\n    | two\n    | three\n"
     debugged = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y", "--debug"])
     assert "    | one\n    | two\n    | three\n" in debugged.communicate(timeout=60)[1]
     assert line("RUNN x") == "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:2).\n"
@@ -194,8 +194,8 @@ def test_two_builds_of_one_image_are_one(
     assert (tmp_path / "progress").read_text().count("step 2/") == 1
 
     def labels(tag: str) -> str | None:
-        found = Engine().find(f"{place.repository}:{tag}")
-        return found and found.labels[IDENTITY_LABEL]
+        image = Engine().find(f"{place.repository}:{tag}")
+        return image and image.labels[IDENTITY_LABEL]
 
     assert labels("one") == labels("two") == inputs["identity"]
     for who, tag, left in (("a", "one", True), ("b", "one", False), ("c", "two", False)):

@@ -79,17 +79,17 @@ def test_requirements_are_a_layer_of_their_own(place: Place, tmp_path: Path) -> 
         place.write("agents/deep/net.py", f"VALUE = {value}\n")
         output = place.up()
         assert "image rl  pushed" in output
-        facts: list[Any] = wait_for(lambda: said(value), 60, "the pod says what it has", pause=0.5)
+        facts: list[Any] = wait_for(lambda: printed(value), 60, "the pod says what it has", pause=0.5)
         code = ["/app/agents/deep/net.py", "/app/train.py"]
         assert facts[1:5] == ["1.17.0", 1000, "1", []]
         assert {*code} <= {*facts[5]} <= {*code, "/app/__main__.py", "/app/requirements.txt"}
         (name,) = built(place)
         return Engine().api.inspect_image(name)["RootFS"]["Layers"]
 
-    def said(value: int) -> list[Any]:
+    def printed(value: int) -> list[Any]:
         lines = place.sandbox.symphony("logs", "dev", "a").out.splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("[")]
-        return next((each for each in found if each[0] == value), [])
+        result = [json.loads(line) for line in lines if line.startswith("[")]
+        return next((each for each in result if each[0] == value), [])
 
     first, second = run(1), run(2)
     # The base, the requirements, what caraml needs and caraml itself stay; the last two copies are the code.

@@ -155,20 +155,20 @@ def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Pa
     provider = ImageProvider()
     with servers.registry(tmp_path / "registry") as host:
         repository = f"{host}/rl"
-        one = pushed(folder, repository, "one", retain_on_delete=False)
+        each = pushed(folder, repository, "one", retain_on_delete=False)
         two = pushed(folder, repository, "two")
-        assert one["digest"] == two["digest"]
+        assert each["digest"] == two["digest"]
         # They are one image there, which is another stack's as well.
-        provider.delete("", one)
+        provider.delete("", each)
         assert registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
         alone = pushed(folder, repository, "alone")
         # What becomes of it is said otherwise: nothing is built for that.
         given = servers.inputs(folder, repository, "alone", retain_on_delete=False)
         assert provider.diff("", alone, given).changes
-        said = updated(alone, given)
-        assert said["built"] == alone["built"]
-        provider.delete("", said)
+        changed = updated(alone, given)
+        assert changed["built"] == alone["built"]
+        provider.delete("", changed)
         assert not registry.has(repository, "alone")
         assert registry.has(repository, "two")
     with servers.registry(tmp_path / "keeps", deletes=False) as host:

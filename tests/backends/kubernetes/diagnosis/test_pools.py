@@ -62,8 +62,8 @@ def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words:
 def test_what_does_only_together_is_told_so():
     """Of the two machines the one that lacks less."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
-    found = scheduling.wanted(pod(memory="12Gi"), [node("a"), node("b")], taken)
-    assert found == (
+    result = scheduling.wanted(pod(memory="12Gi"), [node("a"), node("b")], taken)
+    assert result == (
         "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
     )
 

@@ -80,12 +80,12 @@ def test_a_pod_reads_what_is_mounted(sandbox: Sandbox, stack: str, place: str, h
     up(sandbox, stack, PROGRAM.format(host=str(host)), code=0)
     becomes(sandbox, stack, "pair/reads", "running")
 
-    def said() -> list[str]:
+    def printed() -> list[str]:
         out = sandbox.symphony("logs", stack, "pair/reads", "--json").out
         result = [json.loads(line)["text"] for line in out.splitlines()]
         return result if any("hush" in each for each in result) and "in memory" in result else []
 
-    words = wait_for(said, 30, "it has read everything", pause=0.5)
+    words = wait_for(printed, 30, "it has read everything", pause=0.5)
     assert "handed over" in words, "the empty folder is one for the pod"
     assert any("of the host" in each for each in words)
     assert any(each.startswith("tmpfs /dev/shm tmpfs ") for each in words)

@@ -159,16 +159,20 @@ def test_every_way_outside_and_every_field_of_the_users_own_is_planned_and_accep
 ) -> None:
     """Each alone: among the generated experiments few have them, and of those few are planned."""
 
-    def one(container: dict[str, Any] | None = None, **pod_yml: Any) -> ExperimentSpec:
+    def declaring(container: dict[str, Any] | None = None, **pod_yml: Any) -> ExperimentSpec:
         pod, more = PodSettings(pod_yml=pod_yml), container or {}
         web = ProcessSpec("web", exposes=(ServiceUse("page", 8080),), container_yml=more, pod=pod)
         group = ProcessGroupSpec("g", (ProcessSpec("x", container_yml=more),), pod=pod)
         return ExperimentSpec("x", processes=(web,), groups=(group,))
 
     every = [
-        *((one(), {**outside, "pull_secrets": secrets}) for outside in OUTSIDE for secrets in PULL_SECRETS),
-        *((one(each), {}) for each in CONTAINER_YML),
-        *((one(**each), {}) for each in POD_YML),
+        *(
+            (declaring(), {**outside, "pull_secrets": secrets})
+            for outside in OUTSIDE
+            for secrets in PULL_SECRETS
+        ),
+        *((declaring(each), {}) for each in CONTAINER_YML),
+        *((declaring(**each), {}) for each in POD_YML),
     ]
     assert all(judged(place, spec, {**chosen, "controller": controller}) for spec, chosen in every)
 

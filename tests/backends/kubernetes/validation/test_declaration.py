@@ -17,7 +17,7 @@ from symphony.plan.checked_spec import checked
 Declare = Callable[[Experiment], object]
 
 
-def said(
+def messages(
     declare: Declare, namespace: str = "rl", secrets: dict[str, int] | None = None, **chosen: str
 ) -> list[str]:
     experiment = Experiment("rl", secrets=list(secrets or {}))
@@ -69,36 +69,36 @@ CASES: list[tuple[str, Declare]] = [
 
 @pytest.mark.parametrize(("words", "declare"), CASES, ids=[words for words, _ in CASES])
 def test_it_is_refused_once(words: str, declare: Declare) -> None:
-    (what,) = said(declare)
+    (what,) = messages(declare)
     assert words in what
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-x", "gke-a", "gmp-b", "istio-system"])
 def test_a_namespace_of_the_cluster_is_refused(namespace: str) -> None:
-    (what,) = said(lambda e: e.new_process("a"), namespace)
+    (what,) = messages(lambda e: e.new_process("a"), namespace)
     assert "belongs to the cluster" in what
 
 
 def test_secrets_that_no_secret_can_hold_are_refused() -> None:
-    (what,) = said(lambda e: e.new_process("a"), secrets={"/a": 1_000_000, "/b": 100_000})
+    (what,) = messages(lambda e: e.new_process("a"), secrets={"/a": 1_000_000, "/b": 100_000})
     assert re.search("1100000 bytes, more than the 1048576", what)
-    (what,) = said(lambda e: e.new_process("a").mount_secret("s", "/etc/secrets"), secrets={"/a": 1})
+    (what,) = messages(lambda e: e.new_process("a").mount_secret("s", "/etc/secrets"), secrets={"/a": 1})
     assert "where the experiment's secrets lie" in what
 
 
 def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
-    def found(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
+    def result(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
         where = target.target(checked(experiment.spec), Settings(image="rl"), "rl", secrets=sizes)
         return [problem.what for problem in problems(checked(experiment.spec), where)]
 
-    assert found(["train.yaml"], {"train.yaml": 1_000_000}) == []
-    (what,) = found(["/a", "/b"], {"/a": 1_000_000, "/b": 100_000})
+    assert result(["train.yaml"], {"train.yaml": 1_000_000}) == []
+    (what,) = result(["/a", "/b"], {"/a": 1_000_000, "/b": 100_000})
     assert "the config files have 1100000 bytes, more than the 1048576 of a Kubernetes ConfigMap" in what
-    (what,) = found(["a b"], {"a b": 1})
+    (what,) = result(["a b"], {"a b": 1})
     assert "the config file is called" in what
-    (what,) = found(["a"], {"a": 1}, "/etc/configs/")
+    (what,) = result(["a"], {"a": 1}, "/etc/configs/")
     assert "where the experiment's configs lie" in what
 
 
@@ -109,20 +109,20 @@ def test_what_a_job_cannot_keep_is_refused() -> None:
         group.restart_policy("Always")
         group.new_process("w")
 
-    assert said(always) == []
-    assert len(said(always, controller="Job")) == 2
-    assert "comes to an end" in said(always, controller="Job")[0]
-    assert said(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
-    assert said(lambda e: e.new_process("a" * 63), controller="Job") == []
-    (what,) = said(lambda e: e.new_process("a" * 52), controller="JobSet")
+    assert messages(always) == []
+    assert len(messages(always, controller="Job")) == 2
+    assert "comes to an end" in messages(always, controller="Job")[0]
+    assert messages(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
+    assert messages(lambda e: e.new_process("a" * 63), controller="Job") == []
+    (what,) = messages(lambda e: e.new_process("a" * 52), controller="JobSet")
     assert "in a JobSet 51 is the most" in what
-    (what,) = said(lambda e: e.new_process("3d"), controller="JobSet")
+    (what,) = messages(lambda e: e.new_process("3d"), controller="JobSet")
     assert "in a JobSet it begins with a letter" in what
-    assert said(lambda e: e.new_process("3d"), controller="Job") == []
+    assert messages(lambda e: e.new_process("3d"), controller="Job") == []
 
 
 def test_a_host_path_is_allowed_by_name() -> None:
-    assert said(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
+    assert messages(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
 
 
 def test_what_is_right_is_not_refused() -> None:
@@ -134,7 +134,7 @@ def test_what_is_right_is_not_refused() -> None:
         process.add_label("a.test/b", "")
         process.container_yml["securityContext"] = {"privileged": False}
 
-    assert said(declare) == []
+    assert messages(declare) == []
 
 
 def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
@@ -160,8 +160,8 @@ def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
         e.new_process_group("g" * 60).new_process("w" * 63)
         e.new_process("n" * 60)
 
-    assert said(declare) == []
-    result = said(declare, shared_as="rl")
+    assert messages(declare) == []
+    result = messages(declare, shared_as="rl")
     assert [re.findall(r'"rl-(.)', each)[0] for each in result] == ["p", "s"]
     assert "66 letters, and 63 is the most" in result[0]
-    assert "cannot be called" in said(lambda e: e.new_process("a"), shared_as="Mine")[0]
+    assert "cannot be called" in messages(lambda e: e.new_process("a"), shared_as="Mine")[0]

@@ -35,7 +35,7 @@ def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
     )
 
 
-def said(
+def messages(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> list[str]:
     result = judged(experiment(pod, container), **settings)
@@ -108,14 +108,14 @@ CONTAINER: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("words", "content"), POD)
 def test_a_pod_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
-    (what,) = said(pod=content)
+    (what,) = messages(pod=content)
     assert what.startswith("pod_yml of a ")
     assert words in what
 
 
 @pytest.mark.parametrize(("words", "content"), CONTAINER)
 def test_a_container_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
-    (what,) = said(container=content)
+    (what,) = messages(container=content)
     assert what.startswith("container_yml of a ")
     assert words in what
 
@@ -123,7 +123,7 @@ def test_a_container_yml_is_refused_once(words: str, content: dict[str, Any]) ->
 def test_a_misspelt_field_has_the_near_one_as_its_remedy() -> None:
     (problem,) = judged(experiment(container={"imagee": "x"}))
     assert problem.remedy == 'did you mean "image"?'
-    assert said(container={"fieldOfALaterKubernetes": 1}) == []
+    assert messages(container={"fieldOfALaterKubernetes": 1}) == []
 
 
 def test_an_image_in_capital_letters_is_refused_where_they_are_not_of_its_host() -> None:
@@ -143,7 +143,7 @@ def test_an_image_in_capital_letters_is_refused_where_they_are_not_of_its_host()
     + [(None, content) for words, content in CONTAINER if "asks for" in words],
 )
 def test_what_leaves_the_box_is_allowed_by_name(pod: Any, container: Any) -> None:
-    assert said(pod, container, pod_security="privileged") == []
+    assert messages(pod, container, pod_security="privileged") == []
 
 
 def test_what_takes_safety_away_by_saying_nothing_does_not() -> None:

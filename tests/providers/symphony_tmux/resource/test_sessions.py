@@ -67,7 +67,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
 def test_server_that_ends_while_others_start(home: Path) -> None:
     """The last session goes again and again while others come: who loses that race starts a server."""
 
-    def one(number: int) -> None:
+    def each(number: int) -> None:
         for _ in range(8):
             outputs = sessions.create(
                 {
@@ -82,7 +82,7 @@ def test_server_that_ends_while_others_start(home: Path) -> None:
             sessions.delete(outputs, Snapshot())
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(one, range(4)))
+        list(pool.map(each, range(4)))
     assert list(tmux_in(home).sessions) == []
 
 
