@@ -204,7 +204,7 @@ def _troubles(root: Path, files: Mapping[str, str], allowed: Container[str]) -> 
                 yield f"{name} {why}", "Copy what it means into the context, or name it in .dockerignore"
         elif name not in allowed and (why := ignore.looks_secret(name) or _look_into(path, facts.st_size)):
             what = f"{name} {why} and would be in the image"
-            yield what, f'Name it in .dockerignore, or say allow=["{name}"] if it is none'
+            yield what, f'Name it in .dockerignore, or set allow=["{name}"] if it is none'
 
 
 def _leads_out(root: Path, path: str) -> str:

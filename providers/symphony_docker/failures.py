@@ -107,7 +107,7 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str) -> Sy
             f"the base {base} cannot be pulled: {_last(plain)}", where=dockerfile, remedy=remedy
         )
     if "platform" in plain and "does not match" in plain:
-        return BuildError(plain, where=dockerfile, remedy="Say platform=, or name a base of that platform")
+        return BuildError(plain, where=dockerfile, remedy="Set platform=, or name a base of that platform")
     if match := re.search(r"returned a non-zero code: (\d+)", plain):
         if match[1] == _KILLED:
             what = f"{step} was killed: memory ran out, or the Docker engine stopped"

@@ -173,7 +173,7 @@ def _debug_option() -> TyperOption:
         is_flag=True,
         expose_value=False,
         callback=remember,
-        help="Show the whole of an error.",
+        help="Show the full traceback of an error.",
     )
 
 

@@ -13,7 +13,7 @@ from symphony.operations.doctor import examine, is_ready
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what symphony needs on this machine: what is here, what is missing and what gets it.
 

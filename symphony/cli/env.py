@@ -15,7 +15,7 @@ from symphony.operations.env import exports
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object instead of exports.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of exports.")] = False,
 ) -> None:
     """Print the exports with which a plain `pulumi` uses the same state.
 

@@ -8,7 +8,7 @@ import typer
 
 from symphony.cli import complete
 
-AsJson = Annotated[bool, typer.Option("--json", help="The facts as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]

@@ -12,7 +12,7 @@ from symphony.operations.setup import get_everything
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list, without progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and no progress.")] = False,
 ) -> None:
     """Get what symphony needs on this machine: tmux and the Pulumi engine. What is there is left as it is.
 

@@ -106,7 +106,7 @@ class Builder(Generic[AnySpec]):
             cast("type[Any]", type(spec))
         ):
             kind = type(self).__name__
-            raise usage_error(f"{name} of a {kind} is not assigned", f"Say {name}=... where it is declared")
+            raise usage_error(f"{name} of a {kind} is not assigned", f"Give {name}=... where it is declared")
         super().__setattr__(name, value)
 
     @property

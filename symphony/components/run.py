@@ -217,7 +217,7 @@ def _expand(run: ProgramRun) -> None:
         if experiment.spec != launched.spec:
             raise pulumi.RunError(
                 f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
-                " Say everything inside its with block, or before launch()."
+                " Make every change inside its with block, or before launch()."
             )
         try:
             prepared = run.expander.prepare(launched.plan, launched.checked, run.context)

@@ -92,7 +92,7 @@ def load(file: Path) -> Workspace:
             if detail.get("name")
             else f"{file.name} sets no runtime",
             where=str(file),
-            remedy="Say `runtime: python`, or go to the folder of a Python project",
+            remedy="Set `runtime: python`, or go to the folder of a Python project",
         )
     name = raw.get("name")
     if not isinstance(name, str) or not _PROJECT.fullmatch(name):

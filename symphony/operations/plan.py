@@ -159,7 +159,7 @@ def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[M
     if not written.manifests:
         file = workspace.config_file(target.workspace, target.name.stack).name
         what = f"{target.name.stack} is for {written.backend}, which has no manifests"
-        raise UserError(what, remedy=f"Say `symphony:backend: kubernetes` in {file}")
+        raise UserError(what, remedy=f"Set `symphony:backend: kubernetes` in {file}")
     return written.manifests
 
 

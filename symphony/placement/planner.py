@@ -228,7 +228,9 @@ def _uneven(pod: Pod, room: Amounts) -> list[str]:
         rest = max(0, (_of_machine(pod.whole, "gpus", room) or 0) - named)
         without = sum(1 for each in pod.claims if each.gpus is None and not each.parts)
         if without and rest % without:
-            lacks.append(f"has {rest} GPUs for {without} processes of the group: say which ones get them")
+            lacks.append(
+                f"has {rest} GPUs for {without} processes of the group: set gpu of each that gets one"
+            )
     return lacks
 
 

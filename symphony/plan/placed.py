@@ -172,7 +172,7 @@ class _Reader:
             if placed is not None and placed != given:
                 setting = "gpu" if kind == "gpus" else kind
                 what = f"{who} says {setting} in place() and another in resource_request or resource_limit"
-                self._at(process, setting, what, "say it once")
+                self._at(process, setting, what, "set it once")
         return dataclasses.replace(own, **by_hand)
 
     def _common(self, of: _PodOf, name: str) -> Any:
@@ -265,7 +265,7 @@ def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) ->
             f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
         )
         # What would do alone.
-        spot = ", say spot=True" if "has spot machines" in lacking.values() else ""
+        spot = ", set spot=True" if "has spot machines" in lacking.values() else ""
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
         remedy = f"ask for less{spot}{taint}, or change the pools of the cluster"
@@ -283,7 +283,7 @@ def _untolerated(spec: ExperimentSpec, placement: Placement) -> Iterator[Problem
         for each in choice.tolerations(own):
             pool = choice.pool.name
             what = f"{of.name} has tolerations in pod_yml, and not one of {each.key}, the taint of {pool}"
-            yield Problem(what, "say add_toleration() instead, or add it there", (_line(of),))
+            yield Problem(what, "call add_toleration() instead, or add it there", (_line(of),))
 
 
 def _line(of: _PodOf) -> Location:

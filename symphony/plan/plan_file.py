@@ -93,7 +93,7 @@ def restarted() -> Restarted | None:
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
     """It would stop in one backend and start in another, which is hardly ever meant."""
-    back = back or f"Say `symphony:backend: {runs_on}`"
+    back = back or f"Set `symphony:backend: {runs_on}`"
     return UserError(
         f"{stack} runs on {runs_on} and would move to {backend}",
         where=where,

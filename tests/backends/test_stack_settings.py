@@ -48,7 +48,7 @@ def problems(settings: StackSettings) -> list[str]:
         ({"xyz": "1"}, '"symphony:xyz" is not a setting: `symphony config` lists them'),
         (
             {"expose": "LoadBalancer"},
-            "symphony:expose would open a LoadBalancer to the whole internet: say who may reach it with"
+            "symphony:expose would open a LoadBalancer to the whole internet: set who may reach it with"
             " symphony:sourceRanges, such as 203.0.113.0/24",
         ),
     ],

@@ -52,7 +52,7 @@ def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
         'print("noise")'
     )
     refused = sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere)
-    assert "rl is for tmux, which has no manifests. Say `symphony:backend: kubernetes` in " in refused.err
+    assert "rl is for tmux, which has no manifests. Set `symphony:backend: kubernetes` in " in refused.err
     sandbox.config("rl", backend="kubernetes", controller="JobSet")
     printed = sandbox.symphony("plan", "rl", "--yaml", env=nowhere).out
     kinds = [each["kind"] for each in yaml.safe_load_all(printed)]

@@ -225,7 +225,7 @@ def test_a_plan_problem_is_the_report_alone(project, message_of):
         "error: hello cannot run: 2 problems in stacks/hello.py\n"
         'b connects to "replya", which nobody binds   line 5   did you mean "replay"?\n'
         "b has no command, which tmux needs           line 5"
-        '   say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]\n'
+        '   set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]\n'
         "Nothing was started."
     )
     problems = project.handed()["problems"]

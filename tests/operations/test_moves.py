@@ -36,7 +36,7 @@ def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
         assert len(output) == 1
         assert output[0].startswith("symphony: rl runs on tmux and would move to kubernetes (")
         assert output[0].endswith(
-            "Pulumi.rl.yaml). Say `symphony:backend: tmux`, or end it first: `symphony delete rl`."
+            "Pulumi.rl.yaml). Set `symphony:backend: tmux`, or end it first: `symphony delete rl`."
         )
     assert list(sandbox.trees().values()) == [before]
     sandbox.symphony("delete", "rl", "-y")

@@ -111,7 +111,7 @@ def test_containers_of_a_group_share_what_the_group_has():
     chosen = placed(each).chosen["g"]
     assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
     unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
-    assert lacks(unsaid) == {"gpu": "has 1 GPUs for 2 processes of the group: say which ones get them"}
+    assert lacks(unsaid) == {"gpu": "has 1 GPUs for 2 processes of the group: set gpu of each that gets one"}
     # The group says no more than the pool, and one of its processes has the GPU.
     assert pool_of(Pod("g", (Claim(gpus=1), Claim()), whole=Claim(), pool="gpu")) == "gpu"
 

@@ -172,7 +172,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         (
             ["place(cpu=3)  # <-", "resource_request(cpu=2)"],
             "p says cpu in place() and another in",
-            "say it once",
+            "set it once",
         ),
         (["place(per_machine=0)  # <-"], "p has per_machine=0 in place()", "set 1 or more"),
         (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "ask for none or more"),
@@ -196,7 +196,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         (
             ["place(cpu=1)  # <-", "node_selector('cloud.google.com/gke-spot', 'true')"],
             "p fits no pool: cheap has spot machines; cpu has no label cloud.google.com/gke-spot",
-            "ask for less, say spot=True, or change",
+            "ask for less, set spot=True, or change",
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],

@@ -17,7 +17,7 @@ def test_the_report(snapshot, monkeypatch, tmp_path):
                 "give one of them another name",
                 (Location(file, 3), Location(file, 5)),
             ),
-            Problem("agent has no command, which tmux needs", 'say command="python"', (Location(file, 14),)),
+            Problem("agent has no command, which tmux needs", 'set command="python"', (Location(file, 14),)),
             Problem("c has no image", "say one", (Location(str(tmp_path / "lib.py"), 2), Location(file, 1))),
             Problem("the stack", "rename it", (NOWHERE,)),
         ],

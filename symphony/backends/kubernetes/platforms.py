@@ -22,7 +22,7 @@ def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
         wanted = (image.platform or f"linux/{_own()}").partition("/")[2].partition("/")[0]
         if wanted and wanted not in there:
             nodes = ", ".join(sorted(there))
-            remedy = f'say platform="linux/{min(there)}"'
+            remedy = f'set platform="linux/{min(there)}"'
             yield Problem(
                 f"image {image.name} is for {wanted}, the cluster's machines are {nodes}",
                 remedy,

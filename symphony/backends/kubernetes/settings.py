@@ -81,7 +81,7 @@ class Settings(StackSettings):
             yield (
                 "expose",
                 "would open a LoadBalancer to the whole internet",
-                "say who may reach it with symphony:sourceRanges, such as 203.0.113.0/24",
+                "set who may reach it with symphony:sourceRanges, such as 203.0.113.0/24",
             )
 
 

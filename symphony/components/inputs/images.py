@@ -156,7 +156,7 @@ def _wrong(spec: ImageSpec, repository: str) -> Iterator[tuple[str, str]]:
     if not _NAME.fullmatch(spec.name):
         yield "has an invalid name", "use small letters, digits and inner hyphens, 63 at most"
     if not repository:
-        yield "has no repository", 'say repository="REGISTRY/NAME", or set symphony:registry'
+        yield "has no repository", 'set repository="REGISTRY/NAME", or symphony:registry'
     elif not _REPOSITORY.fullmatch(repository):
         yield (
             f"has an invalid repository: {repository}",

@@ -36,18 +36,18 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
             if not (process.image or (group and group.image) or spec.image or target.defaults.get("image")):
                 yield Problem(
                     f"{path} has no image, which {target.backend} needs",
-                    'say image="...", or set a default with symphony:image',
+                    'set image="...", or a default with symphony:image',
                     (process.where,),
                 )
         elif not process.command and not process.cmds:
             what = "args but no command" if process.args else "no command"
             yield Problem(
                 f"{path} has {what}, which {target.backend} needs",
-                'say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
+                'set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
                 (process.where,),
             )
         elif process.command and not process.command[0]:
-            yield Problem(f"{path} has an empty command", 'say command="python"', (process.at("command"),))
+            yield Problem(f"{path} has an empty command", 'set command="python"', (process.at("command"),))
 
 
 def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
             if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
                 yield Problem(
                     f"{who} has {name} in env, where the state and the plan show it as plain text",
-                    f'put it into a file, and say secret_env={{"{name}": "FILE"}}',
+                    f'put it into a file, and set secret_env={{"{name}": "FILE"}}',
                     (owner.at(f"env {name}"),),
                 )
 
@@ -45,7 +45,7 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
             if result := next(filter(_SHELL_WORD.fullmatch, given), None):
                 yield Problem(
                     f"{path_of(group, process)} has {shown(result, 30)} in {setting}, which no shell reads",
-                    'its program gets it as it stands; for a shell line say cmds=["..."]',
+                    'its program gets it as it stands; for a shell line set cmds=["..."]',
                     (process.at(setting),),
                 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pulumi.runtime import rpc
 
-NOTHING = 'say command="python", args=["-u", "program.py"], or cmds=["shell line", ...]'
+NOTHING = 'set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]'
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_empty_word_as_command(refused):
         exp.new_process("a", command=["", "x"])  # <-
         """,
         "a has an empty command",
-        'say command="python"',
+        'set command="python"',
     )
 
 
@@ -61,7 +61,7 @@ def test_no_image_on_kubernetes(refused, kubernetes):
         exp.new_process("a", ["x"], command="python")  # <-
         """,
         "a has no image, which kubernetes needs",
-        'say image="...", or set a default with symphony:image',
+        'set image="...", or a default with symphony:image',
         kubernetes,
     )
 

@@ -26,7 +26,7 @@ def test_a_plain_secret(remarked, name):
     """) == [
         (
             f"a has {name} in env, where the state and the plan show it as plain text",
-            f'put it into a file, and say secret_env={{"{name}": "FILE"}}',
+            f'put it into a file, and set secret_env={{"{name}": "FILE"}}',
             [4],
         )
     ]
@@ -70,7 +70,7 @@ def test_words_of_a_shell(remarked, message, word, setting):
     """) == [
         (
             f'a has "{word}" in {setting}, which no shell reads',
-            'its program gets it as it stands; for a shell line say cmds=["..."]',
+            'its program gets it as it stands; for a shell line set cmds=["..."]',
             [4],
         )
     ]

@@ -165,7 +165,7 @@ class _Talk:
         if code and not (code == 1 and message.count("tar: ") == message.count("changed as we read it") > 0):
             raise SymphonyError(
                 f"the copy failed in {self._place.path}: {message or f'exit {code}'}",
-                remedy="Mend that there, or name another place",
+                remedy="Correct that there, or name another place",
             )
 
 

@@ -183,7 +183,7 @@ def _kept(who: str, part: _Thing, settings: Settings) -> Problems:
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
             f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
-            'say "OnFailure", or leave out the config symphony:controller',
+            'set "OnFailure", or leave out the config symphony:controller',
             (part.at("restart_policy"),),
         )
     longest, name = controllers.LONGEST_IN_JOB_SET, settings.named(part.name)
@@ -210,10 +210,10 @@ def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
     if exists and toleration.value:
         yield (
             f"the value {shown(toleration.value)} with Exists",
-            'leave the value out, or say operator="Equal"',
+            'leave the value out, or set operator="Equal"',
         )
     if toleration.tolerationSeconds is not None and toleration.effect != "NoExecute":
-        yield f"{toleration.tolerationSeconds} tolerationSeconds", 'say effect="NoExecute", or leave them out'
+        yield f"{toleration.tolerationSeconds} tolerationSeconds", 'set effect="NoExecute", or leave them out'
     if not exists and toleration.value and not is_label_value(toleration.value):
         yield f"the value {shown(toleration.value)}", 'at most 63 letters, digits, "-", "_", "."'
 
