@@ -42,8 +42,8 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
             owner="me",
         )
         spec, (image,) = Images(context).named(checked(experiment.spec))
-        found = problems(spec, target.target(spec, Settings(), "rl"))
-        return [each.what for each in found], image
+        result = problems(spec, target.target(spec, Settings(), "rl"))
+        return [each.what for each in result], image
 
     return declared
 
@@ -70,8 +70,8 @@ def test_what_is_wrong_is_told_once(declared: Declared, settings: dict[str, Any]
 
 
 def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Declared) -> None:
-    found, image = declared(build_args={"TOKENIZER": "x", "STEPS": 3})
-    assert found == []
+    result, image = declared(build_args={"TOKENIZER": "x", "STEPS": 3})
+    assert result == []
     assert image.reference == f"r.io/team/rl:rl-1-{image.inputs['identity'][:12]}"
     assert declared()[1].reference != image.reference
 
@@ -87,5 +87,5 @@ def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Decl
 def test_an_image_for_machines_that_the_cluster_has_not(platform: str, what: list[str]) -> None:
     """That a platform is none is told where it is declared."""
     with serving(lambda _: (200, NODES)) as api:
-        found = platforms.check(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
-        assert [each.what for each in found] == what
+        result = platforms.check(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
+        assert [each.what for each in result] == what

@@ -62,7 +62,7 @@ def test_the_registry_of_a_stack_here_is_asked_before_anything_is_pushed(
     (tmp_path / "Pulumi.rl.yaml").write_text("config:\n  symphony:registry: localhost:1/team\n")
     (tmp_path / "Pulumi.broken.yaml").write_text("config: [\n")
     monkeypatch.chdir(tmp_path)
-    row = found("registry localhost:1")
+    row = finding("registry localhost:1")
     assert not row.there
     assert row.get.startswith("the registry localhost:1 does not answer: connection refused")
 
