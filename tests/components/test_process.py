@@ -156,7 +156,7 @@ def test_name_and_loading_back():
 @pytest.mark.parametrize(
     ("setting", "remedy"),
     [
-        ("args", "Say args=... where it is declared"),
+        ("args", "Give args=... where it is declared"),
         ("binds", "Call binds(...)"),
         ("set_env", "Call set_env"),
     ],
