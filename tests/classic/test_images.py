@@ -104,7 +104,7 @@ def test_what_looks_like_a_credential_is_sent_where_that_is_allowed(
         "context_directories": [{"name": "in/token.txt", "path": str(tmp_path / "token.txt")}],
         "temp_directory": str(tmp_path / "context"),
     }
-    with pytest.raises(UserError, match=r'say allow=\["in/token.txt"\]'):
+    with pytest.raises(UserError, match=r'set allow=\["in/token.txt"\]'):
         DockerBuilder.from_dict(given).build()
     with pytest.raises(SymphonyError, match="no Docker engine answers"):
         DockerBuilder.from_dict({**given, "allow": ["in/token.txt"]}).build()
