@@ -67,7 +67,7 @@ def _known(file: Path, place: str, names: Iterable[object], known: tuple[str, ..
     for name in map(str, names):
         if name not in known:
             near = nearest(name, known)
-            takes = f"did you mean {near}?" if near else f"it takes {', '.join(known)}"
+            takes = f"did you mean {near}?" if near else f"expected one of {', '.join(known)}"
             raise _wrong(file, f"says {name!r:.40} in {place}, which is unknown: {takes}")
 
 

@@ -80,5 +80,6 @@ def _unknown(key: str, where: Location) -> Problem:
 
 def _wrong(definition: Definition, text: str, where: Location) -> Problem:
     near = nearest(text, definition.type.choices)
-    remedy = f"did you mean {near}?" if near else f"it takes {definition.type.takes}"
-    return Problem(f"{definition.key} is {shown(text)}", remedy, (where,))
+    one_of = "one of " if definition.type.choices else ""
+    remedy = f"did you mean {near}?" if near else f"expected {one_of}{definition.type.takes}"
+    return Problem(f"invalid value {shown(text)} for {definition.key}", remedy, (where,))

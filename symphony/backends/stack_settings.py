@@ -86,7 +86,9 @@ def _name(text: str) -> str:
 TEXT = SettingType("text")
 NAME = SettingType("letters, digits, -, _ and .", _name)
 TEXTS = SettingType("a list: a, b", texts)
-FLAG = SettingType("true, false", lambda text: one_of("true", "false").read(text) == "true")
+FLAG = SettingType(
+    "true, false", lambda text: one_of("true", "false").read(text) == "true", ("true", "false")
+)
 
 
 @dataclass(frozen=True, kw_only=True)

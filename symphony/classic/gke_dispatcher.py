@@ -84,7 +84,7 @@ class GKEDispatcher:
         """
         ways = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in ways:
-            raise mistake(f"invalid value assign_to={assign_to!r}", f"It is one of {', '.join(ways)}")
+            raise mistake(f"invalid value assign_to={assign_to!r}", f"Expected one of {', '.join(ways)}")
         given = {name: value for name, value in settings.items() if value is not None}
         method = getattr(self, f"assign_to_{assign_to}")
         try:

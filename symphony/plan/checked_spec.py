@@ -168,7 +168,7 @@ class _Checker:
         return _with(spec, **clean)
 
     def _report(self, who: str, setting: str, kind: str, takes: str, where: Location) -> None:
-        remedy = f"it takes {takes}"
+        remedy = f"expected {takes}"
         if kind == "Output":
             remedy += "; a Pulumi Output goes into env or secret_env"
         self.problems.append(Problem(f"{who} has {setting} of type {kind}", remedy, (where,)))

@@ -145,5 +145,5 @@ class _Loader:
         fields: dict[str, Any] = dict(cast("Mapping[str, Any]", data)) if isinstance(data, Mapping) else {}
         kind = MOUNT_KINDS.get(str(fields.pop("kind", "")))
         if kind is None:
-            raise UserError(f"{path} has no known kind", remedy=f"It is one of: {', '.join(MOUNT_KINDS)}")
+            raise UserError(f"{path} has no known kind", remedy=f"Expected one of: {', '.join(MOUNT_KINDS)}")
         return self.load(kind, fields, path)

@@ -54,7 +54,10 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
         ("on_demand: {gpus: {nvidia-l4: -1}}", "says -1 in on_demand.gpus.nvidia-l4, which takes a price"),
         ("ondemand: {}", "says 'ondemand' in the file, which is unknown: did you mean on_demand?"),
         ("spot: {machine: {n1: 1}}", "says 'machine' in spot, which is unknown: did you mean machines?"),
-        ("spot: {machines: {nl: [1, 2]}}", "says 'nl' in spot.machines, which is unknown: it takes n1, e2"),
+        (
+            "spot: {machines: {nl: [1, 2]}}",
+            "says 'nl' in spot.machines, which is unknown: expected one of n1, e2",
+        ),
         ("spot: {gpus: {tesla-v10: 1}}", "says 'tesla-v10' in spot.gpus, which is unknown: did you mean"),
         ("a: [", "is not valid YAML"),
     ],

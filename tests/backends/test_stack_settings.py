@@ -26,20 +26,26 @@ def problems(settings: StackSettings) -> list[str]:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"expose": "Nodeport!"}, 'symphony:expose is "Nodeport!": did you mean NodePort?'),
-        ({"controller": "job-set"}, 'symphony:controller is "job-set": did you mean JobSet?'),
+        ({"expose": "Nodeport!"}, 'invalid value "Nodeport!" for symphony:expose: did you mean NodePort?'),
+        ({"controller": "job-set"}, 'invalid value "job-set" for symphony:controller: did you mean JobSet?'),
         (
             {"podSecurity": "none"},
-            'symphony:podSecurity is "none": it takes baseline, restricted, privileged',
+            'invalid value "none" for symphony:podSecurity: expected one of baseline, restricted, privileged',
         ),
-        ({"createNamespace": "no"}, 'symphony:createNamespace is "no": it takes true, false'),
-        ({"grace": "soon"}, 'symphony:grace is "soon": it takes 0-600 seconds'),
-        ({"grace": "1e999"}, 'symphony:grace is "1e999": it takes 0-600 seconds'),
-        ({"patience": "nan"}, 'symphony:patience is "nan": it takes 0-600 seconds'),
-        ({"patience": [60]}, 'symphony:patience is "[60]": it takes 0-600 seconds'),
-        ({"sourceRanges": "here"}, 'symphony:sourceRanges is "here": it takes a list: 203.0.113.0/24'),
-        ({"backend": "gke2"}, 'symphony:backend is "gke2": it takes tmux, kubernetes'),
-        ({"backend": "tmx"}, 'symphony:backend is "tmx": did you mean tmux?'),
+        (
+            {"createNamespace": "no"},
+            'invalid value "no" for symphony:createNamespace: expected one of true, false',
+        ),
+        ({"grace": "soon"}, 'invalid value "soon" for symphony:grace: expected 0-600 seconds'),
+        ({"grace": "1e999"}, 'invalid value "1e999" for symphony:grace: expected 0-600 seconds'),
+        ({"patience": "nan"}, 'invalid value "nan" for symphony:patience: expected 0-600 seconds'),
+        ({"patience": [60]}, 'invalid value "[60]" for symphony:patience: expected 0-600 seconds'),
+        (
+            {"sourceRanges": "here"},
+            'invalid value "here" for symphony:sourceRanges: expected a list: 203.0.113.0/24',
+        ),
+        ({"backend": "gke2"}, 'invalid value "gke2" for symphony:backend: expected one of tmux, kubernetes'),
+        ({"backend": "tmx"}, 'invalid value "tmx" for symphony:backend: did you mean tmux?'),
         (
             {"podSecurty": "restricted"},
             '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
@@ -61,14 +67,14 @@ def test_what_is_misspelt_is_found_in_tmux_too() -> None:
     result = settings_reader.read({"symphony:podSecurty": "x", "symphony:server": "a b", "aws:bakend": "x"})
     assert problems(result) == [
         '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
-        'symphony:server is "a b": it takes letters, digits, - and _',
+        'invalid value "a b" for symphony:server: expected letters, digits, - and _',
     ]
 
 
 @pytest.mark.parametrize("server", ["a/b", "../../x", "#(touch x)", ".x", "a" * 64])
 def test_the_name_of_the_tmux_server_is_checked(server: str) -> None:
     (problem,) = problems(settings_reader.read({"symphony:server": server}))
-    assert problem.endswith("it takes letters, digits, - and _")
+    assert problem.endswith("expected letters, digits, - and _")
 
 
 def test_values_as_pulumi_writes_them_and_as_they_stand_in_the_file() -> None:

@@ -341,9 +341,9 @@ def test_a_missing_module_is_the_users_own_traceback(message_of):
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("backend", "tmx", 'symphony:backend is "tmx"      did you mean tmux?'),
+        ("backend", "tmx", 'invalid value "tmx" for symphony:backend      did you mean tmux?'),
         ("namespace", "My Name", "error: hello cannot run: 1 problem in stacks/hello.py"),
-        ("grace", "soon", 'symphony:grace is "soon"      it takes 0-600 seconds'),
+        ("grace", "soon", 'invalid value "soon" for symphony:grace      expected 0-600 seconds'),
         (
             "program",
             "helo",

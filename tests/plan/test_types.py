@@ -24,7 +24,7 @@ from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
 from symphony.spec.serialize import dump_dict
 
-TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
+TEXTS = 'expected a list of texts such as ["python", "train.py"], or one text'
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ TEXTS = 'it takes a list of texts such as ["python", "train.py"], or one text'
         (
             "command='x \"'",
             "a has command of type str",
-            "it takes a list of texts, or one text with balanced quotes",
+            "expected a list of texts, or one text with balanced quotes",
         ),
         ("cmds=5", "a has cmds of type int", TEXTS),
-        ("cmds=['x', None]", "a has cmds[1] of type None", "it takes a number or text there"),
-        ("command=['x', b'y']", "a has command[1] of type bytes", "it takes a number or text there"),
-        ("cmds=['x'], args=[['y']]", "a has args[0] of type list", "it takes a number or text there"),
-        ("cmds=['x'], args=[True]", "a has args[0] of type bool", "it takes a number or text there"),
-        ("cmds=['x'], env=['A=1']", "a has env of type list", "it takes a mapping from names to texts"),
-        ("cmds=['x'], env={'A': None}", "a has env['A'] of type None", "it takes a number or text there"),
-        ("cmds=['x'], env={1: 'A'}", "a has env with the name 1 of type int", "it takes names that are text"),
-        ("cmds=['x'], image=1", "a has image of type int", "it takes text, or Image(...)"),
-        ("cmds=['x'], start_dir=1", "a has start_dir of type int", "it takes text"),
+        ("cmds=['x', None]", "a has cmds[1] of type None", "expected a number or text there"),
+        ("command=['x', b'y']", "a has command[1] of type bytes", "expected a number or text there"),
+        ("cmds=['x'], args=[['y']]", "a has args[0] of type list", "expected a number or text there"),
+        ("cmds=['x'], args=[True]", "a has args[0] of type bool", "expected a number or text there"),
+        ("cmds=['x'], env=['A=1']", "a has env of type list", "expected a mapping from names to texts"),
+        ("cmds=['x'], env={'A': None}", "a has env['A'] of type None", "expected a number or text there"),
+        ("cmds=['x'], env={1: 'A'}", "a has env with the name 1 of type int", "expected names that are text"),
+        ("cmds=['x'], image=1", "a has image of type int", "expected text, or Image(...)"),
+        ("cmds=['x'], start_dir=1", "a has start_dir of type int", "expected text"),
         ("cmds=['x'], preamble_cmds=1", "a has preamble_cmds of type int", TEXTS),
     ],
 )
@@ -77,43 +77,43 @@ def test_all_wrong_parts_are_told_at_once():
 @pytest.mark.parametrize(
     ("call", "what", "remedy"),
     [
-        ("binds(None)", "a has binds of type None", "it takes service names, lists of them, or {name: port}"),
-        ("binds(7000)", "a has binds of type int", "it takes service names, lists of them, or {name: port}"),
-        ("binds({'s': '7'})", "a, service s, has port of type str", "it takes a whole number"),
-        ("binds({'s': 7.0})", "a, service s, has port of type float", "it takes a whole number"),
-        ("binds({'s': True})", "a, service s, has port of type bool", "it takes a whole number"),
-        ("set_env(5, 'x')", "a has env with the name 5 of type int", "it takes names that are text"),
+        ("binds(None)", "a has binds of type None", "expected service names, lists of them, or {name: port}"),
+        ("binds(7000)", "a has binds of type int", "expected service names, lists of them, or {name: port}"),
+        ("binds({'s': '7'})", "a, service s, has port of type str", "expected a whole number"),
+        ("binds({'s': 7.0})", "a, service s, has port of type float", "expected a whole number"),
+        ("binds({'s': True})", "a, service s, has port of type bool", "expected a whole number"),
+        ("set_env(5, 'x')", "a has env with the name 5 of type int", "expected names that are text"),
         (
             "set_env([], 'x')",
             "a has env with the name ('list',) of type tuple",
-            "it takes names that are text",
+            "expected names that are text",
         ),
-        ("set_envs('A=1')", "a has env of type str", "it takes a mapping from names to texts"),
-        ("image_pull_policy(True)", "a has image_pull_policy of type bool", "it takes text"),
-        ("resource_request(cpu=[1])", "a has cpu of type list", "it takes a number or text"),
-        ("resource_limit(gpu='1')", "a has gpu of type str", "it takes a whole number"),
-        ("resource_limit(gpu=1.0)", "a has gpu of type float", "it takes a whole number"),
+        ("set_envs('A=1')", "a has env of type str", "expected a mapping from names to texts"),
+        ("image_pull_policy(True)", "a has image_pull_policy of type bool", "expected text"),
+        ("resource_request(cpu=[1])", "a has cpu of type list", "expected a number or text"),
+        ("resource_limit(gpu='1')", "a has gpu of type str", "expected a whole number"),
+        ("resource_limit(gpu=1.0)", "a has gpu of type float", "expected a whole number"),
         (
             "node_selector('a', None)",
             "a has node_selector['a'] of type None",
-            "it takes a number or text there",
+            "expected a number or text there",
         ),
-        ("add_label('a', [])", "a has labels['a'] of type list", "it takes a number or text there"),
-        ("add_labels('a')", "a has labels of type str", "it takes a mapping from names to texts"),
-        ("add_toleration(key=1)", "a, toleration, has key of type int", "it takes text"),
-        ("restart_policy(1)", "a has restart_policy of type int", "it takes text"),
-        ("mount_nfs(1, '/a', '/b')", "a, mount, has server of type int", "it takes text"),
+        ("add_label('a', [])", "a has labels['a'] of type list", "expected a number or text there"),
+        ("add_labels('a')", "a has labels of type str", "expected a mapping from names to texts"),
+        ("add_toleration(key=1)", "a, toleration, has key of type int", "expected text"),
+        ("restart_policy(1)", "a has restart_policy of type int", "expected text"),
+        ("mount_nfs(1, '/a', '/b')", "a, mount, has server of type int", "expected text"),
         (
             "mount_secret('s', '/b', '0400')",
             "a, mount, has default_mode of type str",
-            "it takes a whole number",
+            "expected a whole number",
         ),
         (
             "mount_empty_dir('s', 'yes', '/b')",
             "a, mount, has use_memory of type str",
-            "it takes True or False",
+            "expected True or False",
         ),
-        ("mount_shared_memory(5)", "a, mount, has name of type int", "it takes text"),
+        ("mount_shared_memory(5)", "a, mount, has name of type int", "expected text"),
     ],
 )
 def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, remedy):
@@ -136,17 +136,17 @@ def test_wrong_types_in_a_call_are_reported_on_its_line(refused, call, what, rem
     ("message", "what", "remedy"),
     [
         ("preamble_cmds=5", "has preamble_cmds of type int", TEXTS),
-        ("start_dir=5", "has start_dir of type int", "it takes text"),
-        ("env=5", "has env of type int", "it takes a mapping from names to texts"),
-        ("image=5", "has image of type int", "it takes text, or Image(...)"),
+        ("start_dir=5", "has start_dir of type int", "expected text"),
+        ("env=5", "has env of type int", "expected a mapping from names to texts"),
+        ("image=5", "has image of type int", "expected text, or Image(...)"),
         ("inherit=5", "has inherit of type int", TEXTS),
-        ("configs=[None]", "has configs[0] of type None", "it takes a number or text there"),
-        ("secrets=[None]", "has secrets[0] of type None", "it takes a number or text there"),
+        ("configs=[None]", "has configs[0] of type None", "expected a number or text there"),
+        ("secrets=[None]", "has secrets[0] of type None", "expected a number or text there"),
         *(
             (
                 f"port_range={port_range}",
                 f"has port_range of type {kind}",
-                "it takes the first and the last port, such as (7000, 7999)",
+                "expected the first and the last port, such as (7000, 7999)",
             )
             for port_range, kind in [
                 ("7000", "int"),
@@ -195,7 +195,7 @@ def test_an_output_of_another_resource_is_explained(tmux):
     experiment.new_process("a", ["x"], image=token)
     (problem,) = problems(checked(experiment.spec), tmux)
     assert problem.what == "a has image of type Output"
-    assert problem.remedy == "it takes text, or Image(...); a Pulumi Output goes into env or secret_env"
+    assert problem.remedy == "expected text, or Image(...); a Pulumi Output goes into env or secret_env"
 
 
 @pytest.mark.parametrize(

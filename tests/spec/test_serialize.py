@@ -214,7 +214,7 @@ MINIMAL = {"symphony": 1, "name": "rl"}
         *(
             (
                 MINIMAL | {"processes": [{"name": "a", "mounts": [broken]}]},
-                "experiment.processes[0].mounts[0] has no known kind. It is one of: nfs,",
+                "experiment.processes[0].mounts[0] has no known kind. Expected one of: nfs,",
             )
             for broken in (5, {}, {"kind": "floppy"}, {"kind": ["nfs"]})
         ),

@@ -154,7 +154,7 @@ class GkeCluster(pulumi.ComponentResource):
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
             yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
         if self._spec.release_channel not in get_args(_Channel):
-            remedy = f"it is one of: {', '.join(get_args(_Channel))}"
+            remedy = f"expected one of: {', '.join(get_args(_Channel))}"
             yield Problem(f"{name} has the release_channel {self._spec.release_channel}", remedy, (where,))
         if not self.pools:
             yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
@@ -182,7 +182,7 @@ class GkeCluster(pulumi.ComponentResource):
                 yield Problem(what, f"disk_gb is {least} to {most}", (each.where,))
             for taint in each.pool.taints:
                 if taint.effect not in _EFFECTS:
-                    remedy = f"it is one of {', '.join(_EFFECTS)}"
+                    remedy = f"expected one of {', '.join(_EFFECTS)}"
                     yield Problem(f"pool {each.name} has a taint {taint.effect}", remedy, (each.where,))
 
     def _register(self) -> None:

@@ -44,7 +44,7 @@ def _unknown_choices(part: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _one_of(choices: tuple[str, ...]) -> str:
-    return f"it is one of: {', '.join(choices)}"
+    return f"expected one of: {', '.join(choices)}"
 
 
 def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

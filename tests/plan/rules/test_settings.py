@@ -79,7 +79,7 @@ def test_words_that_kubernetes_does_not_know(refused, owner, call, what, remedy)
         {owner}.add_toleration(key="fine", effect="NoExecute")
         """,
         f"{who} {what}",
-        f"it is one of: {remedy}",
+        f"expected one of: {remedy}",
     )
 
 

@@ -254,7 +254,10 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
             if not path.startswith("/") or ".." in path.split("/"):
                 yield f"the host's {shown(path)}", 'give an absolute path without ".."'
             if kind not in _HOSTPATH_TYPES:
-                yield f"a host path of type {shown(kind)}", f"it is one of: {', '.join(_HOSTPATH_TYPES[1:])}"
+                yield (
+                    f"a host path of type {shown(kind)}",
+                    f"expected one of: {', '.join(_HOSTPATH_TYPES[1:])}",
+                )
         case SecretMount(secret_name=secret, default_mode=mode):
             if len(secret) > 253 or not _DOMAIN.fullmatch(secret):
                 yield f"the Secret {shown(secret)}", "give the name of a Secret in the namespace"

@@ -99,7 +99,7 @@ def _of_labels(given: Values) -> Iterator[_Mistake]:
 def _words(place: str, given: Values) -> Iterator[_Mistake]:
     for field, words in _WORDS.items():
         if (value := given.get(field)) is not None and value not in words:
-            yield f"sets {place}{field} to {shown(str(value))}", f"it is one of: {', '.join(words)}"
+            yield f"sets {place}{field} to {shown(str(value))}", f"expected one of: {', '.join(words)}"
 
 
 def _twice(names: Iterable[Any]) -> list[str]:
