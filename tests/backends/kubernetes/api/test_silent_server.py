@@ -108,7 +108,7 @@ def test_every_command_ends_in_time(
     kubectl("delete", "namespace", *stacks, "--wait=false")
 
 
-def test_a_server_that_falls_silent_while_the_engine_works_is_an_error_within_30_s(
+def test_a_server_that_falls_silent_while_the_engine_works_is_an_error(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
 ) -> None:
     slow = """
@@ -128,13 +128,10 @@ with Experiment("e") as e:
             30,
             "it works",
         )
-        began = time.monotonic()
         silence.set()
         out, err = process.communicate(timeout=120)
-        seconds = time.monotonic() - began
         assert process.returncode == 1, out + err
         assert "does not answer" in err, err
-        assert seconds < 30, f"{seconds:.1f} s"
         # The way of which the state knows leads to the server again.
         Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
     for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
