@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-# Never sent, wherever they lie: version control, keys and credentials, state, and what Python writes while it
-# runs, which would make another image each time.
-_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", ".ssh", ".aws", ".azure", ".kube", ".docker", ".gnupg", ".pulumi", "__pycache__"}
-)
+# Never sent, wherever they lie: version control, keys and credentials, state, and what belongs to the Python
+# of this machine, some of which would make another image each time.
+_FOLDERS = re.compile(r"\.(git|hg|svn|ssh|aws|azure|kube|docker|gnupg|pulumi|venv)|__pycache__")
 _FILES = re.compile(
     r"\.env(rc|\..+)?|.+\.(pem|key|ppk|p12|pfx|jks|keystore|kdbx|kubeconfig|py[co])|id_(rsa|dsa|ecdsa|ed25519)(_sk)?"
     r"|kubeconfig(\..+)?|\.netrc|\.pypirc|\.git-credentials|\.git|\.dockercfg|\.dockerconfigjson|\.boto|\.s3cfg"
@@ -46,7 +44,7 @@ def is_left_out(name: str) -> bool:
     """
     base = name.rstrip("/").rpartition("/")[2]
     if name.endswith("/"):
-        return base in _FOLDERS or _GCLOUD.fullmatch(name.rstrip("/")) is not None
+        return _FOLDERS.fullmatch(base) is not None or _GCLOUD.fullmatch(name.rstrip("/")) is not None
     return _FILES.fullmatch(base) is not None and _HARMLESS.fullmatch(base) is None
 
 
@@ -91,7 +89,8 @@ class DockerIgnore:
     @property
     def key(self) -> str:
         """Tells these rules from others."""
-        text = repr((self.root, self.lines, self.state, self.allow, self.only, _FILES.pattern, _FOLDERS))
+        ours = (_FILES.pattern, _FOLDERS.pattern)
+        text = repr((self.root, self.lines, self.state, self.allow, self.only, *ours))
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def within(self, folder: str) -> DockerIgnore:

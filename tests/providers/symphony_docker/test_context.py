@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -45,6 +47,7 @@ CANARIES = (
     "vault.kdbx",
     ".gnupg/secring",
     ".boto",
+    ".venv/lib/torch/large.so",
 )
 # By a credential's name, or with one in it: a person decides.
 SUSPECTS = {
@@ -228,3 +231,12 @@ def test_a_folder_of_a_pattern_is_not_looked_into(home: Path) -> None:
     assert rules.leaves_out(f"{home}/data/")
     assert not rules.leaves_out(f"{home}/code/")
     assert not DockerIgnore(f"{home}/", ("data", "!data/x")).leaves_out(f"{home}/data/")
+
+
+def test_rules_are_the_same_in_another_process() -> None:
+    """Else nobody would know the folders again that did not change."""
+    program = "from symphony_docker.ignore import DockerIgnore; print(DockerIgnore('/x/', ('data',)).key)"
+    seeds = [{**os.environ, "PYTHONHASHSEED": seed} for seed in "123"]
+    words = [sys.executable, "-c", program]
+    keys = {subprocess.run(words, env=each, capture_output=True, check=True).stdout for each in seeds}
+    assert len(keys) == 1
