@@ -65,7 +65,7 @@ class Image:
     @classmethod
     def python(
         cls,
-        name: str,
+        name: str = "python",
         *,
         requirements: Text | None = "requirements.txt",
         code: Texts = (".",),
@@ -81,10 +81,11 @@ class Image:
 
         Image.python("rl", code=["agents", "train.py"])
 
+        name:         of the image; a program with several names each.
         requirements: a file for pip, whose packages are a layer of their own; None for none.
         code:         files, folders and globs of the context; by default all that .dockerignore leaves in.
         base:         the image that it begins with, which has Python.
-        name, repository, context, platform, allow, builder, retain_on_delete: as of Image.
+        repository, context, platform, allow, builder, retain_on_delete: as of Image.
 
         print(image.dockerfile) shows the Dockerfile that it stands for.
         """

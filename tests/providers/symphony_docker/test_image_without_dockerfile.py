@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
+from symphony import Image
 from symphony_docker import dockerfile
 from tests.sandbox import ROOT
 
@@ -37,3 +38,9 @@ def test_of_a_glob_its_folder_is_copied_once() -> None:
 def test_caraml_gets_what_the_project_says_it_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {*dockerfile.CARAML_NEEDS} <= {*project["dependencies"]}
+
+
+def test_it_needs_no_name() -> None:
+    image = Image.python(requirements="requirements.txt", code=["train.py"], base="python:3.11-slim")
+    assert image.name == "python"
+    assert 'COPY ["train.py", "/app/train.py"]' in (image.dockerfile or "")
