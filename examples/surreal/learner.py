@@ -54,6 +54,8 @@ class Sampler:
             while self.steps < settings.warmup or self.batches_due < settings.epochs:
                 self.ask(0)
             answer = self.ask(settings.batch * settings.epochs)
+            if answer["sample"] is None:
+                continue  # this shard may have begun to listen only now
             self.batches_due -= settings.epochs
             yield {"sample": answer["sample"], "shard": answer["shard"], "steps": self.steps}
 

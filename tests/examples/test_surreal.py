@@ -225,10 +225,14 @@ def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> No
     assert evaluations()[0] < SHORT[environment]
 
     url = sandbox.symphony("visit", "surreal", "tensorboard", "-u").out.strip()
-    with urllib.request.urlopen(f"{url}/data/plugin/scalars/tags", timeout=10) as answer:
-        tags = answer.read().decode()
-    for tag in ("evaluation", "updates_per_second", "steps_per_second"):
-        assert tag in tags
+
+    def plotted() -> bool:
+        with urllib.request.urlopen(f"{url}/data/plugin/scalars/tags", timeout=10) as answer:
+            tags = answer.read().decode()
+        return all(tag in tags for tag in ("evaluation", "updates_per_second", "steps_per_second"))
+
+    # Files are flushed, and read again by TensorBoard, every 5 s.
+    wait_for(plotted, 30, "numbers of all roles in TensorBoard", pause=0.5)
     assert "learner: goes on from update" in logged(sandbox, "loggerplex")
     assert sandbox.processes("surreal")["nonagent/learner"]["restarts"] == 1
     sandbox.symphony("delete", "surreal", "-y")
@@ -240,12 +244,20 @@ def logged(sandbox: Sandbox, process: str) -> str:
 
 
 @pytest.fixture
-def buffers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the example, which asks for nothing but numpy."""
+def example(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports modules of the example."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield importlib.import_module("algorithms.buffers")
-    for name in [each for each in sys.modules if each.partition(".")[0] in ("algorithms", "shared")]:
+    yield importlib.import_module
+    for name in [
+        each for each in sys.modules if each.partition(".")[0] in ("algorithms", "learner", "shared")
+    ]:
         monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.fixture
+def buffers(example: Any) -> Any:
+    """This one asks for nothing but numpy."""
+    return example("algorithms.buffers")
 
 
 def fragment(first: int, count: int) -> dict[str, np.ndarray]:
@@ -276,6 +288,24 @@ def test_a_prioritized_replay_draws_by_priority_and_says_what_that_distorts(buff
     # What is new is drawn at once.
     kept.add(fragment(500, 50))
     assert (kept.sample(1000)["rewards"] >= 500).mean() > 0.5
+
+
+@pytest.mark.thorough
+def test_a_learner_asks_again_where_a_shard_has_no_steps_yet(
+    example: Any, learned_with: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = example("learner")
+    samples = iter([None, None, {"rewards": np.zeros(4)}])
+    monkeypatch.setattr(learner, "client", lambda service: None)
+    monkeypatch.setattr(learner, "ask", lambda client, request: answer(request["count"]))
+
+    def answer(count: int) -> dict[str, Any]:
+        return {"shard": 0, "inserted": 64, "sample": next(samples) if count else None}
+
+    settings = learner.Settings(replay="uniform", steps=16, warmup=32, batch=4, epochs=1)
+    batch = next(learner.Sampler(settings, 0).batches())
+    assert batch["sample"] is not None
+    assert batch["steps"] == 64
 
 
 @pytest.mark.thorough
