@@ -68,11 +68,12 @@ if (my $signal = $status & 127) {
 }
 exit($status >> 8);
 
-# Whether it failed because connections of its earlier start still held its port, and these are gone now: they
-# last a minute where a server does not set SO_REUSEADDR. Others that listen there may do so for ever.
+# Whether it failed because connections of its earlier start still held its port, and these are gone now: where a
+# server does not set SO_REUSEADDR they last a minute, and 2 s more by the kernel's coarse timers. Others that listen
+# there may do so for ever.
 sub port_was_held {
     return 0 if !$status || !$in_use || $stopping || $waits >= 3;
-    my ($until, $told) = (now() + 61, 0);
+    my ($until, $told) = (now() + 65, 0);
     while (!$stopping && now() < $until && (my @held = held_ports())) {
         my $note = "[symphony: earlier connections hold port @held; it starts again when they are gone]";
         if (!$told++) { print STDERR "$note\r\n"; put("$note\n") }

@@ -87,7 +87,7 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
 
     assert sandbox.processes(stack, env=mine)["a"]["state"] == "running"
     refused = sandbox.symphony("process", stack, code=2).err
-    assert "your own kubeconfig is asked: add that context to it" in refused
+    assert "symphony uses your own kubeconfig: add that context to it" in refused
     sandbox.symphony("delete", stack, "-y", env=mine, timeout=120)
     assert stack not in sandbox.symphony("ls").out
     assert holding(secrets, files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]))) == []

@@ -246,7 +246,7 @@ def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
     command = [sys.executable, "-c", PLAIN_SERVER, str(port)]
     for turn in (1, 2):
         outputs = rig.start("a", *command, services=services)
-        rig.until(lambda: rig.printed(outputs).count(b"listens") == turn, 120)  # noqa: B023
+        rig.until(lambda: rig.printed(outputs).count(b"listens") == turn, 90)  # noqa: B023
         with socket.create_connection(("127.0.0.1", port)) as connection:
             assert connection.recv(1) == b""
         assert rig.ended(outputs).state == "completed"
