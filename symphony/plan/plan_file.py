@@ -211,21 +211,25 @@ class PlanFile:
         return True
 
     def take_new(self) -> WrittenPlan | None:
-        """What was handed over, as soon as it is there; None before."""
-        return self.take() if self.file.exists() else None
+        """The plan, as soon as it is there, else None: an engine that ends by itself, as it does on problems,
+        would leave its lock if an error interrupted it then.
+        """
+        data = self._read() or {}
+        return self._plan(data) if "plan" in data else None
 
     def take(self) -> WrittenPlan | None:
-        """What was handed over; None when nothing was.
+        """The plan, once the engine has ended; None when nothing was handed over.
 
         PlanError: the program has problems. SymphonyError: what it asked of its backend failed.
         """
-        data = self._read()
-        if data is None or "cluster" in data or "needs_plugins" in data:
-            return None
+        data = self._read() or {}
         if failure := data.get("failure"):
             raise SymphonyError(failure["what"], where=failure["where"], remedy=failure["remedy"])
         if "problems" in data:
             raise PlanError(data["experiment"], [problem(each) for each in data["problems"]])
+        return self._plan(data) if "plan" in data else None
+
+    def _plan(self, data: dict[str, Any]) -> WrittenPlan:
         given = whole(data["plan"]), data["inputs"], tuple(data["unused"]), data["code"], data["program"]
         return WrittenPlan(*given, manifests=tuple(data["manifests"]))
 
