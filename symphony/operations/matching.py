@@ -32,7 +32,7 @@ def match(given: str, names: Iterable[str], kind: str) -> str:
         if result:
             raise AmbiguousError(kind, given, result)
     meant = [shown(name) for name in near(given, known)]
-    there = f"There are: {listed(known)}" if known else "There is none"
+    there = f"There are: {listed(known)}" if known else "There are none"
     remedy = f"Did you mean {_or(meant)}?" if meant else there
     raise UserError(f"there is no {kind} {shown(given)}", remedy=remedy)
 

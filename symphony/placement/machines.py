@@ -146,7 +146,7 @@ def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:
     if machine.gpus:
         if (gpu_type, gpus) == (machine.gpu_type, machine.gpus):
             return ""
-        return f"a {machine.type} has {machine.gpus} {machine.gpu_type} and takes no others"
+        return f"each machine has {machine.gpus} {machine.gpu_type} and takes no others"
     counts = GPUS_OF_N1.get(gpu_type)
     if counts is None:
         if gpu_type not in GPU_TYPES:
