@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +245,14 @@ def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
     services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
     rig.session("a")
     command = [sys.executable, "-c", PLAIN_SERVER, str(port)]
+
+    def has_listened(outputs: dict[str, Any], times: int) -> bool:
+        return rig.printed(outputs).count(b"listens") == times
+
     for turn in (1, 2):
         outputs = rig.start("a", *command, services=services)
-        rig.until(lambda: rig.printed(outputs).count(b"listens") == turn, 90)  # noqa: B023
+        # Longer than the 65 s for which the supervisor waits.
+        rig.until(partial(has_listened, outputs, turn), 90)
         with socket.create_connection(("127.0.0.1", port)) as connection:
             assert connection.recv(1) == b""
         assert rig.ended(outputs).state == "completed"
