@@ -9,7 +9,7 @@ from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
 from symphony_tmux.processes import child, observe, record, start, stop, trees
-from symphony_tmux.processes.launch import exports, failed_lines, limits
+from symphony_tmux.processes.launch import exports, failed_lines
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, experiment_lock, inputs, owners
@@ -103,7 +103,6 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         names.LAUNCH_FILE,
         exports.SECRETS,
         failed_lines.NAME,
-        limits.NAME,
         child.NAME,
         start.PIPE,
         record.NAME,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from symphony import paths
 from symphony_tmux import names
-from symphony_tmux.processes.launch import failed_lines
+from symphony_tmux.processes.launch import failed_lines, limits
 from symphony_tmux.processes.launch.environment import Caller, own_variables, passed_on
 from symphony_tmux.resource.inputs import WindowInputs
 
@@ -29,7 +29,8 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
 
     sourced: files with more variables, which win over what is inherited only.
     """
-    lines = [b"# Written by symphony for every start of this process.", *_limits()]
+    lines = [b"# Written by symphony for every start of this process. The supervisor sets first:"]
+    lines += [*limits.lines(), *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(passed_on(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]

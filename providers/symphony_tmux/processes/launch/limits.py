@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing
 
-NAME = "limits"
 CAP_SYS_RESOURCE, CAP_SYS_NICE = 24, 23
 # How a person calls what `ulimit` sets, and its letter there.
 CALLED = {
@@ -24,15 +23,15 @@ CALLED = {
 }
 
 
-def content() -> bytes:
-    """Those of this process, as lines that the supervisor reads."""
-    lines = [f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"]
+def lines() -> list[bytes]:
+    """Those of this process, as lines of the launch file that the supervisor reads."""
+    result = [f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"]
     if hasattr(os, "sched_getaffinity"):
-        lines += [" ".join(["cpus", *map(str, sorted(os.sched_getaffinity(0)))])]
+        result += [" ".join(["cpus", *map(str, sorted(os.sched_getaffinity(0)))])]
     for number in sorted({*_numbers().values()}):
         soft, hard = (value % (1 << 64) for value in resource.getrlimit(number))
-        lines += [f"limit {number} {soft} {hard}"]
-    return "\n".join([*lines, ""]).encode()
+        result += [f"limit {number} {soft} {hard}"]
+    return [f"# {line}".encode() for line in result]
 
 
 def withheld(listing: Listing) -> Iterator[tuple[str, str]]:

@@ -6,19 +6,18 @@
 # With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five
 # failures in a row no more; one that ran for ten minutes begins with 1 again.
 # What the process leaves running ends when it does, as in a container: TERM, the grace, KILL.
+# Modules would take longer to load than all else in here: supervisor.py writes their constants before the first line.
 use strict;
-use warnings;
-use Config;
-use Fcntl;
+BEGIN { $^W = 1 }
 
 my ($most_failures, $long, $longest_wait) = (5, 600, 2);
 # Their numbers in Linux; other systems lack most of them.
-my ($prctl, $prlimit64, $sched_setaffinity) = $Config{archname} =~ /^x86_64-linux/ ? (157, 302, 203)
-    : $Config{archname} =~ /^aarch64-linux/ ? (167, 261, 122) : ();
+my ($prctl, $prlimit64, $sched_setaffinity, $clock_gettime) = SYSTEM eq 'Linux x86_64' ? (157, 302, 203, 228)
+    : SYSTEM eq 'Linux aarch64' ? (167, 261, 122, 113) : ();
 my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
 my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
 my ($folder, $attempt, $shell, $cap, $policy, $grace, @ports) = @ARGV;
-my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
+my $hires = !$clock_gettime && eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, '', 0, 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 my ($in_use, $waits) = (0, 0);
@@ -174,9 +173,11 @@ sub write_line {
 
 # The limits, niceness and processors of who ran `up` (see limits.py), or what of them may still be had.
 sub limit_as_the_caller {
-    open(my $file, '<', "$folder/limits") or return;
-    while (my ($what, @values) = split ' ', <$file> // '') {
-        @values = map { $_ + 0 } @values;
+    open(my $file, '<', "$folder/launch.sh") or return;
+    # Its heading.
+    <$file>;
+    while (<$file> =~ /^# (nice|cpus|limit) ([-\d ]+)$/) {
+        my ($what, @values) = ($1, map { $_ + 0 } split ' ', $2);
         setpriority(0, 0, $values[0]) if $what eq 'nice';
         if ($what eq 'cpus' && $sched_setaffinity) {
             my $mask = '';
@@ -225,7 +226,9 @@ sub end_the_rest {
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
     return @children if !@children;
-    my %servers = map { (read_line($_) // '') => 1 } glob 'tmux/*.pid';
+    # Not glob: it is a module, too.
+    opendir(my $files, 'tmux') or return @children;
+    my %servers = map { (read_line("tmux/$_") // '') => 1 } grep { /\.pid$/ } readdir $files;
     return grep { !$servers{"$_ " . start_of($_)} } @children;
 }
 
@@ -275,8 +278,17 @@ sub mark_end {
 
 # Seconds that only ever grow, whatever is done to the clock; without the module those since the boot.
 sub now {
+    return clock(1) if $clock_gettime;
     return Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) if $hires;
     return (split ' ', read_line('/proc/uptime') // time())[0];
+}
+
+# Seconds of the kernel's clock with this number: 0 is the time of day, 1 only ever grows.
+sub clock {
+    my $time = pack 'q2', 0, 0;
+    syscall($clock_gettime, $_[0], $time);
+    my ($seconds, $nanoseconds) = unpack 'q2', $time;
+    return $seconds + $nanoseconds / 1e9;
 }
 
 sub say_end {
@@ -312,8 +324,8 @@ sub look_at_log {
 
 sub mark {
     my ($what) = @_;
-    my $clock = $hires ? Time::HiRes::time() : time();
-    syswrite($index, sprintf("%.3f %d%s\n", $clock, $size, $what ? " $what" : '')) if $index;
+    my $time = $clock_gettime ? clock(0) : $hires ? Time::HiRes::time() : time();
+    syswrite($index, sprintf("%.3f %d%s\n", $time, $size, $what ? " $what" : '')) if $index;
     $noted = now();
 }
 
