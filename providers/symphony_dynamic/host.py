@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -16,6 +17,8 @@ from symphony_dynamic import host_patches
 
 # Where to listen instead of at a port; then the engine itself started us.
 SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"
+# Pulumi's host has 4; what comes at once goes to tmux as one call.
+THREADS = 16
 
 
 def main() -> None:
@@ -24,8 +27,8 @@ def main() -> None:
     runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
 
 
-def _server(*args: Any, **options: Any) -> Any:
-    made: Any = peers.server(*args, **options)
+def _server(*_: Any, **options: Any) -> Any:
+    made: Any = peers.server(ThreadPoolExecutor(THREADS), **options)
     if path := os.environ.pop(SOCKET_VARIABLE, ""):
         host_patches.has_shell_above = False
         add = made.add_insecure_port
