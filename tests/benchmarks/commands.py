@@ -66,13 +66,6 @@ def _tmux() -> list[Row]:
                 alone(f"{what}, tmux", lambda words=words: ours.symphony(*words.split()), goal=LOOK)
                 for what, words in looks
             ),
-            paired(
-                "delete, tmux",
-                ended,
-                _kill_session(ours.folder),
-                against="tmux kill-session + python",
-                goal=GOAL,
-            ),
             paired("delete, tmux", ended, _destroyed(ours), against="pulumi destroy", goal=GOAL),
         ]
 
@@ -81,16 +74,6 @@ def _destroyed(ours: Project) -> Callable[[], float]:
     def once() -> float:
         ours.symphony("up", "ours.b", "-y")
         return ours.engine("destroy", "--stack", "ours.b", "--yes", "--skip-preview")
-
-    return once
-
-
-def _kill_session(folder: Path) -> Callable[[], float]:
-    tmux = ["tmux", "-S", str(folder / "other.sock")]
-
-    def once() -> float:
-        _call([*tmux, "-f", "/dev/null", "new-session", "-d", "-s", "three", "sleep 100000"])
-        return _calls([*tmux, "kill-session", "-t", "three"])()
 
     return once
 
