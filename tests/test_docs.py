@@ -57,7 +57,7 @@ def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
 
 
 def test_the_figures_are_those_of_the_code() -> None:
-    supervisor = (ROOT / "providers" / "symphony_tmux" / "processes" / "launch" / "supervise.pl").read_text()
+    supervisor = (ROOT / "providers" / "symphony_tmux" / "processes" / "supervise.pl").read_text()
     failures, long = re.findall(r"= \((\d+), (\d+), \d+\);", supervisor)[0]
     processes = text("docs/processes.md")
     assert f"{int(failures) + 1} failures in a row" in processes

@@ -17,7 +17,7 @@ from symphony_dynamic import host_patches
 
 # Where to listen instead of at a port; then the engine itself started us.
 SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"
-# Pulumi's host has 4; what comes at once goes to tmux as one call.
+# Pulumi's host has 4; the engine asks for four resources a processor at once.
 THREADS = 16
 
 

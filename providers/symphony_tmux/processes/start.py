@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +16,17 @@ from symphony.errors import UserError
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import process_table, record
-from symphony_tmux.processes.launch import exports, launch_file, supervisor
+from symphony_tmux.processes.launch import exports, launch_file
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
 from symphony_tmux.tmux import batch, client, server
 from symphony_tmux.tmux.client import Pane
 
+SUPERVISOR = Path(__file__).with_name("supervise.pl")
 LOG_CAP = 100 * 1024 * 1024
 STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
+PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 PIPE = "pipe"
 TRIES = 5
 
@@ -106,30 +111,33 @@ def _new_window(
 
 def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, folder: Path) -> str:
     marker = names.marker(inputs.owner, inputs.path, attempt)
-    commands = ["new-window", "-d", "-t", target, "-n", names.window_name(inputs.path)]
-    commands += ["-e", f"{names.MARKER}={marker}", *_pane_command(inputs, attempt, folder), ";"]
-    return batch.run(inputs.server, commands + _after(target, mark, folder))
-
-
-def _after(target: str, mark: str, folder: Path) -> list[str]:
-    """Within the call that starts the process, so that tmux reads nothing of it before."""
-    marked = ["set-option", "-p", "-t", target, "@symphony_process", mark, ";"]
-    recorded = ["pipe-pane", "-t", target, _recorder(folder), ";"]
-    return [*marked, *recorded, "display-message", "-p", "-t", target, STARTED]
+    window = ["new-window", "-d", "-t", target, "-n", names.window_name(inputs.path)]
+    window += ["-e", f"{names.MARKER}={marker}", *_pane_command(inputs, attempt, folder)]
+    # Within one call, so that tmux reads nothing of the process before it is recorded.
+    commands = [
+        window,
+        ["set-option", "-p", "-t", target, "@symphony_process", mark],
+        ["pipe-pane", "-t", target, _recorder(folder)],
+        ["display-message", "-p", "-t", target, STARTED],
+    ]
+    return batch.run(inputs.server, commands)
 
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
     """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
-    if not supervisor.perl():
+    interpreter = perl()
+    if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
     return [
-        *supervisor.command(),
+        interpreter,
+        _installed_supervisor(paths.home()),
         str(folder),
         str(attempt),
         launch_file.shell(inputs),
         str(_cap()),
         inputs.restart_policy,
         str(inputs.grace),
+        os.uname().machine,
         *map(str, sorted(addresses.bound(inputs.services))),
     ]
 
@@ -140,9 +148,27 @@ def _recorder(folder: Path) -> str:
     It holds the pipe open for reading, too, until it has said its pid: otherwise it would wait in opening it,
     without an end where the supervisor was killed a moment ago.
     """
-    if not supervisor.perl():
+    if not perl():
         return f"exec cat >>{folder}/log"
     return f"exec 2>/dev/null 3<>{folder}/{PIPE} >{folder}/{PIPE}; echo $$; exec cat 3<&-"
+
+
+@lru_cache(maxsize=1)
+def perl() -> str:
+    """What runs the supervisor; without one a process runs, is logged, and nothing starts it again."""
+    program = shutil.which("perl") or ""
+    return program if PLAIN.fullmatch(program) else ""
+
+
+@lru_cache(maxsize=8)
+def _installed_supervisor(home: Path) -> str:
+    """A copy under a name that is safe in every command; a newer version of symphony has another name."""
+    content = SUPERVISOR.read_bytes()
+    name = f"supervise-{process_table.short_hash(content)}.pl"
+    target = home / "tmux" / name
+    if not target.exists() or target.read_bytes() != content:
+        files.replace(target, content)
+    return f"tmux/{name}"
 
 
 def _cap() -> int:

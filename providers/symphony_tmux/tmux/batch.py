@@ -1,73 +1,74 @@
-"""Says what several threads have for a tmux server in one call, which costs more than what it says."""
+"""Sends the commands of several threads to a tmux server in one call: each call starts a client."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from symphony_tmux.tmux import client
 
-# A call of tmux holds 16 KiB.
-LARGEST = 14_000
+# tmux takes 16 KiB of arguments.
+MAX_BYTES = 14_000
 
 
 @dataclass(eq=False)
-class _Order:
-    """Commands of one thread, of which the last one, and no other, prints a line."""
+class _Request:
+    """The commands of one thread; the last one prints a line, and no other does."""
 
-    commands: list[str]
-    answer: str | client.TmuxError | None = None
+    arguments: list[str]
+    result: str | client.TmuxError | None = None
 
 
 @dataclass
 class _Queue:
-    """What is to be said to one server; who comes while a call is under way goes with the next."""
+    """The requests to one server; those that arrive during a call go with the next one."""
 
     calling: threading.Lock = field(default_factory=threading.Lock)
-    orders: list[_Order] = field(default_factory=list[_Order])
+    requests: list[_Request] = field(default_factory=list[_Request])
 
 
 _queues: defaultdict[str, _Queue] = defaultdict(_Queue)
 
 
-def run(server: str, commands: list[str]) -> str:
-    """The line that the last of these commands prints. TmuxError: the server refused one of these."""
-    queue, order = _queues[server], _Order([*commands, ";"])
-    queue.orders.append(order)
+def run(server: str, commands: Sequence[Sequence[str]]) -> str:
+    """The line that the last of these commands prints. TmuxError: the server refused one of them."""
+    queue, request = _queues[server], _Request(client.joined(commands))
+    queue.requests.append(request)
     try:
         with queue.calling:
-            while order.answer is None:
+            while request.result is None:
                 _call(server, _next(queue))
     finally:
-        queue.orders.remove(order)
-    if isinstance(order.answer, client.TmuxError):
-        raise order.answer
-    return order.answer
+        queue.requests.remove(request)
+    if isinstance(request.result, client.TmuxError):
+        raise request.result
+    return request.result
 
 
-def _next(queue: _Queue) -> list[_Order]:
-    """The first that wait, as many as a call holds, and one at least."""
-    waiting = [order for order in queue.orders.copy() if order.answer is None]
-    sizes = itertools.accumulate(len(" ".join(order.commands).encode()) + 1 for order in waiting)
-    fitting = [order for order, size in zip(waiting, sizes, strict=True) if size <= LARGEST]
+def _next(queue: _Queue) -> list[_Request]:
+    """The oldest requests, as many as one call holds, at least one."""
+    waiting = [request for request in queue.requests.copy() if request.result is None]
+    sizes = itertools.accumulate(len(" ".join(request.arguments).encode()) + 3 for request in waiting)
+    fitting = [request for request, size in zip(waiting, sizes, strict=True) if size <= MAX_BYTES]
     return fitting or waiting[:1]
 
 
-def _call(server: str, orders: list[_Order]) -> None:
-    """The server stops at the first order that it refuses, so those behind it wait for another call."""
+def _call(server: str, requests: list[_Request]) -> None:
+    """tmux stops at the first request that it refuses; those behind it stay in the queue."""
     error = None
     try:
-        output = client.run(server, [word for order in orders for word in order.commands][:-1])
+        output = client.run(server, client.joined(request.arguments for request in requests))
     except client.TmuxError as refused:
         output, error = refused.output, refused
     lines = output.splitlines()
-    for order, line in zip(orders, lines, strict=False):
-        order.answer = line
-    others = orders[len(lines) :]
+    for request, line in zip(requests, lines, strict=False):
+        request.result = line
+    others = requests[len(lines) :]
     if not others:
         return
     error = error or client.TmuxError("tmux did not answer", remedy=client.AGAIN)
-    for order in others if isinstance(error, client.Silent) else others[:1]:
-        order.answer = error
+    for request in others if isinstance(error, client.Silent) else others[:1]:
+        request.result = error

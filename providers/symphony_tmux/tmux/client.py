@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ CLEAN_START = Path(__file__).with_name("clean_start.py")
 class TmuxError(SymphonyError):
     """tmux refused, is missing, or does not answer."""
 
-    # What the commands before the refused one had printed.
+    # What the commands before the refused one printed.
     output = ""
 
 
@@ -151,6 +151,11 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
         error.output = done.stdout.decode(errors="replace")
         raise error
     return done.stdout.decode(errors="replace")
+
+
+def joined(commands: Iterable[Sequence[str]]) -> list[str]:
+    """The commands as the arguments of one call."""
+    return [word for command in commands for word in (*command, ";")][:-1]
 
 
 def command(server: str, arguments: Sequence[str]) -> list[str]:

@@ -89,7 +89,7 @@ def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
         for place, pane in enumerate(present)
     ]
     for at in range(0, len(moves), BATCH):
-        client.run(server, [word for move in moves[at : at + BATCH] for word in (*move, ";")][:-1])
+        client.run(server, client.joined(moves[at : at + BATCH]))
     client.run(server, ["move-window", "-r", "-t", present[0].session_id])
 
 
@@ -126,7 +126,7 @@ def _make_session(server: str, name: str, owner: str) -> None:
 
 def _commands(name: str, owner: str, folder: Path) -> list[str]:
     showing = ["/bin/sh", "-c", SHOW, str(folder.relative_to(paths.home()) / "help")]
-    commands = [
+    commands: list[Sequence[str]] = [
         ["start-server"],
         *(["set-option", *option] for option in OPTIONS),
         ["new-session", "-d", "-s", name, "-n", "symphony", "-x", "200", "-y", "50", *showing],
@@ -134,7 +134,7 @@ def _commands(name: str, owner: str, folder: Path) -> list[str]:
         ["set-option", "-t", f"={name}:", "@symphony_owner", owner],
         ["set-option", "-wq", "-t", f"={name}:0", "remain-on-exit-format", ""],
     ]
-    return [item for command in commands for item in (*command, ";")][:-1]
+    return client.joined(commands)
 
 
 def _locked(server: str) -> AbstractContextManager[None]:

@@ -15,7 +15,8 @@ from symphony.errors import SymphonyError
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ProcessGroupSpec, path_of
-from symphony_tmux.processes.launch import limits, supervisor
+from symphony_tmux.processes import start
+from symphony_tmux.processes.launch import limits
 from symphony_tmux.tmux import capacity, client
 
 
@@ -57,7 +58,7 @@ def check(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Pro
 
 def _unsupervised(spec: CheckedSpec) -> Iterator[Problem]:
     """The policies that nothing would carry out."""
-    if supervisor.perl():
+    if start.perl():
         return
     for owner in (*spec.groups, *spec.processes):
         if owner.pod.restart_policy in ("OnFailure", "Always"):

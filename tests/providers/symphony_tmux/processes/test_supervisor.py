@@ -20,7 +20,6 @@ from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
 from symphony_tmux.processes import process_table, start
-from symphony_tmux.processes.launch import supervisor
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 
@@ -28,21 +27,14 @@ from symphony_tmux.resource import windows
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that waits a hundredth of its time before it starts a process again."""
     hurried = rig.home / "supervise.pl"
-    _edited(hurried, "keep_reading($pause)", "keep_reading($pause / 100)")
-    monkeypatch.setattr(supervisor, "PROGRAM", hurried)
+    text = start.SUPERVISOR.read_text()
+    assert text.count("keep_reading($pause)") == 1
+    hurried.write_text(text.replace("keep_reading($pause)", "keep_reading($pause / 100)"))
+    monkeypatch.setattr(start, "SUPERVISOR", hurried)
 
 
-def _edited(program: Path, old: str, new: str) -> None:
-    """A supervisor that differs in one place."""
-    text = supervisor.PROGRAM.read_text()
-    assert text.count(old) == 1
-    program.write_text(text.replace(old, new))
-
-
-def _command(folder: Path, *more: str, program: Path = supervisor.PROGRAM) -> list[str]:
-    """A supervisor without tmux, of the process with this folder."""
-    (folder / "supervisor.pl").write_bytes(supervisor.content(program))
-    return [supervisor.perl(), str(folder / "supervisor.pl"), str(folder), "1", "/bin/sh", "4096", *more]
+def _arguments(folder: Path, policy: str, grace: str) -> list[str]:
+    return [str(folder), "1", "/bin/sh", "4096", policy, grace, os.uname().machine]
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always"])
@@ -77,14 +69,15 @@ def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     try:
-        process = subprocess.Popen(_command(tmp_path, "Never", "1"), start_new_session=True)
+        command = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
+        supervisor = subprocess.Popen(command, start_new_session=True)
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     try:
-        assert process.wait(10) == 7
+        assert supervisor.wait(10) == 7
     finally:
-        process.kill()
-        process.wait()
+        supervisor.kill()
+        supervisor.wait()
 
 
 def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
@@ -93,7 +86,7 @@ def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
     """What tmux feeds the output to waited without an end then for somebody to open the pipe."""
     slow = rig.home / "supervise.pl"
     slow.write_text("sleep 100;")
-    monkeypatch.setattr(supervisor, "PROGRAM", slow)
+    monkeypatch.setattr(start, "SUPERVISOR", slow)
     server = rig.session("a")["server_pid"]
     rig.start("a", "true")
     rig.until(lambda: _recorders(rig.home))
@@ -132,16 +125,29 @@ def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
         recorder.stdin = None
 
 
+# Loaded into the interpreter of the supervisor: it is told a time of day that is put back by an hour with
+# every byte of a file; what counts the seconds since the boot goes on.
+STEP = """
+package Step;
+use Time::HiRes;
+my $clock = \\&Time::HiRes::time;
+my $steps = sub { 3600 * (-s "$ARGV[0]/steps" || 0) };
+no warnings qw(redefine prototype);
+*Time::HiRes::time = sub { $clock->() - $steps->() };
+*CORE::GLOBAL::time = sub { CORE::time() - $steps->() };
+1;
+"""
+
+
 def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path) -> None:
-    # Put back by an hour with every byte of a file.
-    _edited(tmp_path / "stepped.pl", "clock(0)", f"(clock(0) - 3600 * (-s '{tmp_path}/steps' || 0))")
+    (tmp_path / "Step.pm").write_text(STEP)
     # What it leaves running ignores TERM and puts the clock back within its grace.
     left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
     (tmp_path / "launch.sh").write_text(f"({left}) & exit 1\n")
     os.mkfifo(tmp_path / "pipe")
-    process = subprocess.Popen(
-        _command(tmp_path, "OnFailure", "0.5", program=tmp_path / "stepped.pl"), start_new_session=True
-    )
+    words = _arguments(tmp_path, "OnFailure", "0.5")
+    command = [start.perl(), f"-I{tmp_path}", "-MStep", str(start.SUPERVISOR), *words]
+    supervisor = subprocess.Popen(command, start_new_session=True)
     index, ends = tmp_path / "index", 0
     try:
         deadline = time.monotonic() + 20
@@ -153,8 +159,8 @@ def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path)
                 with (tmp_path / "steps").open("a") as steps:
                     steps.write("x")
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        os.killpg(supervisor.pid, signal.SIGKILL)
+        supervisor.wait(10)
     messages = [float(line.split()[0]) for line in index.read_text().splitlines()]
     assert messages[-1] < messages[0] - 1800, "its clock was not put back"
 
@@ -297,6 +303,7 @@ def test_end_of_a_supervisor_hits_no_process_that_has_the_pid_of_its_recorder(tm
         f"touch {tmp_path}/started; until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
     )
     os.mkfifo(tmp_path / "pipe")
+    supervisor = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
     command = [
         "unshare",
         "--pid",
@@ -306,7 +313,7 @@ def test_end_of_a_supervisor_hits_no_process_that_has_the_pid_of_its_recorder(tm
         "-c",
         REUSE,
         str(tmp_path),
-        *_command(tmp_path, "Never", "1"),
+        *supervisor,
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "None\n", done.stderr

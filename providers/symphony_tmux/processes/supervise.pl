@@ -1,23 +1,24 @@
 # Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
 # tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
 # In Perl, because one runs beside every process: a Python would take longer to start and more memory.
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace, and
-# the ports on which the process is to listen.
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace, machine
+# as `uname -m` names it, and the ports on which the process is to listen.
 # With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five
 # failures in a row no more; one that ran for ten minutes begins with 1 again.
 # What the process leaves running ends when it does, as in a container: TERM, the grace, KILL.
-# Modules would take longer to load than all else in here: supervisor.py writes their constants before the first line.
 use strict;
+use Fcntl;
+# `use warnings`, and what loads it, Config and glob, would be a third of the start.
 BEGIN { $^W = 1 }
 
 my ($most_failures, $long, $longest_wait) = (5, 600, 2);
+my ($folder, $attempt, $shell, $cap, $policy, $grace, $machine, @ports) = @ARGV;
 # Their numbers in Linux; other systems lack most of them.
-my ($prctl, $prlimit64, $sched_setaffinity, $clock_gettime) = SYSTEM eq 'Linux x86_64' ? (157, 302, 203, 228)
-    : SYSTEM eq 'Linux aarch64' ? (167, 261, 122, 113) : ();
+my ($prctl, $prlimit64, $sched_setaffinity) = "$^O $machine" eq 'linux x86_64' ? (157, 302, 203)
+    : "$^O $machine" eq 'linux aarch64' ? (167, 261, 122) : ();
 my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
 my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
-my ($folder, $attempt, $shell, $cap, $policy, $grace, @ports) = @ARGV;
-my $hires = !$clock_gettime && eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
+my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, '', 0, 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 my ($in_use, $waits) = (0, 0);
@@ -226,7 +227,6 @@ sub end_the_rest {
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
     return @children if !@children;
-    # Not glob: it is a module, too.
     opendir(my $files, 'tmux') or return @children;
     my %servers = map { (read_line("tmux/$_") // '') => 1 } grep { /\.pid$/ } readdir $files;
     return grep { !$servers{"$_ " . start_of($_)} } @children;
@@ -278,17 +278,8 @@ sub mark_end {
 
 # Seconds that only ever grow, whatever is done to the clock; without the module those since the boot.
 sub now {
-    return clock(1) if $clock_gettime;
     return Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) if $hires;
     return (split ' ', read_line('/proc/uptime') // time())[0];
-}
-
-# Seconds of the kernel's clock with this number: 0 is the time of day, 1 only ever grows.
-sub clock {
-    my $time = pack 'q2', 0, 0;
-    syscall($clock_gettime, $_[0], $time);
-    my ($seconds, $nanoseconds) = unpack 'q2', $time;
-    return $seconds + $nanoseconds / 1e9;
 }
 
 sub say_end {
@@ -324,8 +315,8 @@ sub look_at_log {
 
 sub mark {
     my ($what) = @_;
-    my $time = $clock_gettime ? clock(0) : $hires ? Time::HiRes::time() : time();
-    syswrite($index, sprintf("%.3f %d%s\n", $time, $size, $what ? " $what" : '')) if $index;
+    my $clock = $hires ? Time::HiRes::time() : time();
+    syswrite($index, sprintf("%.3f %d%s\n", $clock, $size, $what ? " $what" : '')) if $index;
     $noted = now();
 }
 
