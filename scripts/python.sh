@@ -8,20 +8,20 @@ venv=${SYMPHONY_VENV:-.venv}
 
 main() {
     make_python
-    [ "${1:-}" = examples ] && install_locked requirements-examples.txt examples
+    [ "${1:-}" = examples ] && install_locked requirements/examples.txt examples
     return 0
 }
 
 make_python() {
     local locked ours
-    locked=$(sha256sum <requirements.txt)
+    locked=$(sha256sum <requirements/dev.txt)
     # The part of pyproject.toml that decides what is installed, not how it is checked.
     ours=$(sed '/^\[tool\.ruff\]/,$d' pyproject.toml | sha256sum)
     if [ "$(stamp locked)" = "$locked" ] && [ "$(stamp ours)" = "$ours" ]; then
         return
     fi
     make_venv
-    install_locked requirements.txt locked
+    install_locked requirements/dev.txt locked
     pip_says "this checkout" install --no-deps --no-build-isolation -e .
     echo "$ours" >"$venv/.ours"
 }

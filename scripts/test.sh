@@ -19,12 +19,12 @@ unset SYMPHONY_GUARDED
 
 # Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
 # runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
-# The first word says how many at once, on two cores: most of them mostly wait. tests/run_order.py says in which order.
+# The first word says how many at once, on two cores: most of them mostly wait.
 side_by_side() {
     local workers=$1
     shift
     rm -f .pytest_cache/v/cache/lastfailed
-    "${pytest[@]}" -n "$workers" --max-worker-restart=0 --dist loadfile --no-loadscope-reorder "$@"
+    "${pytest[@]}" -n "$workers" --max-worker-restart=0 --dist loadfile "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
     failed=$("$python" -c '

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from xdist.workermanage import WorkerController
 
 from symphony.engine import binary
-from tests import run_order
 
 if TYPE_CHECKING:
     from tests.sandbox import Sandbox
@@ -42,13 +41,6 @@ _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", _BUSY, derandomize=True)
 settings.register_profile("random", _BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers beside each other begin with the longest files; alone, the order of the folders says more."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: run_order.rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

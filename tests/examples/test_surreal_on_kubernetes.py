@@ -35,7 +35,7 @@ def test_it_learns_on_pods_though_some_are_lost(
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
     namespace = f"surreal-{uuid.uuid4().hex[:6]}"
     clone = clone_in(tmp_path)
-    shutil.copy(ROOT / "requirements-examples.txt", clone)
+    shutil.copytree(ROOT / "requirements", clone / "requirements")
     file = Path("stacks") / f"Pulumi.{STACK}.yaml"
     config: dict[str, Any] = yaml.safe_load((ROOT / file).read_text())["config"]
     config["surreal:image"] |= {

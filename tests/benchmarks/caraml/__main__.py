@@ -2,7 +2,7 @@
 runs.
 
 Ours, raw pyzmq, and caraml 0.10.0 from its package, installed beside by the hash-locked
-requirements-bench.txt.
+requirements/bench.txt.
 """
 
 import os

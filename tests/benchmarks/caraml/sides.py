@@ -21,7 +21,7 @@ ALL = ("ours", "raw", "original")
 def install_peers() -> None:
     if not (CACHE / "caraml-0.10.0.dist-info").is_dir():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
-        requirements = ROOT / "requirements-bench.txt"
+        requirements = ROOT / "requirements" / "bench.txt"
         subprocess.run([*command, "--target", str(CACHE), "-r", str(requirements)], check=True)
 
 

@@ -32,7 +32,7 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
 def surreal_packages(docker_host: str) -> str:
     """A base for examples/surreal/Dockerfile: the packages that this Python has, 500 MB, not pushed."""
-    locked = (ROOT / "requirements-examples.txt").read_text()
+    locked = (ROOT / "requirements/examples.txt").read_text()
     names = [name for name in re.findall(r"^([\w.-]+)==", locked, re.M) if not _NOT_IN_PODS.match(name)]
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
         files = dict(_files_of(dict.fromkeys(names)))
