@@ -21,8 +21,11 @@ _T = TypeVar("_T")
 
 
 def experiment(given: str | None) -> stacks.Stack:
-    """The experiment a person means."""
-    return asking(stacks.find_one, given)
+    """Return the experiment that a name means, or that a command without a name means."""
+    stack = asking(stacks.find_one, given)
+    if stack.is_switched_to:
+        print(f"symphony: {clean(stack.shown)}, chosen with `symphony switch`", file=sys.stderr, flush=True)
+    return stack
 
 
 def process(words: Sequence[str]) -> tuple[stacks.Stack, str]:
@@ -111,10 +114,11 @@ def current_with(words: Sequence[str], names: Callable[[stacks.Stack], Iterable[
     if _is_experiment(words[0]):
         return None
     try:
-        stack = stacks.find_one(None)
+        if not {*names(stacks.find_one(None))}.issuperset(words):
+            return None
     except UserError:
         return None
-    return stack if {*names(stack)}.issuperset(words) else None
+    return experiment(None)
 
 
 def experiment_first(words: Sequence[str]) -> Sequence[str]:

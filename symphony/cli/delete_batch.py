@@ -25,7 +25,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="NAME_OR_PATTERN...",
-            help="Whole names, shell patterns as 'sweep-*', regular expressions as '/^sweep/'.",
+            help="Full names, shell patterns such as 'sweep-*', expressions such as '/^sweep/'.",
             autocompletion=complete.experiments,
         ),
     ],

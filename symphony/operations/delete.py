@@ -105,29 +105,43 @@ def _cluster_deleted(
 
 
 def matching(given: Sequence[str]) -> list[stacks.Stack]:
-    """The experiments of whole names, shell patterns and /regular expressions/, each once.
+    """Return the experiments of full names, shell patterns and /regular expressions/, each once.
 
-    UserError: one matches nothing, or is no regular expression.
+    Inside a project, a pattern stands for experiments of that project, unless it has one for the project as
+    well: `other/sweep-*`.
+
+    Raises:
+        UserError: A name or a pattern matches nothing, or an expression is none.
     """
     every = {stack.name: stack for stack in stacks.every() if stack.recorded is not None or stack.trouble}
+    project = stacks.current_project()
     labels = stacks.labels(every)
     result: dict[file_store.StackName, stacks.Stack] = {}
     for pattern in given:
-        names = [name for name, label in labels.items() if _is_meant(label, pattern)]
+        names = [name for name in every if _is_meant(name, labels[name], pattern, project)]
         if not names:
-            known = ", ".join(sorted(labels.values())) or "none"
+            known = listed(sorted(labels.values())) or "none"
             raise UserError(f"no experiment is named {shown(pattern)}", remedy=f"There are: {known}")
         result.update((name, every[name]) for name in names)
     return list(result.values())
 
 
-def _is_meant(label: str, pattern: str) -> bool:
-    if len(pattern) < 3 or not (pattern[0] == pattern[-1] == "/"):
-        return fnmatchcase(label, pattern)
+def _is_meant(name: file_store.StackName, label: str, pattern: str, project: str | None) -> bool:
+    full = f"{name.project}/{name.stack}"
+    if pattern in (label, full):
+        return True
+    if len(pattern) > 2 and pattern[0] == pattern[-1] == "/":
+        return project in (None, name.project) and _has(name.stack, pattern[1:-1])
+    if "/" in pattern:
+        return fnmatchcase(full, pattern)
+    return project in (None, name.project) and fnmatchcase(name.stack, pattern)
+
+
+def _has(name: str, expression: str) -> bool:
     try:
-        return re.search(pattern[1:-1], label) is not None
+        return re.search(expression, name) is not None
     except re.error as error:
-        raise UserError(f"{shown(pattern)} is not a regular expression: {error}") from None
+        raise UserError(f"{shown(expression)} is not a regular expression: {error}") from None
 
 
 def _ended_without_state(stack: stacks.Stack, place: workspace.Workspace) -> Deleted:

@@ -29,13 +29,18 @@ _scope: ContextVar[str | None] = ContextVar("scope", default=None)
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack and what is recorded of its experiment; trouble is why its state cannot be read."""
+    """One stack and what is recorded of its experiment.
+
+    trouble: why its state cannot be read. is_switched_to: `symphony switch` chose it among several of the
+    project, which a command tells.
+    """
 
     name: file_store.StackName
     state: file_store.StackState | None
     backend: str | None
     recorded: Recorded | None
     trouble: str = ""
+    is_switched_to: bool = False
 
     @property
     def shown(self) -> str:
@@ -95,32 +100,40 @@ def _spellings(name: file_store.StackName) -> tuple[str, ...]:
 
 
 def find_one(given: str | None) -> Stack:
-    """The stack a person means: `rl` of this project first, then of any; `project/rl` says which.
+    """Return the stack that a name stands for.
 
-    A stack without experiment is meant by its whole name only: a first `up` that was killed is such. Without
-    a name: the one that was switched to, else the only one there is, the only one of the project here, or the
-    newest launch.
-    UserError: none or several.
+    A full name (`rl`, or `project/rl` where two projects have an `rl`) works from every folder. Inside a
+    project, a part of a name and a missing name stand for experiments of that project alone. Outside of
+    projects, a missing name stands for the current experiment, else the only one.
+
+    Raises:
+        UserError: No stack or several stacks match.
     """
     names = store.names()
     if given is None:
-        return _only(names)
+        return _default()
     exact = [name for name in names if given in _spellings(name)]
     if len(exact) == 1:
-        # Almost always so, and then the project here, which takes as long to read as all else, says nothing.
+        # The common case does not read the project, which takes as long as all the rest.
         return _in_scope(_checked(_read(exact[0])))
-    from symphony.engine import workspace
-
-    here = workspace.find_usable()
-    own = [name for name in exact if here is not None and name.project == here.project]
-    if len(own or exact) == 1:
-        return _in_scope(_checked(_read((own or exact)[0])))
-    known = {stack.name: stack for stack in map(_read, exact or names) if is_in_scope(stack.backend)}
+    project = current_project()
+    own = [name for name in exact or names if project is None or name.project == project]
+    if exact and len(own) == 1:
+        return _in_scope(_checked(_read(own[0])))
+    known = {stack.name: stack for stack in map(_read, exact or own) if is_in_scope(stack.backend)}
     live = [name for name, stack in known.items() if stack.recorded is not None or stack.trouble]
     if exact and len(live) == 1:
         return _checked(known[live[0]])
     by_label = {label: name for name, label in labels(live).items()}
     return _checked(known[by_label[match(given, by_label, "experiment")]])
+
+
+def current_project() -> str | None:
+    """Return the name of the project of the working directory, or None outside of projects."""
+    from symphony.engine import workspace
+
+    place = workspace.find_usable()
+    return place.project if place else None
 
 
 def named(given: str) -> Stack | None:
@@ -203,29 +216,26 @@ def read(name: file_store.StackName) -> Stack:
     return _checked(_read(name))
 
 
-def _only(names: list[file_store.StackName]) -> Stack:
-    chosen, switched = current()
-    for name in names if switched else ():
-        if str(name) != chosen:
-            continue
-        stack = _checked(_read(name))
-        if stack.recorded is not None and is_in_scope(stack.backend):
-            return stack
+def _default() -> Stack:
+    """Return the stack that a command without a name means."""
+    project = current_project()
     live = [stack for stack in every() if stack.recorded is not None]
-    if len(live) > 1:
-        from symphony.engine import workspace
-
-        here = workspace.find_usable()
-        own = [stack for stack in live if here is not None and stack.name.project == here.project]
-        newest = [stack for stack in live if str(stack.name) == chosen]
-        live = next((each for each in (own, newest) if len(each) == 1), live)
-    if len(live) == 1:
-        return _checked(live[0])
+    own = [stack for stack in live if project in (None, stack.name.project)]
+    if len(own) == 1:
+        return _checked(own[0])
+    switched = [stack for stack in own if str(stack.name) == current()[0]]
+    if switched:
+        return replace(switched[0], is_switched_to=project is not None)
+    listed = ", ".join(labels(stack.name for stack in own or live).values())
+    if own:
+        raise UserError(
+            "there are several experiments", remedy=f"Name one of: {listed}; `symphony switch` remembers one"
+        )
     if not live:
         raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
-    listed = ", ".join(labels(stack.name for stack in live).values())
     raise UserError(
-        "there are several experiments", remedy=f"Name one of: {listed}; `symphony switch` remembers one"
+        f"project {project} has no experiment",
+        remedy=f"Start one with `symphony up`, or name one of another project: {listed}",
     )
 
 

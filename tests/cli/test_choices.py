@@ -51,6 +51,45 @@ def test_the_experiment_of_the_project_is_meant(two: tuple[Sandbox, Path, Path])
     assert "there are several experiments" in sandbox.symphony("switch", cwd=nowhere, code=2).err
 
 
+def test_inside_a_project_no_other_project_is_meant(sandbox: Sandbox) -> None:
+    """`delete -y` in a project where nothing runs once deleted the only experiment of another."""
+    sandbox.write(PROGRAM)
+    other = sandbox.home.parent / "other"
+    other.mkdir()
+    (other / "Pulumi.yaml").write_text("name: other\nruntime: python\n")
+    sandbox.symphony("up", "theirs", "-y")
+    before = sandbox.trees()
+    for words in (
+        "delete -y",
+        "restart -y",
+        "delete thei",
+        "db the* -y",
+        "db /the/ -y",
+        "logs",
+        "exec a -- true",
+    ):
+        assert sandbox.symphony(*words.split(), cwd=other, code=2).err.count("\n") == 1
+    sandbox.symphony("switch", "theirs", cwd=other)
+    assert "project other has no experiment" in sandbox.symphony("delete", "-y", cwd=other, code=2).err
+    assert sandbox.trees() == before
+    assert sandbox.symphony("exec", "theirs", "a", "--", "echo", "full", cwd=other).out == "full\n"
+    sandbox.symphony("db", "sandbox/th*", "-y", cwd=other)
+    assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+def test_switch_counts_outside_of_projects_and_is_shown_inside(two: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, other, nowhere = two
+    sandbox.symphony("up", "second", "-y")
+    sandbox.symphony("switch", "second")
+    assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
+    assert "switch" not in sandbox.symphony("process", cwd=nowhere).err
+    told = sandbox.symphony("process", "--json").err
+    assert "second" in told
+    assert "symphony switch" in told
+    sandbox.symphony("delete", "second", "-y")
+
+
 def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
     sandbox, other, nowhere = two
     before = sandbox.trees()
