@@ -142,6 +142,8 @@ def _marked(folder: Path, *places: Path) -> str | None:
         return known
     for place in places:
         try:
+            if _mark_or_none(place) is None:
+                place.unlink(missing_ok=True)
             new_file(place, f"{known or os.urandom(4).hex()}\n")
         except OSError:
             continue

@@ -55,11 +55,14 @@ def test_it_stays_with_the_state_and_outlives_it(elsewhere: Path, monkeypatch: p
     assert paths.store_mark() == mark
 
 
-def test_half_a_mark_is_none(elsewhere: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"zz", b"\xff\xfe"])
+def test_a_damaged_mark_is_written_again(elsewhere: Path, content: bytes) -> None:
     mark = paths.store_mark()
-    (elsewhere / ".pulumi" / "symphony-id").write_text("")
+    file = elsewhere / ".pulumi" / "symphony-id"
+    file.write_bytes(content)
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
+    assert file.read_text() == f"{mark}\n"
 
 
 def test_what_cannot_be_marked_has_the_name_of_its_place(

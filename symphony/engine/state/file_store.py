@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import paths
+from symphony import files, paths
 from symphony.engine.state import state_copy
 from symphony.errors import SymphonyError
 
@@ -25,6 +26,7 @@ _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
 # What the engine writes into a new store: its stacks are kept by project.
 _LAYOUT = "version: 1\n"
+_LAYOUT_LINE = re.compile(rb"version: *[0-9]+\s*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -142,10 +144,10 @@ def _mend(file: Path) -> None:
 
 
 def _mend_version(file: Path) -> None:
-    """The engine writes it once, and without its line refuses the store; a power loss can leave it empty."""
+    """Write the layout of the store again where a power loss or a hand damaged it: the engine refuses it."""
     with suppress(OSError):
-        if not file.read_bytes().strip(b"\0\n"):
-            file.write_text(_LAYOUT)
+        if not _LAYOUT_LINE.fullmatch(file.read_bytes()):
+            files.replace(file, _LAYOUT.encode())
 
 
 def names() -> list[StackName]:
@@ -278,8 +280,8 @@ def _unpacked(data: bytes) -> bytes:
 
 def _file(name: StackName) -> Path | None:
     folder = root() / "stacks" / name.project
-    files = [folder / f"{name.stack}{ending}" for ending in _ENDINGS]
-    return next((file for file in files if file.is_file()), None)
+    candidates = [folder / f"{name.stack}{ending}" for ending in _ENDINGS]
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def _stack_of(file: str) -> str:
