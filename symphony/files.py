@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import glob
+import hashlib
 import os
+import shutil
 import stat
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from symphony import paths
 from symphony.errors import SymphonyError
 
 NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0)
+# A socket's path has at most 107 bytes; this leaves room for the folder of a process and a name.
+_LONGEST_FOLDER = 60
+_IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
@@ -109,3 +116,37 @@ def _is_at(path: Path, descriptor: int) -> bool:
 def matching(folder: Path, pattern: str) -> list[Path]:
     """The files below a folder; Path.glob raises when another run removes one meanwhile."""
     return [folder / result for result in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
+
+
+def process_folder() -> Path:
+    """Return a private folder of this process, with a path short enough for sockets in it.
+
+    It goes at the end of the process; the next process that wants one removes those of killed processes.
+    """
+    return _process_folder(os.getpid())
+
+
+@cache
+def _process_folder(pid: int) -> Path:
+    base = paths.home() / "processes"
+    if len(os.fsencode(base)) > _LONGEST_FOLDER:
+        digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:8]
+        base = paths.TEMPORARY / f"symphony-{os.getuid()}-{digest}"
+    own_folder(base)
+    for folder in base.iterdir():
+        _remove_if_unused(folder)
+    folder = base / f"{pid}-{os.urandom(4).hex()}"
+    # The lock is held until the process ends, however it ends.
+    acquire(folder / _IN_USE, seconds=10, what="a new folder")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _remove_if_unused(folder: Path) -> None:
+    with suppress(OSError):
+        descriptor = os.open(folder / _IN_USE, os.O_RDWR | NOT_FOLLOWED)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -12,13 +12,16 @@ from typing import Any
 
 import grpc
 
-from symphony import peers
+from symphony import own_user_server
 from symphony_dynamic import host_patches
 
 # Where to listen instead of at a port; then the engine itself started us.
 SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"
 # Pulumi's host has 4; the engine asks for four resources a processor at once.
 THREADS = 16
+
+
+_build: Any = grpc.server
 
 
 def main() -> None:
@@ -28,12 +31,19 @@ def main() -> None:
 
 
 def _server(*_: Any, **options: Any) -> Any:
-    made: Any = peers.server(ThreadPoolExecutor(THREADS), **options)
+    made: Any = _build(ThreadPoolExecutor(THREADS), **options)
+    add = made.add_insecure_port
     if path := os.environ.pop(SOCKET_VARIABLE, ""):
         host_patches.has_shell_above = False
-        add = made.add_insecure_port
         made.add_insecure_port = lambda address: add(f"unix:{path}")  # pyright: ignore[reportUnknownLambdaType]
+    else:
+        made.add_insecure_port = lambda address: _serve_at_port(made, add)  # pyright: ignore[reportUnknownLambdaType]
     return made
+
+
+def _serve_at_port(server: Any, add: Any) -> int:
+    server.add_insecure_port = add
+    return own_user_server.serve_at_port(server)
 
 
 if __name__ == "__main__":

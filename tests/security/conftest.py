@@ -27,12 +27,16 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def stranger_calls(place: Path) -> Callable[[int], dict[str, str]]:
-    """stranger_calls(port): what another user is answered there, by RPC."""
+    """stranger_calls(port): return what another user is answered there, by RPC.
 
-    def calls(port: int, uid: int = UID) -> dict[str, str]:
-        command = [sys.executable, str(PROGRAM), str(uid), str(place), str(port)]
+    source: address, port and how many times; an RPC that was answered even once has that answer.
+    """
+
+    def calls(port: int, uid: int = UID, source: tuple[str, int, int] | None = None) -> dict[str, str]:
+        command = [sys.executable, str(PROGRAM), str(uid), str(place), str(port), *map(str, source or ())]
         subprocess.run(command, timeout=60, check=True)
         rows = [line.split() for line in (place / f"answers-{uid}").read_text().splitlines()]
-        return {row[1]: row[2] for row in rows if row[0] == str(port)}
+        rows = [row for row in rows if row[0] == str(port)]
+        return {row[1]: row[2] for row in sorted(rows, key=lambda row: row[2] != "UNAVAILABLE")}
 
     return calls

@@ -1,10 +1,10 @@
 """Another user of this machine who knows Pulumi's protocols: dials listeners and calls all they may do.
 
-    python stranger.py UID FOLDER [PORT]
+    python stranger.py UID FOLDER [PORT [SOURCE_ADDRESS SOURCE_PORT TIMES]]
 
-With a port it calls that one; without, every listener that appears on the loopback until FOLDER/stop is
-there. What it gets done shows as a file in FOLDER, which anybody may write to; FOLDER/answers-UID has what it
-was answered.
+With a port it calls that one, from a source address if one is given; without, every listener that appears on
+the loopback until FOLDER/stop is there, also from the ports of its callers on 127.0.0.2. What it gets done
+shows as a file in FOLDER, which anybody may write to; FOLDER/answers-UID has what it was answered.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ from pulumi.runtime.proto import (
     resource_pb2_grpc,
 )
 
-LISTENS = "0A"
+ESTABLISHED, LISTENS = "01", "0A"
+LOOPBACK = "0100007F:"
 
 
 class Gadget:
@@ -49,9 +52,10 @@ class Stranger:
         self.folder = folder
         self.answers = (folder / f"answers-{os.getuid()}").open("a", buffering=1)
 
-    def call(self, port: int) -> None:
-        """Everything that could have an effect, each once."""
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    def call(self, port: int, source: tuple[str, int] | None = None) -> None:
+        """Make every call that could have an effect once."""
+        target = f"127.0.0.1:{port}" if source is None else self._bridge(source, port)
+        with grpc.insecure_channel(target) as channel:
             for name, method, request in self._calls(channel, port):
                 try:
                     answer = method(request, timeout=10)
@@ -82,20 +86,70 @@ class Stranger:
             ("RegisterResource", monitor.RegisterResource, thing),
         ]
 
+    def _bridge(self, source: tuple[str, int], port: int) -> str:
+        """Open a socket on which gRPC reaches the port from a source address."""
+        path = f"{self.folder}/bridge-{os.getpid()}-{time.monotonic_ns()}"
+        listener = socket.create_server(path, family=socket.AF_UNIX)
+
+        def serve() -> None:
+            near, _ = listener.accept()
+            with near, listener, suppress(OSError):
+                far = dial(source, port)
+                threading.Thread(target=_copy, args=(far, near), daemon=True).start()
+                _copy(near, far)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"unix:{path}"
+
     def watch(self) -> None:
-        """Call each listener as soon as it is seen."""
-        seen = _listeners()
+        """Call each listener as soon as it is seen, and again from the port of each of its callers."""
+        seen = {(port, 0) for port in _listeners()}
         (self.folder / "ready").touch()
         while not (self.folder / "stop").exists():
-            for port in _listeners() - seen:
-                seen.add(port)
-                threading.Thread(target=self.call, args=(port,), daemon=True).start()
+            for port, caller in {(port, 0) for port in _listeners()} | _callers() - seen:
+                if (port, caller) not in seen:
+                    seen.add((port, caller))
+                    source = ("127.0.0.2", caller) if caller else None
+                    threading.Thread(target=self.call, args=(port, source), daemon=True).start()
             time.sleep(0.001)
 
 
+def dial(source: tuple[str, int], port: int) -> socket.socket:
+    """Connect to a port of 127.0.0.1 from an address of IPv4 or IPv6, whose port may be in use elsewhere."""
+    family = socket.AF_INET6 if ":" in source[0] else socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(source)
+    hosts = {"::1": "::1", "::ffff:127.0.0.1": "::ffff:127.0.0.1"}
+    made.connect((hosts.get(source[0], "127.0.0.1"), port))
+    return made
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _rows() -> list[list[str]]:
+    return [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
 def _listeners() -> set[int]:
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == LISTENS}
+    return {_port(row[1]) for row in _rows() if row[3] == LISTENS}
+
+
+def _callers() -> set[tuple[int, int]]:
+    """The port of every connection on 127.0.0.1, and the port it was made from."""
+    ends = [row for row in _rows() if row[3] == ESTABLISHED and row[1].startswith(LOOPBACK)]
+    return {(_port(row[2]), _port(row[1])) for row in ends}
 
 
 def main() -> None:
@@ -105,7 +159,13 @@ def main() -> None:
     os.setuid(int(uid))
     stranger = Stranger(Path(folder))
     (Path(folder) / "__main__.py").write_text("open('ran', 'w').write('x')\n")
-    stranger.call(int(port[0])) if port else stranger.watch()
+    if not port:
+        stranger.watch()
+    elif len(port) == 1:
+        stranger.call(int(port[0]))
+    else:
+        for _ in range(int(port[3])):
+            stranger.call(int(port[0]), (port[1], int(port[2])))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_no_call_of_another_user_has_any_effect(machine: Machine, lives: int) ->
     result = "".join(_life(machine, number) for number in range(lives))
     assert "stranger" not in result
     # `pulumi stack init` and `stack rm` listen for traces for a moment, and know none of these calls.
-    assert set(machine.answers().values()) <= {"UNIMPLEMENTED"}
+    assert set(machine.answers().values()) <= {"UNIMPLEMENTED", "UNAVAILABLE"}
     assert not [each for each in machine.place.iterdir() if each.name.startswith(("ran", "unpickled"))]
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from toolchain.plugins import real
 
@@ -26,17 +27,18 @@ def main(name: str) -> None:
 def _serve(name: str, engine_address: str) -> None:
     """Tell the port on standard output, and answer to this user until the process is ended."""
     # A real plugin must not pay for these.
+    import grpc
     from pulumi.runtime.proto import provider_pb2_grpc
 
-    from symphony import peers
+    from symphony import own_user_server
 
     provider = importlib.import_module(f"toolchain.plugin_{name}.provider").Provider(engine_address)
-    server = peers.server(
+    server: Any = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[("grpc.max_receive_message_length", _SIZE), ("grpc.max_send_message_length", _SIZE)],
     )
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = own_user_server.serve_at_port(server)
     server.start()
     sys.stdout.write(f"{port}\n")  # the engine reads it
     sys.stdout.flush()

@@ -61,25 +61,25 @@ class InlineRun(Run):
             self._stop_server()
             raise
 
-    def _serve_program(self, folder: Path | None) -> list[str]:
+    def _serve_program(self, folder: Path) -> list[str]:
+        import grpc
         from pulumi.runtime._grpc_settings import (
             _GRPC_CHANNEL_OPTIONS,  # pyright: ignore[reportPrivateUsage]
         )
         from pulumi.runtime.proto import language_pb2_grpc
 
-        from symphony import peers
         from symphony.engine.run.program_host import OutsideServer
 
         self._stop_server()
-        server: Any = peers.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
+        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
         servicer = OutsideServer(str(folder), self._guarded)
         language_pb2_grpc.add_LanguageRuntimeServicer_to_server(servicer, server)
-        if folder is not None:
-            server.add_insecure_port(f"unix:{folder / relay.PROGRAM}")
-        port: int = server.add_insecure_port("127.0.0.1:0")
+        # A port could be dialed by every user of the machine; the folder is private.
+        address = f"unix:{folder / relay.PROGRAM}"
+        server.add_insecure_port(address)
         server.start()
         self._server = server
-        return [f"--client=127.0.0.1:{port}", "--exec-kind=auto.inline"]
+        return [f"--client={address}", "--exec-kind=auto.inline"]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -20,7 +20,7 @@ from pulumi.automation._server import LanguageServer
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS  # pyright: ignore[reportPrivateUsage]
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2, language_pb2_grpc
 
-from symphony import peers
+from symphony.engine.run import relay
 from symphony.engine.run.relay import PROGRAM, door
 
 # The exit code of a program that has said itself what is wrong.
@@ -35,7 +35,7 @@ class OutsideServer(LanguageServer):
         self._folder = folder
 
     def Run(self, request: Any, context: Any) -> Any:
-        if context.peer().startswith("unix:"):
+        if relay.is_open(self._folder):
             request.monitor_address = door(self._folder, request.monitor_address)
             request.args[0] = door(self._folder, request.args[0])
         return self.run(request, context)
@@ -100,7 +100,7 @@ def _tell(output: IO[bytes], engine: str) -> None:
 def main() -> None:
     """Serves until the engine is gone; whoever started the engine ends it with its session."""
     folder, python, executor = sys.argv[1:]
-    server: Any = peers.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
+    server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(_ProcessServer(folder, python, executor), server)
     server.add_insecure_port(f"unix:{folder}/{PROGRAM}")
     server.start()

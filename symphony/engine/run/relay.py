@@ -33,8 +33,9 @@ def listen(path: str) -> None:
 def dial(folder: str) -> None:
     """Make doors as long as somebody may ask; a port has one door."""
     made: dict[int, socket.socket] = {}
-    _thread(_serve, socket.socket(fileno=0), partial(_connect, f"{folder}/{PROGRAM}"))
     with _unix_server(f"{folder}/{DOORS}") as asked:
+        # The program looks for the doors once it is called.
+        _thread(_serve, socket.socket(fileno=0), partial(_connect, f"{folder}/{PROGRAM}"))
         while True:
             asker, _ = asked.accept()
             with asker:
@@ -45,6 +46,11 @@ def dial(folder: str) -> None:
                         _serve, made[port], lambda port=port: socket.create_connection(("127.0.0.1", port))
                     )
                 asker.sendall(b"made")
+
+
+def is_open(folder: str) -> bool:
+    """Return whether the engine is in a namespace, which needs doors to it."""
+    return os.path.exists(f"{folder}/{DOORS}")  # noqa: PTH110 : a script that must start quickly
 
 
 def door(folder: str, address: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, cast
 
+from symphony import files
 from symphony.engine import binary, environment
 from symphony.engine.run import isolation, relay, watchdog
 from symphony.engine.run.events import Again, Diagnostic, Event, Note, Reader, Summary, Tick
@@ -240,20 +242,22 @@ class Run:
 
     def _engine_command(self, pulumi: str, env: Mapping[str, str]) -> list[str]:
         plain = [pulumi, *self._arguments()]
-        if self._fetch_plugins or not isolation.is_wanted(self.workspace, self.stack, env):
-            return [*plain, *self._serve_program(None)]
-        folder = Path(self._noted.enter_context(tempfile.TemporaryDirectory(prefix="symphony-")))
+        # For one start of the engine: a second start finds no sockets of the first in it.
+        folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
+        self._noted.callback(shutil.rmtree, folder, ignore_errors=True)
         served = self._serve_program(folder)
+        if self._fetch_plugins or not isolation.is_wanted(self.workspace, self.stack, env):
+            return [*plain, *served]
         program = self.verb in ("up", "preview")
         isolated = [*plain, *([f"--client=unix:{folder / relay.DIALED}"] if program else [])]
         return isolation.command(
             [*plain, *served], isolated, folder, self.workspace, env, program=program and not served
         )
 
-    def _serve_program(self, folder: Path | None) -> list[str]:
-        """Options with which the engine finds a program of this process; none: it starts the project's.
+    def _serve_program(self, folder: Path) -> list[str]:
+        """Serve a program of this process in the folder; return the options with which the engine finds it.
 
-        folder: serve it there as well, for an engine in a namespace.
+        Without any the engine starts the program of the project.
         """
         del folder
         return []

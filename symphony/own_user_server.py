@@ -1,0 +1,127 @@
+"""Serves gRPC on a port of the loopback to this user only: every user of a machine can dial such a port.
+
+Pulumi's protocol has no passwords, and a provider runs commands on request. So gRPC itself listens on a unix
+socket in a private folder. A thread in front of it accepts the connections of the port, looks up who made
+each of them before it reads a byte, and passes on only those of this user.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from symphony import files
+
+LOOPBACK = "127.0.0.1"
+# The second lists IPv4 connections of IPv6 sockets, as gRPC in Python makes them.
+_TABLES = {Path("/proc/net/tcp"): "", Path("/proc/net/tcp6"): "0000000000000000FFFF0000"}
+_ESTABLISHED = "01"
+# The kernel writes the table in pieces and may skip a row while other connections come and go.
+_LOOKUPS = 5
+
+Address = tuple[str, int]
+
+
+def serve_at_port(server: Any) -> int:
+    """Let a gRPC server answer this user at a port of 127.0.0.1; return the port.
+
+    Call it before `server.start()`. The port is open for as long as the process lives.
+    """
+    path = f"{files.process_folder()}/grpc-{os.urandom(4).hex()}"
+    server.add_insecure_port(f"unix:{path}")
+    listener = socket.create_server((LOOPBACK, 0), backlog=128)
+    threading.Thread(target=_accept, args=(listener, path), daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Return whether a process of this user made an accepted connection, from 127.0.0.1 to 127.0.0.1."""
+    try:
+        local, remote = connection.getsockname(), connection.getpeername()
+        if (connection.family, local[0], remote[0]) != (socket.AF_INET, LOOPBACK, LOOPBACK):
+            return False
+        is_own = _is_from_own_user(remote, local)
+        # The system gives a pair of addresses to one connection at a time. This one has not ended, so the
+        # socket that was looked up is its other end and not that of a later connection from the same port.
+        return is_own and connection.getpeername() == remote
+    except OSError:
+        return False
+
+
+def _accept(listener: socket.socket, path: str) -> None:
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_answer, args=(connection, path), daemon=True).start()
+
+
+def _answer(connection: socket.socket, path: str) -> None:
+    with connection:
+        if not is_own_user(connection):
+            return
+        # Without it the last part of an answer waits 40 ms for an acknowledgement.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(path)
+            answers = threading.Thread(target=_copy, args=(server, connection), daemon=True)
+            answers.start()
+            _copy(connection, server)
+            answers.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    """Copy until the source ends or one of the two breaks, and end the other with it."""
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+        return
+    for broken in (source, target):
+        with suppress(OSError):
+            broken.shutdown(socket.SHUT_RDWR)
+
+
+def _is_from_own_user(source: Address, target: Address) -> bool:
+    if not next(iter(_TABLES)).exists():
+        return _is_from_own_process(source, target)
+    for _ in range(_LOOKUPS):
+        if (uid := _uid_of(source, target)) is not None:
+            return uid == os.geteuid()
+        time.sleep(0.001)
+    return False
+
+
+def _uid_of(source: Address, target: Address) -> int | None:
+    """Return the user of the open socket that connects source to target; psutil does not tell it."""
+    for table, prefix in _TABLES.items():
+        ends = [prefix + _in_table(source), prefix + _in_table(target), _ESTABLISHED]
+        lines = table.read_text().splitlines()[1:] if table.exists() else []
+        for row in map(str.split, lines):
+            # A closed socket is listed as root's, without an inode.
+            if row[1:4] == ends and row[9] != "0":
+                return int(row[7])
+    return None
+
+
+def _in_table(address: Address) -> str:
+    number = int.from_bytes(socket.inet_aton(address[0]), sys.byteorder)
+    return f"{number:08X}:{address[1]:04X}"
+
+
+def _is_from_own_process(source: Address, target: Address) -> bool:
+    """Look for the socket among this user's processes, where no table tells the user (macOS)."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().effective == os.geteuid() and any(
+                (connection.laddr, connection.raddr) == (source, target)
+                for connection in process.net_connections("tcp4")
+            ):
+                return True
+    return False
