@@ -16,16 +16,46 @@ SOCKET_PATH_LIMIT = 107
 TEMPORARY = Path("/tmp")
 # Experiments run in this tmux server unless the setting `server` names another one.
 DEFAULT_SERVER = "default"
+# Looked at once a process.
+_own_folders: set[Path] = set()
 
 
 def home() -> Path:
-    """$SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
+    """Return $SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
 
     Not $XDG_RUNTIME_DIR: that one is absent under cron or su, and two folders would mean two servers.
+
+    Raises:
+        UserError: another user owns it or its state, or may write there: a state names code that is run.
     """
     if chosen := os.environ.get("SYMPHONY_HOME"):
-        return Path(chosen).expanduser().absolute()
-    return (_xdg("XDG_STATE_HOME") or _user_home() / ".local" / "state") / "symphony"
+        folder = Path(chosen).expanduser().absolute()
+    else:
+        folder = (_xdg("XDG_STATE_HOME") or _user_home() / ".local" / "state") / "symphony"
+    for part in (folder, folder / "state"):
+        if part not in _own_folders:
+            _refuse_of_others(part)
+    return folder
+
+
+def _refuse_of_others(folder: Path) -> None:
+    try:
+        facts = folder.stat()
+    except OSError:
+        return  # Made later, by this user.
+    if facts.st_uid != os.geteuid():
+        raise UserError(
+            f"symphony's folder belongs to another user (uid {facts.st_uid})",
+            where=str(folder),
+            remedy="Set SYMPHONY_HOME to a folder of your own",
+        )
+    if facts.st_mode & 0o022:
+        raise UserError(
+            f"other users can write to symphony's folder (mode {facts.st_mode & 0o777:03o})",
+            where=str(folder),
+            remedy=f"Run `chmod go-w {folder}` if its files are yours, or set another SYMPHONY_HOME",
+        )
+    _own_folders.add(folder)
 
 
 def cache() -> Path:

@@ -10,6 +10,7 @@ import pytest
 
 from symphony import paths
 from symphony.errors import SymphonyError, UserError
+from tests.sandbox import Sandbox
 
 
 @pytest.fixture
@@ -85,3 +86,33 @@ def test_a_home_that_pulumi_cannot_take_is_refused(
     assert refused.value.remedy == "Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder"
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}/state?no_tmp_dir=true")
     assert paths.store_url().endswith("?no_tmp_dir=true")
+
+
+@pytest.mark.parametrize("part", [".", "state"])
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_home_that_other_users_can_write_to_is_refused(
+    own_home: Path, part: str, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the state is run: another user would put code into it."""
+    folder = own_home / part
+    folder.mkdir(parents=True, mode=0o700)
+    assert paths.home() == own_home
+    monkeypatch.setattr(paths, "_own_folders", set())
+    folder.chmod(mode)
+    with pytest.raises(UserError, match="other users can write") as caught:
+        paths.home()
+    assert f"chmod go-w {folder}" in caught.value.remedy
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("part", [".", "state"])
+def test_a_home_of_another_user_is_refused_by_every_command(sandbox: Sandbox, part: str) -> None:
+    folder = sandbox.home / part
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chown(folder, 4711, -1)
+    for words in (["ls"], ["up", "rl", "-y"], ["delete", "rl", "-y"], ["plan", "rl"]):
+        ran = sandbox.symphony(*words, code=None)
+        assert ran.code in (1, 2)
+        assert "another user (uid 4711)" in ran.err
+        assert len(ran.err.splitlines()) == 1
+    os.chown(folder, 0, -1)
