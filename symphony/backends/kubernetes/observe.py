@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, hurried, path_of
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of, short_timeouts
 from symphony.backends.kubernetes.api.fields import Values, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
@@ -71,7 +71,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
     """How the processes of some experiments are, with one listing a namespace; or why that is unknown."""
     away: dict[tuple[str, str], SymphonyError] = {}
-    with hurried():
+    with short_timeouts():
         return [_statuses(each, away) for each in recorded]
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
-from symphony.backends.kubernetes.api.kubeconfig import Access
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,30 @@ class Api:
     ahead: float = 0.0
     asked: list[Asked] = field(default_factory=list[Asked])
 
-    def client(self, path: str = "", **access: Any) -> Client:
-        return Client(Access(self.url + path, **access))
+    def client(self, path: str = "") -> Client:
+        return client_to(self.url + path)
 
-    def kubeconfig(self, context: str = "c") -> str:
-        """The text of a kubeconfig that leads here."""
-        content = {
-            "clusters": [{"name": context, "cluster": {"server": self.url}}],
-            "contexts": [{"name": context, "context": {"cluster": context}}],
-            "current-context": context,
-        }
-        return yaml.safe_dump(content)
+    def kubeconfig(self, context: str = "c", user: dict[str, Any] | None = None) -> str:
+        """Return the text of a kubeconfig that leads here."""
+        return kubeconfig_of(self.url, context, user)
 
     def paths(self, verb: str) -> list[str]:
         return [each.path for each in self.asked if each.verb == verb]
+
+
+def kubeconfig_of(server: str, context: str = "c", user: dict[str, Any] | None = None) -> str:
+    """Return the text of a kubeconfig that leads to a server."""
+    content = {
+        "clusters": [{"name": context, "cluster": {"server": server}}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "users": [{"name": context, "user": user or {}}],
+        "current-context": context,
+    }
+    return yaml.safe_dump(content)
+
+
+def client_to(server: str) -> Client:
+    return Client(kubeconfig.access(kubeconfig_of(server)))
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.api.client import Client, Unreachable, client_of, path_of
-from symphony.backends.kubernetes.api.kubeconfig import Access
+from symphony.backends.kubernetes.api.client import Unreachable, client_of, path_of
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
+from tests.backends.kubernetes.scripted_api import client_to
 from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -269,7 +269,7 @@ def black_hole() -> Iterator[str]:
 def test_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="does not answer"):
-        Client(Access(black_hole)).get(path_of("pods", "x"))
+        client_to(black_hole).get(path_of("pods", "x"))
     assert time.monotonic() - began < 30
 
 

@@ -1,14 +1,14 @@
 """One WebSocket to the API server that carries several streams, as exec and port-forward do.
 
-The first byte of each message says which stream it is of. websocket-client frames them; by hand is what it
-lacks: TLS on which one thread receives while another sends, and pings that go unanswered for as long as a
-process takes no input.
+The first byte of each message says which stream it is of. The official client's own (kubernetes.stream) has
+no deadline for a silent server, keeps what it received without a limit, and waits for ever where both ends
+send and neither reads. This takes the same library, websocket-client, and adds pings and a socket on which
+one thread receives while another sends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import importlib
 import json
 import select
@@ -16,82 +16,81 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
-from symphony.backends.kubernetes.api.client import ANSWER_DEADLINE, Client, Refused, Unreachable, judged
-from symphony.errors import SymphonyError
+from symphony.backends.kubernetes.api.client import ANSWER_DEADLINE, Client, Refused, Unreachable, decode
+from symphony.backends.kubernetes.api.kubeconfig import Access
+from symphony.errors import UserError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-# What one message holds at most.
+# The most that one message holds.
 MESSAGE = 32 * 1024
-# A server that falls silent is an error within 30 s: the other end answers every ping.
+# A server that falls silent is an error within 30 s: it answers every ping.
 _PING = 5.0
 _SILENCE = 15.0
-# Of input that nobody takes, where nobody listens for an answer either.
+# A process may take no input for this long while the server answers nothing.
 _STALLED = 61.0
 _DATA, _CLOSED = (1, 2), 8
 _T = TypeVar("_T")
 
 
 class Channels:
-    """A connection that is open; one thread may receive while others send."""
+    """An open connection; one thread may receive while others send.
+
+    Raises:
+        Refused: The server says no.
+        Unreachable: It does not answer.
+    """
 
     def __init__(
-        self,
-        client: Client,
-        path: str,
-        query: Sequence[tuple[str, str]],
-        protocols: Sequence[str],
+        self, client: Client, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
     ) -> None:
-        """Refused: the server says no; Unreachable: it does not answer."""
-        websocket = _library()
+        websocket: Any = importlib.import_module("websocket")
+        self._websocket = websocket
         self._client = client
-        self._trouble: tuple[type[Exception], ...] = (OSError, websocket.WebSocketException)
+        self._failures: tuple[type[Exception], ...] = (OSError, websocket.WebSocketException)
         self._silent: type[Exception] = websocket.WebSocketTimeoutException
-        self._socket: Any = websocket.WebSocket(skip_utf8_validation=True)
         target = client.target(f"{path}?{urlencode(query, errors='surrogateescape')}")
-        headers = client.headers
+        access = client.access
         try:
-            self._connect(client, target, protocols, headers)
+            self._connect(access, target, protocols)
         except Refused as refused:
-            if refused.status != 401 or not client.renewed(headers):
+            if refused.status != 401 or not client.renewed(access):
                 raise
-            self._socket = websocket.WebSocket(skip_utf8_validation=True)
-            self._connect(client, target, protocols, client.headers)
-        # From version 5 on.
+            self._connect(client.access, target, protocols)
+        # Version 5 added that.
         self.can_end = str(self._socket.subprotocol).startswith("v5")
         self._socket.settimeout(_PING)
 
-    def _connect(
-        self, client: Client, target: str, protocols: Sequence[str], headers: Mapping[str, str]
-    ) -> None:
-        scheme, host = ("wss" if client.access.trust else "ws"), urlsplit(client.access.server).netloc
-        try:
-            self._line = _Line(client.connected(ANSWER_DEADLINE).sock)
-        except (OSError, http.client.HTTPException) as error:
-            raise client.unreachable(error) from error
+    def _connect(self, access: Access, target: str, protocols: Sequence[str]) -> None:
+        scheme = "wss" if access.trust else "ws"
+        ssl_options = {"context": access.trust, "server_hostname": access.server_name or None}
+        self._socket: Any = self._websocket.WebSocket(skip_utf8_validation=True, sslopt=ssl_options)
         try:
             self._socket.connect(
-                f"{scheme}://{host}{target}",
-                socket=self._line,
-                host=host,
-                header=[f"{name}: {value}" for name, value in headers.items()],
+                f"{scheme}://{urlsplit(access.server).netloc}{target}",
+                timeout=ANSWER_DEADLINE,
+                header=[f"{name}: {value}" for name, value in access.headers.iteritems()],
                 subprotocols=list(protocols),
                 suppress_origin=True,
                 redirect_limit=0,
+                **_proxy(access),
             )
-        except self._trouble as error:
-            self.close()
-            if isinstance(error, _library().WebSocketBadStatusException):
-                refused: Any = error
-                judged(int(refused.status_code), refused.resp_body or b"")
-            raise client.unreachable(error) from error
+        except self._websocket.WebSocketBadStatusException as error:
+            decode(int(error.status_code), error.resp_body or b"")
+        except self._failures as error:
+            raise self._client.unreachable(error) from error
+        self._line = self._socket.sock = _Line(self._socket.sock)
 
     def send(self, channel: int, data: bytes) -> None:
-        """Send to one stream. OSError: nobody takes it any more."""
+        """Send to one stream.
+
+        Raises:
+            OSError: The other end takes no more.
+        """
         for start in range(0, len(data), MESSAGE):
             self._send(bytes([channel]) + data[start : start + MESSAGE])
 
@@ -100,12 +99,16 @@ class Channels:
         self._send(bytes([RESIZE]) + json.dumps({"Width": columns, "Height": rows}).encode())
 
     def end(self, channel: int) -> None:
-        """Say that nothing more comes on one stream, where that can be said."""
+        """Say that nothing more comes on one stream, where the protocol can say that."""
         if self.can_end:
             self._send(bytes([CLOSE, channel]))
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Stream and data as they come, until the connection ends. Unreachable: the other end is silent."""
+        """Yield stream and data as they come, until the connection ends.
+
+        Raises:
+            Unreachable: The other end is silent.
+        """
         while True:
             try:
                 kind, data = self._socket.recv_data(control_frame=True)
@@ -113,10 +116,10 @@ class Channels:
                 if time.monotonic() - self._line.heard > _SILENCE:
                     self._ask()
                 if not self._line.is_sending:
-                    with contextlib.suppress(*self._trouble):
+                    with contextlib.suppress(*self._failures):
                         self._socket.ping()
                 continue
-            except self._trouble:
+            except self._failures:
                 return
             if kind == _CLOSED:
                 return
@@ -124,7 +127,7 @@ class Channels:
                 yield data[0], data[1:]
 
     def _ask(self) -> None:
-        """Where the process takes no input the server answers no ping: another connection tells of it."""
+        """Ask over another connection: where the process takes no input the server answers no ping."""
         if not self._line.is_sending:
             raise Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s") from None
         with contextlib.suppress(Refused):
@@ -132,7 +135,7 @@ class Channels:
         self._line.heard = time.monotonic()
 
     def close(self) -> None:
-        """Give it up, without a farewell."""
+        """Close the connection at once."""
         self._line.close()
 
     def __enter__(self) -> Self:
@@ -146,18 +149,23 @@ class Channels:
     def _send(self, message: bytes) -> None:
         try:
             self._socket.send_bytes(message)
-        except self._trouble as error:
+        except self._failures as error:
             raise ConnectionError(str(error)) from error
 
 
-def _library() -> Any:
-    """Only commands that reach into processes need it."""
-    try:
-        return importlib.import_module("websocket")
-    except ImportError:
-        raise SymphonyError(
-            "the package websocket-client is missing", remedy="pip install 'symphony-launch[kubernetes]'"
-        ) from None
+def _proxy(access: Access) -> dict[str, Any]:
+    """Return the options for the proxy of the other requests; without one websocket-client would choose."""
+    proxy = access.pool.proxy
+    if proxy is None:
+        return {"http_proxy_host": "none", "http_no_proxy": ["*"]}
+    if proxy.scheme != "http":
+        raise UserError(
+            f"the API server is behind a proxy of {proxy.scheme}, which exec, scp and visit do not support",
+            remedy="Name one that begins with http://, or bypass it with NO_PROXY",
+        )
+    user, _, password = map(unquote, (proxy.auth or "").partition(":"))
+    auth = (user, password) if user else None
+    return {"http_proxy_host": proxy.host, "http_proxy_port": proxy.port or 80, "http_proxy_auth": auth}
 
 
 class _Line:
@@ -169,31 +177,35 @@ class _Line:
         self._lock = threading.Lock()
         self._timeout: float | None = ANSWER_DEADLINE
         self._read = b""
-        # When the other end last gave a sign of life, and whether it lets a send wait.
+        # When the other end last gave a sign of life, and whether a send waits for it.
         self.heard = time.monotonic()
         self.is_sending = False
 
     def recv(self, size: int) -> bytes:
-        """Some bytes, none at the end."""
+        """Return some bytes, none at the end."""
         if not self._read:
             self._read = self._locked(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
             self.heard = time.monotonic()
-        taken, self._read = self._read[:size], self._read[size:]
-        return taken
+        data, self._read = self._read[:size], self._read[size:]
+        return data
 
     def send(self, data: bytes) -> int:
-        """How much went. TimeoutError: the other end takes nothing, and says nothing."""
+        """Send some bytes and return how many.
+
+        Raises:
+            TimeoutError: The other end takes nothing, and says nothing.
+        """
         began, self.is_sending = time.monotonic(), True
         try:
-            count = self._sent(data)
+            count = self._send(data)
         finally:
             self.is_sending = False
-        # What had to wait was taken by somebody in the end.
+        # A process took what had to wait.
         if time.monotonic() - began > 1:
             self.heard = time.monotonic()
         return count
 
-    def _sent(self, data: bytes) -> int:
+    def _send(self, data: bytes) -> int:
         while True:
             try:
                 return self._locked(lambda: self._socket.send(data), select.POLLOUT, _PING)
@@ -211,7 +223,7 @@ class _Line:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Wakes whoever waits."""
+        """Close the socket and wake the threads that wait for it."""
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()

@@ -1,146 +1,183 @@
-"""Reads a kubeconfig as kubectl does: which server, how to trust it, who we are.
+"""Reads a kubeconfig as kubectl does: which server, how to trust it, who the user is.
 
-Our own reader, because the official library takes 0.3 s to load, which every `symphony process` would pay.
+The official client reads the chosen entry: certificates, passwords, OIDC, proxies, the account of a pod. This
+file does what it cannot. Of several files it takes the last current context, where kubectl takes the first. It
+runs an exec plugin without a deadline, and goes on as an anonymous user if that fails. It sends the newline of
+a token file. It does not impersonate, and ignores the user and password of a proxy.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib
+import ipaddress
 import json
 import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
-from symphony.backends.kubernetes.api import proxies
 from symphony.backends.kubernetes.api.fields import listing, mapping, text, texts
 from symphony.errors import SymphonyError, UserError
 
-# A program that fetches a token may have to ask a cloud for it.
+if TYPE_CHECKING:
+    from urllib3 import HTTPHeaderDict, PoolManager
+
+# An exec plugin may have to ask a cloud for the token.
 TOKEN_DEADLINE = 20.0
-_USUAL = Path("~/.kube/config")
-_IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_DEFAULT_FILE = Path("~/.kube/config")
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# The files that a kubeconfig names.
+_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach one cluster as one user; context is the name under which the kubeconfig has it.
+    """How to reach one cluster as one user.
 
-    renew: gets the headers again, where a token is fetched and comes to its end.
+    Attributes:
+        server: The URL of the API server.
+        context: The name of the context in the kubeconfig.
+        pool: The connections of the official client.
+        headers: The credentials that each request sends.
+        trust: The certificates of both sides; None for http.
+        server_name: The name in the server's certificate, where that is not its address.
     """
 
     server: str
-    context: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    context: str
+    pool: PoolManager = field(repr=False)
+    headers: HTTPHeaderDict = field(repr=False)
     trust: ssl.SSLContext | None = field(default=None, repr=False)
     server_name: str = ""
-    proxy: str = field(default="", repr=False)
-    renew: Callable[[], Mapping[str, str]] | None = field(default=None, repr=False, compare=False)
 
 
 def access(kubeconfig: str = "", context: str = "") -> Access:
-    """From the text of a kubeconfig, a path to one, or (empty) from where kubectl would look.
+    """Return the access that a kubeconfig gives.
 
-    UserError: there is none, or it does not name what it has to. SymphonyError: it gave no credentials.
+    Args:
+        kubeconfig: Its text, a path to it, or "" for where kubectl looks.
+        context: The context to use, or "" for the current one.
+
+    Raises:
+        UserError: There is no kubeconfig, or an entry is missing or wrong.
+        SymphonyError: A program that the kubeconfig names returned no credentials.
     """
     content = _content(kubeconfig)
+    configuration = _library("kubernetes.client").Configuration()
     if content is None:
-        return _in_cluster()
-    chosen, named = _chosen(content, context)
-    cluster = _entry(content, "cluster", str(named.get("cluster") or ""))
-    user = _entry(content, "user", str(named["user"])) if named.get("user") else {}
-    _refuse_unspoken(user)
-    server = str(cluster.get("server") or "").rstrip("/")
-    if not server.startswith(("https://", "http://")):
-        raise UserError(f'context "{chosen}" of the kubeconfig has no server', remedy="Add one")
-    return Access(
-        server=server,
-        context=chosen,
-        headers=_headers(user),
-        trust=_trust(cluster, user) if server.startswith("https://") else None,
-        server_name=str(cluster.get("tls-server-name") or ""),
-        proxy=proxies.chosen(server, str(cluster.get("proxy-url") or "")),
-        renew=partial(_headers, user) if user.get("exec") or user.get("tokenFile") else None,
-    )
+        try:
+            _library("kubernetes.config").load_incluster_config(configuration)
+        except _library("kubernetes.config").ConfigException as error:
+            raise UserError(f"this pod cannot reach its cluster: {error}") from error
+        return _access(configuration, "", _trust(configuration), {}, "")
+    name, entry = _context(content, context)
+    cluster = _entry(content, "cluster", str(entry.get("cluster") or ""))
+    if not str(cluster.get("server") or "").startswith(("https://", "http://")):
+        raise UserError(f'context "{name}" of the kubeconfig has no server', remedy="Add one")
+    user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}
+    user = {**user, **_credentials(user, cluster)}
+    entries = {
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+    }
+    loader = _library("kubernetes.config.kube_config").KubeConfigLoader
+    failures = (_library("kubernetes.config").ConfigException, ssl.SSLError, ValueError, OSError)
+    # The ssl library reads certificates from files only: these are gone once it has.
+    with tempfile.TemporaryDirectory(prefix="symphony-") as folder:
+        try:
+            loader(entries, temp_file_path=folder).load_and_set(configuration)
+            trust = _trust(configuration)
+        except failures as error:
+            raise UserError(f"the kubeconfig's certificates cannot be used: {error}") from error
+    return _access(configuration, name, trust, user, str(cluster.get("proxy-url") or ""))
 
 
 def current() -> tuple[str, str]:
-    """Where kubectl would look, and the context it would use; no program is run and no server is asked.
+    """Return where kubectl looks, and the context it uses; run no program and ask no server.
 
-    UserError: there is no kubeconfig, or it does not name what it has to.
+    Raises:
+        UserError: There is no kubeconfig, or it has no current context.
     """
     content = _content("")
     if content is None:
-        return str(_IN_CLUSTER), ""
-    return os.pathsep.join(map(str, _places(""))), _chosen(content, "")[0]
+        return str(_ACCOUNT), ""
+    return os.pathsep.join(map(str, _places(""))), _context(content, "")[0]
 
 
 def exists() -> bool:
-    """Whether there is a file where kubectl would look."""
+    """Return whether there is a file where kubectl looks."""
     return any(place.exists() for place in _places(""))
 
 
-def _places(given: str) -> list[Path]:
-    listed = given or os.environ.get("KUBECONFIG", "")
-    places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
-    return places or [_USUAL.expanduser()]
+def located(kubeconfig: str, folder: Path) -> str:
+    """Return a stack's kubeconfig, its text or a path, with the path made absolute."""
+    if not kubeconfig or is_text(kubeconfig):
+        return kubeconfig
+    return str(folder / Path(kubeconfig).expanduser())
 
 
-def _chosen(content: Mapping[str, Any], context: str) -> tuple[str, dict[str, Any]]:
-    """The name of a context, the current one unless told, and what it holds."""
-    name = context or str(content.get("current-context") or "")
-    if not name:
-        raise UserError(
-            "the kubeconfig has no current context",
-            remedy="Set kubernetes:context, or kubectl config use-context",
-        )
-    return name, _entry(content, "context", name)
-
-
-def located(given: str, folder: Path) -> str:
-    """A kubeconfig as a stack's settings say it, the text of one or a path, with the path made absolute."""
-    return given if not given or is_text(given) else str(folder / Path(given).expanduser())
-
-
-def is_text(given: str) -> bool:
-    """Whether this is a kubeconfig itself and not a path to one."""
-    return "\n" in given or given.lstrip().startswith("{")
+def is_text(kubeconfig: str) -> bool:
+    """Return whether this is a kubeconfig itself and not a path to one."""
+    return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
 
 
 def holds_credentials(text: str) -> bool:
-    """Whether the text of a kubeconfig lets in whoever has it; not where a program logs in, as on GKE."""
-    users = [mapping(each, "user") for each in listing(_parsed(text, Path("kubernetes:kubeconfig")), "users")]
+    """Return whether the text of a kubeconfig is a secret: not where a program logs in, as on GKE."""
+    users = [
+        mapping(entry, "user") for entry in listing(_parsed(text, Path("kubernetes:kubeconfig")), "users")
+    ]
     return any(set(user) != {"exec"} or mapping(user, "exec").get("env") for user in users)
 
 
-def _content(given: str) -> dict[str, Any] | None:
-    """The kubeconfig, of several files the first that says something; None in a cluster without one."""
-    if is_text(given):
-        return _parsed(given, Path("kubernetes:kubeconfig"))
-    places = _places(given)
-    if places == [_USUAL.expanduser()] and not places[0].exists() and (_IN_CLUSTER / "token").exists():
+def _library(name: str) -> Any:
+    """Return a module of the official client, which takes a quarter of a second to load."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise SymphonyError(
+            "the package kubernetes is missing", remedy="pip install 'symphony-launch[kubernetes]'"
+        ) from None
+
+
+def _places(kubeconfig: str) -> list[Path]:
+    listed = kubeconfig or os.environ.get("KUBECONFIG", "")
+    places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
+    return places or [_DEFAULT_FILE.expanduser()]
+
+
+def _content(kubeconfig: str) -> dict[str, Any] | None:
+    """Return the kubeconfig, of several files the first that sets a field; None in a pod without one."""
+    if is_text(kubeconfig):
+        return _parsed(kubeconfig, Path("kubernetes:kubeconfig"))
+    places = _places(kubeconfig)
+    if places == [_DEFAULT_FILE.expanduser()] and not places[0].exists() and (_ACCOUNT / "token").exists():
         return None
-    result = [
-        _resolved(_parsed(_read(place), place), place.parent) for place in places if place.exists() or given
+    contents = [
+        _absolute(_parsed(_read(place), place), place.parent)
+        for place in places
+        if place.exists() or kubeconfig
     ]
-    if not result:
+    if not contents:
         raise UserError(
             f"there is no kubeconfig at {places[0]}",
             remedy="Set KUBECONFIG, or pulumi config set kubernetes:kubeconfig",
         )
-    whole: dict[str, Any] = {}
-    for each in result:
-        for name, value in each.items():
-            both = isinstance(value, list) and isinstance(whole.get(name), list)
-            whole[name] = [*whole[name], *value] if both else whole.get(name) or value
-    return whole
+    merged: dict[str, Any] = {}
+    for content in contents:
+        for name, value in content.items():
+            both = isinstance(value, list) and isinstance(merged.get(name), list)
+            merged[name] = [*merged[name], *value] if both else merged.get(name) or value
+    return merged
 
 
 def _read(place: Path) -> str:
@@ -161,15 +198,24 @@ def _parsed(text: str, place: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
-def _resolved(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """With the files it names as absolute paths: relative ones begin at the kubeconfig's folder."""
+def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the paths of a kubeconfig absolute: relative ones begin at its folder."""
     for kind in ("cluster", "user"):
         for entry in listing(content, f"{kind}s"):
-            facts = cast("dict[str, Any]", mapping(entry, kind))
-            for name in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
-                if facts.get(name):
-                    facts[name] = str(folder / str(facts[name]))
+            fields = cast("dict[str, Any]", mapping(entry, kind))
+            fields.update({name: str(folder / str(fields[name])) for name in _FILES if fields.get(name)})
     return content
+
+
+def _context(content: Mapping[str, Any], context: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of a context, "" for the current one, and its fields."""
+    name = context or str(content.get("current-context") or "")
+    if not name:
+        raise UserError(
+            "the kubeconfig has no current context",
+            remedy="Set kubernetes:context, or kubectl config use-context",
+        )
+    return name, _entry(content, "context", name)
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
@@ -180,95 +226,140 @@ def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
     raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"It has: {known}")
 
 
-def _in_cluster() -> Access:
-    """Inside a pod that may talk to its own cluster."""
-    host, port = (
-        os.environ.get("KUBERNETES_SERVICE_HOST", ""),
-        os.environ.get("KUBERNETES_SERVICE_PORT", "443"),
-    )
-    user = {"tokenFile": str(_IN_CLUSTER / "token")}
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return Access(
-        server=server,
-        proxy=proxies.chosen(server, ""),
-        headers=_headers(user),
-        renew=partial(_headers, user),
-        trust=_context(cafile=str(_IN_CLUSTER / "ca.crt")),
-    )
+def _access(
+    configuration: Any, context: str, trust: ssl.SSLContext | None, user: Mapping[str, Any], proxy_url: str
+) -> Access:
+    urllib3 = _library("urllib3")
+    _set_proxy(configuration, proxy_url)
+    # The client's own patience answers failures.
+    configuration.retries = False
+    if not configuration.verify_ssl:
+        # The user's kubeconfig says so: no warning with every request.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    pool: PoolManager = _library("kubernetes.client").ApiClient(configuration).rest_client.pool_manager
+    if trust is not None:
+        pool.connection_pool_kw["ssl_context"] = trust
+    name = configuration.tls_server_name or ""
+    return Access(configuration.host, context, pool, _headers(configuration, user), trust, name)
 
 
-def _refuse_unspoken(user: Mapping[str, Any]) -> None:
-    """UserError: kubectl would be somebody else with this kubeconfig than we are."""
+def _trust(configuration: Any) -> ssl.SSLContext | None:
+    """Take the certificates out of a configuration."""
+    if not configuration.host.startswith("https://"):
+        return None
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # As kubectl: Python from 3.13 on refuses authorities that lack an extension, as those of EKS do.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if configuration.cert_file and configuration.key_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
+    return context
+
+
+def _set_proxy(configuration: Any, proxy_url: str) -> None:
+    """Choose the proxy as kubectl does: NO_PROXY is for the environment's, and this machine needs none."""
+    host = urlsplit(str(configuration.host)).hostname or ""
+    if proxy_url:
+        configuration.no_proxy = None
+    elif _is_local(host):
+        configuration.proxy = None
+    proxy = configuration.proxy
+    if not proxy:
+        return
+    configuration.proxy = proxy = proxy if "://" in proxy else f"http://{proxy}"
+    parts = urlsplit(proxy)
+    if parts.scheme not in ("http", "https"):
+        raise UserError(
+            f"the API server is behind a {parts.scheme} proxy, which symphony does not support",
+            remedy="Name one that begins with http://, or bypass it with NO_PROXY",
+        )
+    if parts.username is not None:
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        configuration.proxy_headers = _library("urllib3").make_headers(proxy_basic_auth=user)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
+    headers: HTTPHeaderDict = _library("urllib3").HTTPHeaderDict()
+    if token := configuration.get_api_key_with_prefix("BearerToken"):
+        headers["Authorization"] = token
     if user.get("as"):
-        raise UserError(
-            f"the kubeconfig acts as {user['as']}: user impersonation is not supported",
-            remedy='Name a context whose user has no "as"',
-        )
-    if user.get("auth-provider") and not (user.get("token") or user.get("tokenFile") or user.get("exec")):
-        raise UserError(
-            "the kubeconfig uses an auth-provider, which Kubernetes no longer supports",
-            remedy="Give its user an exec plugin or a token",
-        )
+        headers["Impersonate-User"] = str(user["as"])
+        if user.get("as-uid"):
+            headers["Impersonate-Uid"] = str(user["as-uid"])
+        for group in texts(user, "as-groups"):
+            headers.add("Impersonate-Group", group)
+        extra = mapping(user, "as-user-extra")
+        for key in extra:
+            for word in texts(extra, key):
+                headers.add(f"Impersonate-Extra-{key}", word)
+    return headers
 
 
-def _headers(user: Mapping[str, Any]) -> dict[str, str]:
-    token = user.get("token")
-    if not token and user.get("tokenFile"):
-        token = _read(Path(str(user["tokenFile"])))
-    if not token and user.get("exec"):
-        token = _token_of(mapping(user, "exec"))
-    if token:
-        return {"Authorization": f"Bearer {_clean(str(token))}"}
-    if user.get("username"):
-        pair = base64.b64encode(f"{user['username']}:{user.get('password', '')}".encode()).decode()
-        return {"Authorization": f"Basic {pair}"}
+def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a user that a file or a program holds."""
+    if user.get("token"):
+        return {"token": _clean(str(user["token"]))}
+    if user.get("tokenFile"):
+        return {"token": _clean(_read(Path(str(user["tokenFile"]))))}
+    if user.get("exec"):
+        return _run_plugin(mapping(user, "exec"), cluster)
     return {}
 
 
 def _clean(token: str) -> str:
-    """The token without the line end of the file it came from; never to be quoted, whatever is wrong."""
+    """Return the token without the newline of its file; no error shows it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise UserError("the kubeconfig's token has invalid characters", remedy="Log in again")
     return token
 
 
-def _token_of(wanted: Mapping[str, Any]) -> str:
-    """The token that an auth plugin (gke-gcloud-auth-plugin and its like) prints."""
-    command = str(wanted.get("command") or "")
-    request = {
-        "apiVersion": wanted.get("apiVersion"),
-        "kind": "ExecCredential",
-        "spec": {"interactive": False},
-    }
-    env = {**os.environ, **{text(each, "name"): text(each, "value") for each in listing(wanted, "env")}}
-    env["KUBERNETES_EXEC_INFO"] = json.dumps(request)
+def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the token or the certificate that an exec plugin (such as gke-gcloud-auth-plugin) prints."""
+    command = str(plugin.get("command") or "")
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = {name: value for name, value in cluster.items() if name != "extensions"}
+        for extension in listing(cluster, "extensions"):
+            if extension.get("name") == "client.authentication.k8s.io/exec":
+                spec["cluster"]["config"] = extension.get("extension")
+    request = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
+    env = {text(variable, "name"): text(variable, "value") for variable in listing(plugin, "env")}
     try:
-        done = subprocess.run(
-            [command, *texts(wanted, "args")],
-            env=env,
+        completed = subprocess.run(
+            [command, *texts(plugin, "args")],
+            env={**os.environ, **env, "KUBERNETES_EXEC_INFO": json.dumps(request)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=TOKEN_DEADLINE,
             check=True,
         )
-        status = json.loads(done.stdout)["status"]
-        if not status.get("token") and status.get("clientCertificateData"):
-            raise SymphonyError(
-                f"{command} returns a client certificate and no token, which symphony does not support",
-                remedy="Have it return a token, or put the certificate into the kubeconfig",
-            )
-        return str(status["token"])
+        status = json.loads(completed.stdout)["status"]
+        if status.get("token"):
+            return {"token": _clean(str(status["token"]))}
+        return {
+            f"client-{name}-data": base64.b64encode(status[field].encode()).decode()
+            for name, field in (("certificate", "clientCertificateData"), ("key", "clientKeyData"))
+        }
     except FileNotFoundError as error:
-        hint = str(wanted.get("installHint") or "").strip().splitlines()
+        hint = str(plugin.get("installHint") or "").strip().splitlines()
         remedy = hint[0].rstrip(".") if hint else f"Install {command}"
         raise SymphonyError(f"the kubeconfig needs {command}, which is not on PATH", remedy=remedy) from error
     except subprocess.CalledProcessError as error:
-        words = str(error.stderr or "").strip().splitlines()
+        lines = str(error.stderr or "").strip().splitlines()
         # gcloud says much around what is wrong.
-        messages = [each.rpartition("ERROR: ")[2] for each in words if "ERROR: " in each] or words[-1:]
-        why = messages[0].rstrip(".")[:200] if messages else f"exit {error.returncode}"
+        causes = [line.rpartition("ERROR: ")[2] for line in lines if "ERROR: " in line] or lines[-1:]
+        why = causes[0].rstrip(".")[:200] if causes else f"exit {error.returncode}"
         remedy = "`gcloud auth login`" if "gcloud" in command else "Log in again"
         raise SymphonyError(f"{command} returned no token: {why}", remedy=remedy) from error
     except subprocess.TimeoutExpired as error:
@@ -278,36 +369,3 @@ def _token_of(wanted: Mapping[str, Any]) -> str:
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise SymphonyError(f"{command} returned no token") from error
-
-
-def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
-    try:
-        authority = _bytes(cluster, "certificate-authority")
-        context = _context(cadata=authority.decode() if authority else None)
-        if cluster.get("insecure-skip-tls-verify"):
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        certificate, key = _bytes(user, "client-certificate"), _bytes(user, "client-key")
-        if certificate and key:
-            # The ssl library reads certificates from files only; this one is private and gone at once.
-            with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-                file.write(certificate + b"\n" + key)
-                file.flush()
-                context.load_cert_chain(file.name)
-    except UserError:
-        raise
-    except (ssl.SSLError, ValueError, OSError) as error:
-        raise UserError(f"the kubeconfig's certificates cannot be used: {error}") from error
-    return context
-
-
-def _context(*, cafile: str | None = None, cadata: str | None = None) -> ssl.SSLContext:
-    """As kubectl judges: Python from 3.13 on refuses authorities that lack an extension, as EKS's do."""
-    context = ssl.create_default_context(cafile=cafile, cadata=cadata)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _bytes(entry: Mapping[str, Any], name: str) -> bytes:
-    if entry.get(f"{name}-data"):
-        return base64.b64decode(str(entry[f"{name}-data"]))
-    return Path(str(entry[name])).read_bytes() if entry.get(name) else b""

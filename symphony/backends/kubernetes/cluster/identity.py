@@ -14,8 +14,8 @@ from symphony.backends.kubernetes.api.client import (
     Refused,
     Unreachable,
     client_of,
-    hurried,
     path_of,
+    short_timeouts,
 )
 from symphony.backends.kubernetes.api.fields import Values, text
 from symphony.backends.kubernetes.cluster import inventory
@@ -81,7 +81,7 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
         return replace(recorded, connection={**recorded.connection, **connection})
     try:
         if connection is None:
-            with hurried():
+            with short_timeouts():
                 _refuse_foreign(client_for(recorded), recorded, name)
         else:
             client_for(recorded)

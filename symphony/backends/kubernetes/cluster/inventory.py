@@ -96,7 +96,7 @@ def read(client: Client, namespace: str) -> Inventory:
 
 def server_time(client: Client) -> float:
     """Now, in seconds since the epoch, by the clock of the API server."""
-    return time.time() + client.ahead
+    return time.time() + client.clock_skew
 
 
 def _kept(client: Client, namespace: str, kind: str) -> list[Body]:

@@ -58,7 +58,7 @@ def merged(
 
     since: by the clock of this machine; the lines have the times of theirs.
     """
-    since = since + client.ahead if since else since
+    since = since + client.clock_skew if since else since
     readers = [_Reader(client, namespace, place) for place in places]
     yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
     if follow:

@@ -16,7 +16,7 @@ import pytest
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api import client as client_module
 from symphony.backends.kubernetes.api.client import Client, Unreachable
-from symphony.backends.kubernetes.api.kubeconfig import Access
+from tests.backends.kubernetes.scripted_api import client_to
 
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 SIZE = 8 * 1024 * 1024
@@ -79,7 +79,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Server]:
 
 
 def opened(server: Server) -> channels.Channels:
-    return channels.Channels(Client(Access(server.url)), "/exec", [], ["v5.channel.k8s.io"])
+    return channels.Channels(client_to(server.url), "/exec", [], ["v5.channel.k8s.io"])
 
 
 def feed(connection: channels.Channels) -> threading.Thread:
@@ -115,7 +115,7 @@ def test_input_that_nobody_takes_is_an_error_in_time(server: Server, monkeypatch
 
 def test_words_that_are_no_text_are_sent_as_they_are(server: Server) -> None:
     query = [("command", "caf\udce9")]
-    with channels.Channels(Client(Access(server.url)), "/exec", query, ["v5.channel.k8s.io"]) as connection:
+    with channels.Channels(client_to(server.url), "/exec", query, ["v5.channel.k8s.io"]) as connection:
         connection.end(channels.STDIN)
         server.may_read.set()
         assert next(iter(connection)) == (channels.STDOUT, b"0")

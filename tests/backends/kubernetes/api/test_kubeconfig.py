@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import ssl
 import stat
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from symphony.backends.kubernetes.api import client as client_module
 from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.channels import Channels
+from symphony.backends.kubernetes.api.client import Client, Unreachable
 from symphony.errors import SymphonyError, UserError
+from tests.backends.kubernetes.scripted_api import serving
 
 
-def content(user: dict[str, Any] | None = None, name: str = "a", **cluster: Any) -> dict[str, Any]:
+def content(user: dict[str, Any] | None = None, /, name: str = "a", **cluster: Any) -> dict[str, Any]:
     return {
         "clusters": [{"name": name, "cluster": {"server": "https://10.0.0.1:6443/", **cluster}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
@@ -23,14 +29,20 @@ def content(user: dict[str, Any] | None = None, name: str = "a", **cluster: Any)
     }
 
 
-def access(user: dict[str, Any] | None = None, **cluster: Any) -> kubeconfig.Access:
+def access(user: dict[str, Any] | None = None, /, **cluster: Any) -> kubeconfig.Access:
     return kubeconfig.access(json.dumps(content(user, **cluster)))
+
+
+def authorization(user: dict[str, Any]) -> str | None:
+    return access(user).headers.get("Authorization")
 
 
 def test_the_server_and_the_context_are_told() -> None:
     result = access({"token": "t"}, **{"tls-server-name": "kube", "proxy-url": "http://p:1"})
     assert (result.server, result.context, result.server_name) == ("https://10.0.0.1:6443", "a", "kube")
     assert result.headers == {"Authorization": "Bearer t"}
+    assert result.pool.proxy is not None
+    assert result.pool.proxy.host == "p"
 
 
 def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +64,7 @@ def test_credentials_are_not_shown() -> None:
 
 
 def test_a_password_and_a_token_file_serve_too(tmp_path: Path) -> None:
-    assert access({"username": "u", "password": "p"}).headers == {"Authorization": "Basic dTpw"}
+    assert authorization({"username": "u", "password": "p"}) == "Basic dTpw"
     (tmp_path / "token").write_text("from-file\n")
     (tmp_path / "config").write_text(json.dumps(content({"tokenFile": "token"})))
     assert kubeconfig.access(str(tmp_path / "config")).headers == {"Authorization": "Bearer from-file"}
@@ -120,14 +132,132 @@ def test_what_is_wrong_is_one_line(text: str, words: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("user", "words"),
-    [
-        ({"as": "boss", "token": "t"}, "acts as boss"),
-        ({"auth-provider": {"name": "oidc"}}, "an auth-provider"),
-    ],
-)
-def test_a_user_whom_only_kubectl_would_be_is_refused(user: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError, match=words) as error:
-        access(user)
-    assert error.value.remedy
+def test_impersonation_is_in_every_request() -> None:
+    result = access({"token": "t", "as": "boss", "as-groups": ["ml", "ops"], "as-user-extra": {"why": ["x"]}})
+    assert [*result.headers.iteritems()] == [
+        ("Authorization", "Bearer t"),
+        ("Impersonate-User", "boss"),
+        ("Impersonate-Group", "ml"),
+        ("Impersonate-Group", "ops"),
+        ("Impersonate-Extra-why", "x"),
+    ]
+
+
+def test_an_auth_plugin_learns_of_its_cluster_and_may_return_a_certificate(
+    tmp_path: Path, certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate and its key are on disk only while they are read."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made, key = certificate
+    status = {"clientCertificateData": made, "clientKeyData": key}
+    (tmp_path / "answer").write_text(json.dumps({"status": status}))
+    user = plugin(tmp_path, f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; cat {tmp_path}/answer')
+    user["exec"]["provideClusterInfo"] = True
+    trust = access(user).trust
+    assert trust is not None
+    info = json.loads((tmp_path / "info").read_text())
+    assert info["spec"]["cluster"]["server"] == "https://10.0.0.1:6443/"
+    assert {file.name for file in tmp_path.iterdir()} == {"answer", "info", "plugin"}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("certificate")
+    words = "req -x509 -newkey rsa:2048 -nodes -subj /CN=me -days 1 -keyout key -out cert"
+    subprocess.run(["openssl", *words.split()], cwd=folder, check=True, capture_output=True, timeout=60)
+    return (folder / "cert").read_text(), (folder / "key").read_text()
+
+
+def test_a_pod_uses_its_own_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Any
+) -> None:
+    from kubernetes.config import incluster_config
+
+    (tmp_path / "token").write_text("of-the-account")
+    (tmp_path / "ca.crt").write_text(certificate[0])
+    monkeypatch.setattr(kubeconfig, "_ACCOUNT", tmp_path)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    result = kubeconfig.access()
+    assert result.server == "https://10.0.0.1:443"
+    assert result.headers.get("Authorization", "").endswith("of-the-account")
+
+
+@pytest.mark.parametrize("token", ["very-secret\n", " very-secret \r\n"])
+def test_the_line_end_of_a_token_is_no_part_of_it(token: str) -> None:
+    assert authorization({"token": token}) == "Bearer very-secret"
+
+
+@pytest.mark.parametrize("token", ["very\nsecret", "very secret", "sécret", "secret\0"])
+def test_a_token_that_is_none_is_not_shown(token: str) -> None:
+    with pytest.raises(SymphonyError, match="token has invalid characters") as error:
+        access({"token": token})
+    assert "cret" not in str(error.value)
+
+
+def test_lists_that_are_null_in_one_of_several_files_are_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("users: null\nclusters:\n")
+    (tmp_path / "b").write_text(json.dumps(content({"token": "b"})))
+    (tmp_path / "c").write_text("users: null\ncontexts: []\n")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'a'}:{tmp_path / 'b'}:{tmp_path / 'c'}")
+    assert kubeconfig.access().headers == {"Authorization": "Bearer b"}
+
+
+class TestProxy:
+    @pytest.fixture(autouse=True)
+    def clean(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("https_proxy", "http_proxy", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.upper(), raising=False)
+
+    def test_the_environment_names_it_as_for_kubectl(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert access().pool.proxy is None
+        monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
+        assert str(access().pool.proxy) == "http://proxy.test:3128"
+        assert str(access(None, **{"proxy-url": "http://own:1"}).pool.proxy) == "http://own:1"
+        for local in ("https://127.0.0.1:6443", "https://localhost", "https://[::1]:6443"):
+            assert access(server=local).pool.proxy is None
+
+    @pytest.mark.parametrize(
+        ("server", "no_proxy", "straight"),
+        [
+            ("https://10.1.2.3:6443", "x, 10.0.0.0/8", True),
+            ("https://11.1.2.3:6443", "10.0.0.0/8", False),
+            ("https://k.corp.test", ".corp.test", True),
+            ("https://kcorp.test", "corp.test", False),
+        ],
+    )
+    def test_no_proxy_goes_round_it(
+        self, monkeypatch: pytest.MonkeyPatch, server: str, no_proxy: str, straight: bool
+    ) -> None:
+        monkeypatch.setenv("https_proxy", "http://p:1")
+        monkeypatch.setenv("NO_PROXY", no_proxy)
+        assert (access(server=server).pool.proxy is None) is straight
+        assert str(access(None, server=server, **{"proxy-url": "http://own:1"}).pool.proxy) == "http://own:1"
+
+    def test_its_password_is_sent_and_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "PATIENCE", 0)
+        with serving(lambda _: (403, {})) as api:
+            port = api.url.rpartition(":")[2]
+            result = access(None, **{"proxy-url": f"http://u:very%40secret@127.0.0.1:{port}"})
+            assert "secret" not in repr(result)
+            with pytest.raises(Unreachable, match="403"):
+                Client(result).get("/x")
+            with pytest.raises(Unreachable):
+                Channels(Client(result), "/exec", [], ["v5.channel.k8s.io"])
+            for request in api.asked:
+                assert request.verb == "CONNECT"
+                headers = {name.lower(): word for name, word in request.headers.items()}
+                assert headers["proxy-authorization"] == "Basic dTp2ZXJ5QHNlY3JldA=="
+            assert len(api.asked) == 2
+
+    def test_one_that_we_do_not_speak_is_named(self) -> None:
+        with pytest.raises(UserError, match="behind a socks5 proxy") as error:
+            access(None, **{"proxy-url": "socks5://u:secret@p:1"})
+        assert "secret" not in str(error.value)
