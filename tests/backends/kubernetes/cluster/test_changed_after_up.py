@@ -55,7 +55,8 @@ def test_a_token_that_ended_after_up_is_said_by_every_command(
     )
     for words in commands:
         ran = sandbox.symphony(*words, code=1)
-        assert ran.err.strip() == ("symphony: the API server does not know who you are. Log in again."), words
+        assert "credentials rejected" in ran.err, words
+        assert len(ran.err.splitlines()) == 1, words
     file.write_text(yaml.safe_dump(content))
     sandbox.symphony("delete", stack, "-y")
     assert live("pods", stack) == []

@@ -45,7 +45,7 @@ def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
 def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
     with serving(Cluster(status=401)) as api:
         for connection in (None, {"context": "c"}):
-            with pytest.raises(Refused, match="does not know who you are") as error:
+            with pytest.raises(Refused, match="credentials rejected") as error:
                 observe.ensure_same_location(recorded(api), "rl", connection)
             assert error.value.remedy == "Log in again"
 

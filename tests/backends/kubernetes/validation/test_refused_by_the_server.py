@@ -29,7 +29,7 @@ def test_a_token_that_is_not_known_any_more_is_one_line(
     file.write_text(yaml.safe_dump(content))
     sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
     output = up(sandbox, stack, SLEEPER, code=1)
-    assert "does not know who you are" in output
+    assert "credentials rejected" in output
     assert "expired-long-ago" not in output
     sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
 
