@@ -11,6 +11,7 @@ help: ## show this
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/' | column -t -s '|'
 
 setup: python ## get all that is needed: Python packages, tmux, the Pulumi engine
+	@$(BIN)/python -m toolchain.engine
 	@$(BIN)/symphony setup
 
 python:

@@ -80,9 +80,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     """Every committed file of the packages, those that are no Python too."""
     committed = git_files("symphony", "caraml", "providers")
-    assert {"symphony/engine/go/cli/go.sum", "providers/symphony_tmux/processes/supervise.pl"} <= set(
-        committed
-    )
+    assert "providers/symphony_tmux/processes/supervise.pl" in committed
     own = {"caraml/pyproject.toml", "caraml/README.md"}  # of the wheel of caraml alone
     missing = [file for file in committed if not (wheel / file.removeprefix("providers/")).is_file()]
     assert set(missing) == own

@@ -1,4 +1,4 @@
-"""`symphony setup`: gets what is missing and shows how far it is."""
+"""`symphony setup`: installs missing prerequisites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from symphony.cli import screen
-from symphony.cli.work_lines import WorkLines
 from symphony.operations.setup import get_everything
 
 
@@ -20,10 +19,9 @@ def command(
         symphony setup
     """
     if as_json:
-        screen.show_json([vars_of(ready) for ready in get_everything(lambda progress: None)])
+        screen.show_json([vars_of(ready) for ready in get_everything(lambda text: None)])
         return
-    with WorkLines() as lines:
-        result = get_everything(lines.report)
+    result = get_everything(lambda text: print(f"  {screen.clean(text)}", flush=True))
     for ready in result:
         print(f"{ready.name} {screen.clean(ready.version)}  {screen.clean(ready.place)}".rstrip())
 

@@ -1,8 +1,7 @@
-"""Finds the Pulumi engine on this machine and tells its version."""
+"""Finds the Pulumi engine on this machine and its version."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,8 +19,6 @@ OLDEST = (3, 200, 0)
 PARTS = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "pulumi-resource-pulumi-python")
 DEADLINE = 20.0
 
-_GO = Path(__file__).parent / "go"
-
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -36,19 +33,21 @@ class Engine:
 
 
 def find() -> Engine | None:
-    """The engine of PATH, else that of our cache, else the one the official installer left in ~/.pulumi."""
+    """Return the engine on PATH, else in our cache, else where Pulumi's installer puts it (~/.pulumi)."""
     if (program := shutil.which("pulumi")) and is_complete(Path(program).parent):
         return Engine(Path(program), "PATH")
-    if is_complete(cache_folder()):
-        return Engine(cache_folder() / "pulumi", "cache")
-    installed = paths.pulumi_home() / "bin"
-    if is_complete(installed):
-        return Engine(installed / "pulumi", "installer")
+    for source, folder in (("cache", cache_folder() / "bin"), ("installer", paths.pulumi_home() / "bin")):
+        if is_complete(folder):
+            return Engine(folder / "pulumi", source)
     return None
 
 
 def require() -> Engine:
-    """The engine, or an error that says how to get it."""
+    """Return the engine.
+
+    Raises:
+        SymphonyError: it is missing or too old.
+    """
     engine = find()
     if engine is None:
         raise SymphonyError(
@@ -59,32 +58,19 @@ def require() -> Engine:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether every part is in folder or, as Pulumi itself looks for them, on PATH."""
+    """Return whether every part of the engine is in the folder or, where Pulumi looks too, on PATH."""
     if not os.access(folder / "pulumi", os.X_OK):
         return False
     return all(os.access(folder / part, os.X_OK) or shutil.which(part) for part in PARTS[1:])
 
 
 def cache_folder() -> Path:
-    """Where `symphony setup` puts the engine it builds: named by a hash of what it is built from."""
-    return paths.cache() / f"engine-{recipe_hash()}"
-
-
-def go_modules() -> Path:
-    """The folder with the Go modules that the engine can be built from."""
-    return _GO
-
-
-def recipe_hash() -> str:
-    """Twelve hex digits of the modules, their sums and the script beside them."""
-    digest = hashlib.sha256(VERSION.encode())
-    for name in sorted([*_GO.glob("*/go.*"), *_GO.glob("*.sh")]):
-        digest.update(name.name.encode() + name.read_bytes())
-    return digest.hexdigest()[:12]
+    """Return the folder into which `symphony setup` installs the engine; its programs are in `bin`."""
+    return paths.cache() / f"pulumi-{VERSION}"
 
 
 def version(engine: Engine) -> tuple[int, int, int]:
-    """The version of the command line; remembered for each binary, for asking costs a process."""
+    """Return the version of the command line; it is cached by file, because asking starts a process."""
     stat = engine.pulumi.stat()
     key = f"{engine.pulumi.resolve()} {stat.st_size} {stat.st_mtime_ns}"
     memory = paths.cache() / "engine-versions.json"

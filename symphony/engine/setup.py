@@ -1,113 +1,106 @@
-"""Gets the engine when it is missing and says how far it is.
-
-The order: PATH, our cache, Pulumi's own installer, Go modules. What is built appears whole or not at all.
-"""
+"""Installs the engine and Debian packages where they are missing."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from symphony import files, paths
-from symphony.engine import binary, gobuild
+from symphony.engine import binary
 from symphony.engine.binary import Engine
-from symphony.engine.subprocess_progress import DEADLINE, Report, Unavailable, Work, WorkProgress
 from symphony.errors import SymphonyError
 
+DEADLINE = 30 * 60.0
 INSTALLER = "https://get.pulumi.com/install.sh"
-CONNECT_TIMEOUT = 5.0
+_CONNECT_TIMEOUT = 5.0
+_INSTALL = """
+import sys
+from pulumi.automation import PulumiCommand
+from semver import VersionInfo
+PulumiCommand.install(root=sys.argv[1], version=VersionInfo.parse(sys.argv[2]), skip_version_check=True)
+"""
+
+Report = Callable[[str], None]
 
 
 def engine(report: Report) -> Engine:
-    """The engine; the first way to get it that works."""
-    if (result := binary.find()) is not None:
-        binary.check_age(result)
-        return result
-    with _alone(report):
-        if (result := binary.find()) is not None:
-            return result
-        _remove_unfinished()
-        reasons: list[str] = []
-        for way in (_from_installer, _from_go):
-            try:
-                way(report)
-                break
-            except Unavailable as reason:
-                reasons.append(str(reason))
-        result = binary.find()
-    if result is None:
-        raise SymphonyError(
-            "could not install the Pulumi CLI: " + "; ".join(reasons),
-            remedy="Install Pulumi (pulumi.com/docs/install) or Go 1.26 (go.dev/dl), then `symphony setup`",
-        )
-    return result
+    """Return the engine; install it with Pulumi's own installer if it is missing."""
+    if (found := binary.find()) is not None:
+        binary.check_age(found)
+        return found
+    with files.locked(paths.cache() / "setup.lock", seconds=DEADLINE, what="the set-up"):
+        if (found := binary.find()) is None:
+            report("engine: running Pulumi's installer")
+            _install(binary.cache_folder())
+            found = binary.require()
+    return found
 
 
-def _from_installer(report: Report) -> None:
-    """Pulumi's own installer, into a folder of ours; gives up at once when its host cannot be reached."""
-    with Work("engine: fetching with Pulumi's installer", report) as work, _building() as folder:
-        try:
-            with urllib.request.urlopen(INSTALLER, timeout=CONNECT_TIMEOUT) as answer:
-                script: bytes = answer.read()
-        except (OSError, ValueError) as error:
-            raise Unavailable(f"{INSTALLER} cannot be reached") from error
-        file = folder / "install.sh"
-        file.write_bytes(script)
-        root = folder / "root"
-        version = ["--version", binary.VERSION]
-        work.run(["sh", str(file), "--no-edit-path", "--install-root", str(root), *version], cwd=folder)
-        _keep(root / "bin")
-
-
-def _from_go(report: Report) -> None:
-    gobuild.usable_go()
-    with _building() as folder:
-        _keep(gobuild.build(folder, report))
-
-
-def _keep(made: Path) -> None:
-    """Check what was made and put it where find() looks, in one step."""
-    for part in made.iterdir():
-        part.chmod(0o755)
-    missing = [part for part in binary.PARTS if not (made / part).exists()]
-    if missing:
-        raise Unavailable(f"the build lacks {missing[0]}")
-    binary.version(Engine(made / "pulumi", "new"))
-    target = binary.cache_folder()
-    shutil.rmtree(target, ignore_errors=True)
-    made.rename(target)
-
-
-@contextlib.contextmanager
-def _alone(report: Report) -> Generator[None]:
-    """Hold the lock of the cache; a second set-up waits for the first and says so."""
-    lock = paths.cache() / "setup.lock"
+def _install(target: Path) -> None:
+    """Install into a folder that appears whole or not at all."""
     try:
-        held = files.acquire(lock, seconds=0, what="set-up")
+        # The SDK waits without limit for a host that does not answer.
+        urllib.request.urlopen(INSTALLER, timeout=_CONNECT_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise _unavailable(f"{INSTALLER} cannot be reached") from error
+    with tempfile.TemporaryDirectory(prefix="building-", dir=paths.cache()) as scratch:
+        root = Path(scratch) / "root"
+        _run([sys.executable, "-c", _INSTALL, str(root), binary.VERSION], _unavailable)
+        shutil.rmtree(target, ignore_errors=True)
+        root.rename(target)
+
+
+def _unavailable(reason: str) -> SymphonyError:
+    return SymphonyError(
+        f"the Pulumi engine cannot be installed: {reason}",
+        remedy="Install Pulumi (pulumi.com/docs/install); in a clone, `make setup` can build it with Go",
+    )
+
+
+def debian_package(package: str, report: Report) -> bool:
+    """Install a Debian package; return False if this user or machine cannot.
+
+    Raises:
+        SymphonyError: the installation failed.
+    """
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    report(f"{package}: installing with apt-get")
+    install = ["apt-get", "install", "-y", "--no-install-recommends", package]
+
+    def failed(reason: str) -> SymphonyError:
+        return SymphonyError(f"{package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`")
+
+    try:
+        _run(install, failed)
     except SymphonyError:
-        report(WorkProgress("engine: waiting for another set-up", 0, 0, 0))
-        held = files.acquire(lock, seconds=DEADLINE, what="set-up")
+        _run(["apt-get", "update"], failed)
+        _run(install, failed)
+    return True
+
+
+def _run(command: Sequence[str], failed: Callable[[str], SymphonyError]) -> None:
+    """Run a program to its end; raise what `failed` makes of the last line of a failure."""
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
-        yield
-    finally:
-        os.close(held)
-
-
-@contextlib.contextmanager
-def _building() -> Generator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="building-", dir=paths.cache()))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_unfinished() -> None:
-    """What a killed set-up left; we hold the lock, so nobody works on it."""
-    for folder in paths.cache().glob("building-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+        done = subprocess.run(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=DEADLINE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise failed(str(error)) from error
+    if done.returncode:
+        raise failed(next(reversed(done.stdout.strip().splitlines()), f"exit code {done.returncode}"))

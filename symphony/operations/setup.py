@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from symphony.backends import registry
 from symphony.backends.prerequisites import Finding, Prerequisites
-from symphony.engine import binary, debian_package, setup
-from symphony.engine.subprocess_progress import Report
+from symphony.engine import binary, setup
+from symphony.engine.setup import Report
 from symphony.errors import SymphonyError
 
 
@@ -21,7 +21,7 @@ def get_needed(of: Prerequisites, report: Report) -> list[Finding]:
     """The same for one backend. SymphonyError: something is missing and cannot be got."""
     missing = [each.package for each in _needed(of) if not each.there and not each.version and each.package]
     for package in missing:
-        debian_package.install(package, report)
+        setup.debian_package(package, report)
     for each in _needed(of):
         if not each.there:
             what = f": {each.version}" if each.version else " is not on this machine"

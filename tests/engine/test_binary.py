@@ -38,8 +38,8 @@ def test_none(nowhere: Path) -> None:
 def test_order(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(nowhere / "pulumi" / "bin")
     assert binary.find() == binary.Engine(nowhere / "pulumi/bin/pulumi", "installer")
-    fake(binary.cache_folder())
-    assert binary.find() == binary.Engine(binary.cache_folder() / "pulumi", "cache")
+    fake(binary.cache_folder() / "bin")
+    assert binary.find() == binary.Engine(binary.cache_folder() / "bin" / "pulumi", "cache")
     fake(nowhere / "first")
     monkeypatch.setenv("PATH", f"{nowhere / 'first'}:/usr/bin:/bin")
     assert binary.find() == binary.Engine(nowhere / "first/pulumi", "PATH")
@@ -49,8 +49,8 @@ def test_half_an_engine_on_path_is_passed_over(nowhere: Path, monkeypatch: pytes
     fake(nowhere / "half", parts=("pulumi",))
     monkeypatch.setenv("PATH", f"{nowhere / 'half'}:/usr/bin:/bin")
     assert binary.find() is None
-    fake(binary.cache_folder())
-    assert binary.find() == binary.Engine(binary.cache_folder() / "pulumi", "cache")
+    fake(binary.cache_folder() / "bin")
+    assert binary.find() == binary.Engine(binary.cache_folder() / "bin" / "pulumi", "cache")
 
 
 def test_version_is_asked_once(nowhere: Path) -> None:
@@ -73,13 +73,3 @@ def test_broken(nowhere: Path, text: str) -> None:
     engine.pulumi.write_text(text)
     with pytest.raises(SymphonyError, match=r"does not start|reports an unreadable version"):
         binary.version(engine)
-
-
-def test_recipe_hash_follows_the_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(binary.go_modules(), tmp_path / "go")
-    before = binary.recipe_hash()
-    monkeypatch.setattr(binary, "_GO", tmp_path / "go")
-    assert binary.recipe_hash() == before
-    with (tmp_path / "go/cli/go.sum").open("a") as sums:
-        sums.write("more\n")
-    assert binary.recipe_hash() != before

@@ -1,4 +1,4 @@
-module symphony/engine/cli
+module symphony/toolchain/pulumi
 
 go 1.26
 

@@ -1,4 +1,4 @@
-module symphony/engine/python-host
+module symphony/toolchain/pulumi-language-python
 
 go 1.26
 

@@ -1,0 +1,76 @@
+"""Gets the Pulumi engine: Pulumi's installer, else a build with Go; run as `python -m toolchain.engine`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from symphony.engine import binary, setup
+from symphony.errors import SymphonyError
+from toolchain.kubernetes.build import go_program
+from toolchain.kubernetes.calls import run
+
+MODULES = Path(__file__).parent / "modules"
+DEADLINE = 3600.0
+_SDK = "github.com/pulumi/pulumi/sdk/v3"
+# Without its version the Automation API refuses the command line.
+_FLAGS = (
+    *("-trimpath", "-tags", "osusergo,grpcnotrace", "-ldflags"),
+    f"-s -w -X {_SDK}/go/common/version.Version=v{binary.VERSION}",
+)
+# Scripts of the SDK that belong beside the command line.
+_SCRIPTS = ("cmd/pulumi-language-python-exec", "dist/pulumi-resource-pulumi-python")
+
+
+def main() -> None:
+    if (engine := binary.find()) is None:
+        try:
+            engine = setup.engine(_say)
+        except SymphonyError as error:
+            _say(f"{error.what}; building it from its Go modules, which takes some minutes")
+            build(binary.cache_folder())
+            engine = binary.require()
+    _say(f"pulumi: {engine.pulumi}")
+
+
+def build(target: Path) -> None:
+    """Build the command line and the Python host into a folder, which appears whole or not at all."""
+    go = go_program()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".building-pulumi-", dir=target.parent))
+    try:
+        bin_ = scratch / "bin"
+        bin_.mkdir()
+        _compile(go, MODULES / "pulumi", bin_ / "pulumi")
+        module = MODULES / "pulumi-language-python"
+        _compile(go, module, bin_ / "pulumi-language-python-host")
+        shutil.copyfile(module / "pulumi-language-python.sh", bin_ / "pulumi-language-python")
+        listed = run([go, "-C", MODULES / "pulumi", "list", "-m", "-json", _SDK], timeout=300)
+        for script in _SCRIPTS:
+            shutil.copyfile(Path(json.loads(listed)["Dir"]) / "python" / script, bin_ / Path(script).name)
+        for file in bin_.iterdir():
+            file.chmod(0o755)
+        scratch.chmod(0o755)
+        shutil.rmtree(target, ignore_errors=True)
+        scratch.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _compile(go: str, module: Path, program: Path) -> None:
+    _say(f"compiling {program.name}")
+    env = ["env", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOWORK=off"]
+    run([*env, "nice", go, "-C", module, "build", *_FLAGS, "-o", program, "tool"], timeout=DEADLINE)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    main()
