@@ -46,7 +46,7 @@ part() {
     [ "$code" = 0 ] || { [ "$code" = 5 ] && [ $# -gt 0 ]; } || return "$code"
 }
 
-# The tests would build the cluster's programs too, but pytest keeps to itself what they say meanwhile.
+# The tests would build the plugin and the cluster's programs too, but pytest does not show what they print meanwhile.
 on_a_cluster() {
     local workers=$1 marks=$2 reason=""
     shift 2
@@ -59,6 +59,7 @@ on_a_cluster() {
         fi
         "$python" -m toolchain.kubernetes build || return 1
     fi
+    "$python" -m toolchain.plugins --only-build || return 1
     echo "the tests that need a cluster:"
     part "$workers" "kubernetes and $marks" "$@"
 }

@@ -10,7 +10,7 @@ import yaml
 from symphony.backends.kubernetes import plugin
 from tests.benchmarks.projects import Project
 from toolchain.kubernetes.fixtures import Access
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 
 def add_plugin(made: Project, name: str = plugin.KUBERNETES) -> None:

@@ -9,6 +9,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from kubernetes import config
+from kubernetes.client import CoreV1Api
+
 from symphony import Experiment, NodePool
 from symphony.backends.kubernetes import plugin, target
 from symphony.backends.kubernetes.manifests import render
@@ -26,8 +29,6 @@ from tests.placement import fleet
 from toolchain.kubernetes.fixtures import Access, in_use
 from toolchain.kubernetes.layout import Layout
 from toolchain.plugin_gcp import nodes
-from toolchain.plugin_kubernetes.api import access
-from toolchain.plugin_kubernetes.api.connection import Connection
 
 MACHINES = int(os.environ.get("BENCH_MACHINES", "500"))
 PODS = 4 * MACHINES
@@ -70,7 +71,7 @@ def rows() -> list[Row]:
             ours.symphony("delete", "ours.gke", "-y")
             theirs = _by_kubectl(cluster, ours.folder, declare, pool)
         finally:
-            nodes.remove(Connection(access.load(cluster.kubeconfig)), name)
+            nodes.remove(CoreV1Api(config.new_client_from_config(cluster.kubeconfig)), name)
     what = f"up of {PODS} pods on {MACHINES} machines, until all run"
     return [
         alone("5,000 pods of 1,073 sizes placed on 1,000 machines", _placing, goal=1),

@@ -14,7 +14,7 @@ from symphony_docker.engine import Engine
 from tests.sandbox import ROOT, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.kubernetes.registry import python_image
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster"]
 pytestmark = [pytest.mark.timeout(400)]

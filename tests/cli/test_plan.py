@@ -53,10 +53,10 @@ def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
     )
     refused = sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere)
     assert "rl is for tmux, which has no manifests. Set `symphony:backend: kubernetes` in " in refused.err
-    sandbox.config("rl", backend="kubernetes", controller="JobSet")
+    sandbox.config("rl", backend="kubernetes", controller="Job")
     printed = sandbox.symphony("plan", "rl", "--yaml", env=nowhere).out
     kinds = [each["kind"] for each in yaml.safe_load_all(printed)]
-    assert kinds == ["Namespace", "ConfigMap", "Secret", "Service", "JobSet"]
+    assert kinds == ["Namespace", "ConfigMap", "Secret", "Service", "Job"]
     assert "key: '***'" in printed
     sandbox.config("rl", sourceRanges="everywhere")
     assert "sourceRanges" in sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere).err

@@ -14,7 +14,7 @@ from tests.conformance.subprocess_backend import DISTRIBUTION, SubprocessBackend
 from tests.conformance.tmux_backend import TmuxBackend
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import cluster
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster"]
 

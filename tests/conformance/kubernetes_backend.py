@@ -17,7 +17,6 @@ import pytest
 
 from tests.conformance.backend import Backend
 from tests.sandbox import Sandbox, wait_for
-from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.control_plane import accounts
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import Layout
@@ -126,7 +125,7 @@ class RoleBackend(KubernetesBackend):
         if namespace not in self._made:
             self.kubectl("create", "namespace", namespace)
             self.kubectl("-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-            accounts.grant(Api(Layout.default()), accounts.ORDINARY, namespace)
+            accounts.grant(Layout.default(), accounts.ORDINARY, namespace)
             self._made.add(namespace)
         mine = {"createNamespace": "false", "kubernetes:kubeconfig": self.cluster.user_kubeconfig}
         return {**super().settings(stack), **mine}

@@ -18,7 +18,7 @@ from tests.examples.test_zmq import PRINTED
 from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.kubernetes.registry import docker_build, python_image
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster"]
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(500)]

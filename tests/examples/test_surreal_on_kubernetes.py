@@ -19,7 +19,7 @@ from tests.examples.test_on_kubernetes import kubectl
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
 from toolchain.kubernetes.registry import docker_build
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster"]
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(500)]

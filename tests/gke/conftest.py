@@ -15,7 +15,7 @@ import yaml
 from symphony.backends.kubernetes import plugin
 from tests.sandbox import ROOT, Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import Access, cluster, kubectl
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster", "kubectl"]
 

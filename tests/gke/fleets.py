@@ -20,7 +20,6 @@ from symphony.plan.checked_spec import CheckedSpec, checked
 from symphony.plan.placed import Placed, placed
 from symphony.plan.target import Target
 from tests.placement.fleet import holds
-from toolchain.plugin_kubernetes.api.connection import Connection
 
 FAKE = ("kwok.x-k8s.io/node", "fake", "NoSchedule")
 _MACHINES = (
@@ -170,21 +169,20 @@ def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
 class Scheduler:
     """The real one: pods of one namespace, and where they go."""
 
-    def __init__(self, requests: Connection, namespace: str) -> None:
-        self._requests = requests
-        self._path = f"/api/v1/namespaces/{namespace}/pods"
+    def __init__(self, api: Any, namespace: str) -> None:
+        self._api = api
         self._namespace = namespace
 
     def make(self, pod: dict[str, Any], name: str) -> None:
         """A pod of a name of its own, without what the cluster would have to look up."""
         metadata = {**pod["metadata"], "name": name, "namespace": self._namespace}
-        self._requests.request("POST", self._path, body={**pod, "metadata": metadata})
+        self._api.create_namespaced_pod(self._namespace, {**pod, "metadata": metadata})
 
     def verdicts(self, names: Sequence[str]) -> dict[str, str]:
         """name -> the pool of its node, or nothing where the scheduler finds none."""
         until, before = time.monotonic() + _WITHIN, {""}
         while True:
-            living = {each["metadata"]["name"]: each for each in self._items()}
+            living = {pod.metadata.name: pod for pod in self._items()}
             result = {name: _verdict(living[name]) for name in names}
             refused = {name for name, node in result.items() if node == ""}
             if None not in result.values() and refused == before:
@@ -195,29 +193,29 @@ class Scheduler:
                 time.sleep(_AGAIN if refused else 0)
             assert time.monotonic() < until, f"the scheduler says nothing of {result}"
             time.sleep(0.1)
-        nodes = self._requests.request("GET", "/api/v1/nodes")["items"]
-        pools = {each["metadata"]["name"]: each["metadata"]["labels"].get(POOL_LABEL, "?") for each in nodes}
+        nodes = self._api.list_node().items
+        pools = {node.metadata.name: node.metadata.labels.get(POOL_LABEL, "?") for node in nodes}
         return {name: pools.get(node, "?") if node else "" for name, node in result.items()}
 
     def nodes_of(self, names: Sequence[str]) -> list[str]:
         """The node of each."""
-        living = {each["metadata"]["name"]: each for each in self._items()}
-        return [living[name]["spec"].get("nodeName", "") for name in names]
+        living = {pod.metadata.name: pod for pod in self._items()}
+        return [living[name].spec.node_name or "" for name in names]
 
     def clear(self) -> None:
-        self._requests.request("DELETE", self._path, {"gracePeriodSeconds": "0"})
+        self._api.delete_collection_namespaced_pod(self._namespace, grace_period_seconds=0)
         until = time.monotonic() + _WITHIN
         while self._items() and time.monotonic() < until:
             time.sleep(0.1)
 
-    def _items(self) -> list[dict[str, Any]]:
-        return self._requests.request("GET", self._path)["items"]
+    def _items(self) -> list[Any]:
+        return self._api.list_namespaced_pod(self._namespace).items
 
 
-def _verdict(pod: dict[str, Any]) -> str | None:
+def _verdict(pod: Any) -> str | None:
     """The node, nothing where there is none for it, None while the scheduler has not looked."""
-    if node := pod["spec"].get("nodeName"):
-        return node
-    conditions = pod["status"].get("conditions") or ()
-    refused = [each for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"]
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    conditions = pod.status.conditions or ()
+    refused = [each for each in conditions if each.type == "PodScheduled" and each.status == "False"]
     return "" if refused else None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from kubernetes import config
+from kubernetes.client import CoreV1Api
 
 from symphony.placement.pool import POOL_LABEL
 from symphony.plan.placed import placed
@@ -13,39 +16,37 @@ from tests.gke import fleets
 from tests.gke.fleets import Scheduler
 from toolchain.kubernetes.fixtures import Access
 from toolchain.plugin_gcp import nodes
-from toolchain.plugin_kubernetes.api import access
-from toolchain.plugin_kubernetes.api.connection import Connection
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture(scope="module")
-def requests(cluster: Access) -> Connection:
-    return Connection(access.load(cluster.kubeconfig))
+def api(cluster: Access) -> Any:
+    return CoreV1Api(config.new_client_from_config(cluster.kubeconfig))
 
 
 @pytest.fixture(scope="module")
-def scheduler(requests: Connection, kubectl: Callable[..., str]) -> Iterator[Scheduler]:
+def scheduler(api: Any, kubectl: Callable[..., str]) -> Iterator[Scheduler]:
     namespace = "gke-fleets"
     kubectl("create", "namespace", namespace, ok=False)
-    yield Scheduler(requests, namespace)
+    yield Scheduler(api, namespace)
     kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def compared(requests: Connection, scheduler: Scheduler, seeds: range) -> tuple[list[str], int]:
+def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], int]:
     """Where the scheduler does otherwise than the plans of generated fleets say; of how many pods in all."""
     wrong: list[str] = []
     pods = 0
     for fleet in map(fleets.fleet, seeds):
         try:
             for pool in fleet.pools:
-                nodes.ensure(requests, fleet.name, "us-central1-a", pool)
+                nodes.ensure(api, fleet.name, "us-central1-a", pool)
             for differing, number in (_of_plan(scheduler, fleet), _of_one_more(scheduler, fleet)):
                 wrong += differing
                 pods += number
         finally:
             scheduler.clear()
-            nodes.remove(requests, fleet.name)
+            nodes.remove(api, fleet.name)
     return wrong, pods
 
 
@@ -87,18 +88,16 @@ def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], 
 
 
 @pytest.mark.thorough
-def test_of_ten_fleets_the_scheduler_agrees(requests: Connection, scheduler: Scheduler) -> None:
-    wrong, pods = compared(requests, scheduler, range(10))
+def test_of_ten_fleets_the_scheduler_agrees(api: Any, scheduler: Scheduler) -> None:
+    wrong, pods = compared(api, scheduler, range(10))
     assert wrong == []
     assert pods > 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_of_two_hundred_fleets_the_scheduler_agrees(
-    requests: Connection, scheduler: Scheduler, first: int
-) -> None:
-    wrong, pods = compared(requests, scheduler, range(first, first + 50))
+def test_of_two_hundred_fleets_the_scheduler_agrees(api: Any, scheduler: Scheduler, first: int) -> None:
+    wrong, pods = compared(api, scheduler, range(first, first + 50))
     print(f"{pods} pods went where the plan says, or nowhere where it says so")
     assert wrong == []
 

@@ -12,7 +12,7 @@ import pytest
 from symphony.backends.kubernetes import plugin
 from symphony.backends.prerequisites import Finding
 from symphony.operations.doctor import examine, is_ready
-from toolchain.plugin_kubernetes import install
+from toolchain import plugins
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -34,14 +34,14 @@ def test_who_only_uses_tmux_lacks_nothing() -> None:
     assert is_ready([plugin, config])
 
 
-def test_the_plugin_and_its_stand_in_are_told_apart() -> None:
-    place = install.install()
-    assert finding("kube plugin") == Finding(
-        "kube plugin (optional)", True, "a stand-in", str(place), needed=False
+def test_a_plugin_and_a_stand_in_are_told_apart() -> None:
+    place = plugins.install(plugin.GCP)
+    assert finding("gcp plugin") == Finding(
+        "gcp plugin (optional)", True, "a stand-in", str(place), needed=False
     )
     place.unlink()
     place.write_bytes(b"\x7fELF")
-    assert finding("kube plugin").version == metadata.version("pulumi-kubernetes")
+    assert finding("gcp plugin").version == metadata.version("pulumi-gcp")
 
 
 def test_a_program_for_passwords_that_is_not_there_is_named(
@@ -85,7 +85,7 @@ def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch:
         file.write_text(text)
         file.chmod(0o700)
     (tmp_path / "gcloud" / "active_config").write_text("work\n")
-    place = install.install(plugin.GCP)
+    place = plugins.install(plugin.GCP)
     assert [(finding(row).there, finding(row).version, finding(row).place) for row in rows] == [
         (True, "", str(programs[0])),
         (True, "", str(programs[1])),
@@ -102,10 +102,10 @@ def test_a_plugin_of_another_version_is_not_the_one() -> None:
 
 
 def test_a_plugin_that_cannot_be_read_is_told() -> None:
-    place = install.install()
+    place = plugins.install(plugin.GCP)
     place.unlink()
     place.mkdir()
-    assert finding("kube plugin").get.startswith(f"remove {place}")
+    assert finding("gcp plugin").get.startswith(f"remove {place}")
 
 
 def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked(tmp_path: Path) -> None:

@@ -1,20 +1,17 @@
-"""A namespace for each test of the toolchain, and a way to look into the cluster without the plugin."""
+"""A namespace for each test of the toolchain, and a way to look into the cluster by kubectl."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.toolchain.network_namespace import Elsewhere
-from tests.toolchain.plugin_kubernetes.plugin_client import Plugin
 from toolchain.kubernetes.fixtures import Access, cluster
 
 __all__ = ["cluster"]
@@ -42,37 +39,6 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
     kubectl("create", "namespace", name)
     yield name
     kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture
-def live(kubectl: Kubectl, namespace: str) -> Callable[[str, str], dict[str, Any]]:
-    """An object of the test's namespace as it is now, {} when there is none."""
-
-    def look(kind: str, name: str) -> dict[str, Any]:
-        result = kubectl("-n", namespace, "get", kind, name, "-o", "json", "--ignore-not-found")
-        return json.loads(result) if result else {}
-
-    return look
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Plugin]]:
-    """Start plugins that end with the test."""
-    started: list[Plugin] = []
-
-    def begin(**more: Any) -> Plugin:
-        started.append(Plugin(**more))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.close()
-
-
-@pytest.fixture
-def plugin(cluster: Access, namespace: str, start: Callable[..., Plugin]) -> Plugin:
-    """One that puts objects without a namespace into the test's."""
-    return start().configure(kubeconfig=cluster.kubeconfig, namespace=namespace)
 
 
 @pytest.fixture

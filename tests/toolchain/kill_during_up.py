@@ -19,7 +19,7 @@ from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from tests.sandbox import SYMPHONY, Sandbox, sandbox_in
 from toolchain.kubernetes import cluster, daemons, images
 from toolchain.kubernetes.layout import Layout
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 STACK = "killed"
 PROCESSES = 10

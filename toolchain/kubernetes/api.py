@@ -1,62 +1,44 @@
-"""The few requests that bringing the cluster up makes to its API server, as its administrator."""
+"""The few requests to its API server that bring the cluster up, by its own kubectl."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
+import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
 
-from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes import build
+from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import API_SERVER, Layout
 
 TIMEOUT = 10
 
 
-class Api:
-    """One request a connection: a few dozen requests in all, and none may hang."""
+def is_ready(layout: Layout) -> bool:
+    """Return whether the server says that it is ready; whatever proxy the caller has is not asked."""
+    trust = ssl.create_default_context(cafile=str(layout.certificate("ca")))
+    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+    try:
+        with urllib.request.build_opener(*handlers).open(f"{API_SERVER}/readyz", timeout=TIMEOUT) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
-    def __init__(self, layout: Layout) -> None:
-        self._context = ssl.create_default_context(cafile=str(layout.certificate("ca")))
-        self._context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
 
-    def ready(self) -> bool:
-        """Whether the server answers that it is ready."""
-        try:
-            return self._send("GET", "/readyz")[0] == 200
-        except OSError:
-            return False
+def get(layout: Layout, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
+    """Return an object, {} if it does not exist or the server does not answer."""
+    try:
+        return json.loads(_kubectl(layout, "-n", namespace, "get", kind, name, "-o", "json"))
+    except ToolchainError:
+        return {}
 
-    def get(self, path: str) -> Any | None:
-        """The object or list at this path, None when there is none or the server does not answer."""
-        try:
-            status, body = self._send("GET", path)
-        except OSError:
-            return None
-        return json.loads(body) if status == 200 else None
 
-    def apply(self, path: str, manifest: dict[str, Any]) -> None:
-        """Server-side apply: makes the object or brings it to this form."""
-        status, body = self._send("PATCH", f"{path}?fieldManager=symphony-toolchain&force=true", manifest)
-        if status not in (200, 201):
-            raise ToolchainError(f"the API server refused {path}: {body.decode(errors='replace')[:300]}")
+def apply(layout: Layout, *manifests: dict[str, Any], words: tuple[str, ...] = ()) -> None:
+    """Make the objects, or bring them to this form, by server-side apply."""
+    content = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+    _kubectl(layout, "apply", "--server-side", "--force-conflicts", *words, "-f", "-", stdin=content)
 
-    def delete(self, path: str) -> None:
-        """Nothing to do where it is gone already."""
-        status, body = self._send("DELETE", path)
-        if status not in (200, 202, 404):
-            raise ToolchainError(f"the API server refused {path}: {body.decode(errors='replace')[:300]}")
 
-    def _send(self, verb: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        server = urlsplit(API_SERVER)
-        connection = http.client.HTTPSConnection(
-            server.hostname or "", server.port, timeout=TIMEOUT, context=self._context
-        )
-        headers = {"Content-Type": "application/apply-patch+yaml"} if body is not None else {}
-        try:
-            connection.request(verb, path, json.dumps(body) if body is not None else None, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
+def _kubectl(layout: Layout, *words: str, stdin: str | None = None) -> str:
+    timeout = f"--request-timeout={TIMEOUT}s"
+    return run([build.kubectl(), f"--kubeconfig={layout.kubeconfig}", timeout, *words], stdin=stdin)

@@ -16,9 +16,8 @@ from typing import IO
 
 import psutil
 
-from toolchain.kubernetes import build, daemons, images, node
+from toolchain.kubernetes import api, build, daemons, images, node
 from toolchain.kubernetes.addons import dns, kwok
-from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.control_plane import accounts, certificates, commands, kubeconfigs
 from toolchain.kubernetes.daemons import Daemon
@@ -101,14 +100,13 @@ def status(layout: Layout) -> Status:
     """Looks only; ready means that the API server and the node both say so."""
     names = [path.stem for path in sorted(layout.path("run").glob("*.json"))]
     running = [name for name in names if daemons.running(layout, name)]
-    ready = _prepared(layout) and bool(running) and _node_ready(Api(layout))
+    ready = _prepared(layout) and bool(running) and _node_ready(layout)
     own_docker = docker.socket(layout).exists()
-    kubectl = next(build.cached(module) / "kubectl" for module in build.ALL if "kubectl" in module.programs)
     return Status(
         ready=ready,
         kubeconfig=str(layout.kubeconfig),
         user_kubeconfig=str(layout.user_kubeconfig),
-        kubectl=str(kubectl),
+        kubectl=str(build.kubectl()),
         registry=REGISTRY,
         docker_host=f"unix://{docker.socket(layout)}" if own_docker else os.environ.get("DOCKER_HOST", ""),
         running=running,
@@ -121,7 +119,7 @@ def impossible() -> str:
     if sys.platform != "linux" or os.geteuid() != 0:
         return "the one-machine cluster needs root on Linux"
     if not build.possible():
-        return "the one-machine cluster is not built, and there is no Go >= 1.24 to build it"
+        return "the one-machine cluster is not built, and there is no Go >= 1.26 to build it"
     if packages.missing() and not shutil.which("apt-get"):
         return f"the one-machine cluster needs {' '.join(packages.missing())}"
     return ""
@@ -170,16 +168,15 @@ def _prepared(layout: Layout) -> bool:
 
 
 def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
-    api = Api(layout)
     _serve(layout, [*_storage(layout, programs), _holder(layout)])
-    _serve(layout, [_runtime(layout), *_api_server(layout, programs, api)])
+    _serve(layout, [_runtime(layout), *_api_server(layout, programs)])
     images.push_own(programs["pause"])
-    accounts.make(api)
-    _serve(layout, _workers(layout, programs, api))
+    accounts.make(layout)
+    _serve(layout, _workers(layout, programs))
     if kwok_nodes:
         _serve(layout, [Daemon("kwok", kwok.kwok(programs["kwok"], layout))])
-        kwok.add_nodes(api, kwok_nodes)
-    _await_pods_possible(api)
+        kwok.add_nodes(layout, kwok_nodes)
+    _await_pods_possible(layout)
 
 
 def _serve(layout: Layout, wanted: list[Daemon]) -> None:
@@ -212,12 +209,12 @@ def _runtime(layout: Layout) -> Daemon:
     )
 
 
-def _api_server(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon]:
+def _api_server(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
     argv = commands.api_server(programs["kube-apiserver"], layout)
-    return [Daemon("kube-apiserver", argv, api.ready)]
+    return [Daemon("kube-apiserver", argv, lambda: api.is_ready(layout))]
 
 
-def _workers(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon]:
+def _workers(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
     own = [
         Daemon(
             "kube-controller-manager",
@@ -225,7 +222,9 @@ def _workers(layout: Layout, programs: dict[str, Path], api: Api) -> list[Daemon
         ),
         Daemon("kube-scheduler", commands.scheduler(programs["kube-scheduler"], layout)),
         Daemon(
-            "kubelet", _in_node(layout, node.kubelet(programs["kubelet"], layout)), lambda: _node_ready(api)
+            "kubelet",
+            _in_node(layout, node.kubelet(programs["kubelet"], layout)),
+            lambda: _node_ready(layout),
         ),
         Daemon("kube-proxy", node.proxy(programs["kube-proxy"], layout)),
         Daemon("coredns", dns.coredns(programs["coredns"], layout), dns.ready),
@@ -243,17 +242,16 @@ def _in_node(layout: Layout, argv: tuple[str, ...]) -> tuple[str, ...]:
     return node.inside(holder.pid, argv)
 
 
-def _node_ready(api: Api) -> bool:
-    result = api.get(f"/api/v1/nodes/{NODE_NAME}") or {}
-    conditions = result.get("status", {}).get("conditions", [])
+def _node_ready(layout: Layout) -> bool:
+    conditions = api.get(layout, "node", NODE_NAME).get("status", {}).get("conditions", [])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _await_pods_possible(api: Api) -> None:
+def _await_pods_possible(layout: Layout) -> None:
     """The API server refuses pods of a namespace until the controllers have made its service account."""
     deadline = time.monotonic() + READY_WITHIN
     for namespace in ("default", accounts.ORDINARY):
-        while api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default") is None:
+        while not api.get(layout, "serviceaccount", "default", namespace):
             if time.monotonic() > deadline:
                 raise ToolchainError(
                     "the controllers made no service account: see logs/kube-controller-manager.log"

@@ -1,6 +1,37 @@
-"""The stand-in as a program: `python -m toolchain.plugin_gcp`."""
+"""The stand-in as a program that the engine starts: `python -m toolchain.plugin_gcp`."""
 
-from symphony.backends.kubernetes import plugin
-from toolchain.plugins import serve
+from __future__ import annotations
 
-serve.main(plugin.GCP)
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from pulumi.runtime.proto import provider_pb2_grpc
+
+from symphony import peers
+from toolchain.plugin_gcp.provider import Provider
+
+# More than the engine's default of parallel operations.
+_THREADS = 128
+_BYTES = 400 * 1024 * 1024
+
+
+def main() -> None:
+    """Print the port on standard output, and answer this user until the process is ended."""
+    server = peers.server(
+        ThreadPoolExecutor(_THREADS),
+        options=[("grpc.max_receive_message_length", _BYTES), ("grpc.max_send_message_length", _BYTES)],
+    )
+    provider = Provider(sys.argv[1] if len(sys.argv) > 1 else "")
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    # The engine cancels by RPC and ends the plugin by SIGINT.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    server.wait_for_termination()
+
+
+main()

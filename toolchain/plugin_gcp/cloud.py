@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
-from toolchain.plugins.failures import Failure
+
+
+class Failure(Exception):
+    """An operation that Google refuses, in its words."""
+
 
 # How long Google takes for a cluster or a pool, seconds: for tests that kill a run in the middle.
 _SECONDS = float(os.environ.get("SYMPHONY_GCP_SECONDS", "0"))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
+from kubernetes import config, utils
+from kubernetes.client import ApiClient, CoreV1Api
 
 from toolchain.kubernetes.layout import Layout
-from toolchain.plugin_kubernetes.api import access
-from toolchain.plugin_kubernetes.api.connection import Connection
-from toolchain.plugins.failures import Refused
 
 _ACCOUNT = "symphony-gke-stand-in"
-_NAMESPACE = "/api/v1/namespaces/kube-system/serviceaccounts"
-_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+_NAMESPACE = "kube-system"
+_RBAC = "rbac.authorization.k8s.io"
 _HOUR = 3600
 
 
@@ -28,10 +28,15 @@ def kubeconfig() -> str:
     return str(place) if place.exists() else ""
 
 
-def connection() -> Connection | None:
-    """Requests to it as its administrator; None where there is no cluster."""
+def client() -> ApiClient | None:
+    """Return a client of its administrator; None where there is no cluster."""
     place = kubeconfig()
-    return Connection(access.load(place)) if place else None
+    return config.new_client_from_config(place) if place else None
+
+
+def core_api(client: ApiClient) -> Any:
+    """Return the CoreV1Api, untyped: every field of its models may be None, and bodies are plain dicts."""
+    return CoreV1Api(client)
 
 
 def endpoint() -> tuple[str, str]:
@@ -47,25 +52,23 @@ def endpoint() -> tuple[str, str]:
     return urlsplit(cluster["server"]).netloc, authority
 
 
-def token(requests: Connection) -> str:
-    """One of a service account that may do everything, made when it is missing."""
-    _ensure(requests, _NAMESPACE, {"apiVersion": "v1", "kind": "ServiceAccount"})
-    subject = {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": "kube-system"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    _ensure(requests, _BINDINGS, {**binding, "roleRef": role, "subjects": [subject]})
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": _HOUR},
-    }
-    return requests.request("POST", f"{_NAMESPACE}/{_ACCOUNT}/token", body=body)["status"]["token"]
-
-
-def _ensure(requests: Connection, path: str, thing: dict[str, Any]) -> None:
-    try:
-        requests.request("GET", f"{path}/{_ACCOUNT}")
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-        requests.request("POST", path, body={**thing, "metadata": {"name": _ACCOUNT}})
+def token(client: ApiClient) -> str:
+    """Return a token of a service account that may do everything, made when it is missing."""
+    metadata = {"name": _ACCOUNT, "namespace": _NAMESPACE}
+    subject = {"kind": "ServiceAccount", **metadata}
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+    for manifest in (
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": _ACCOUNT},
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ):
+        with contextlib.suppress(utils.FailToCreateError):  # It exists.
+            utils.create_from_dict(client, manifest)
+    request = {"spec": {"audiences": [], "expirationSeconds": _HOUR}}
+    answer = core_api(client).create_namespaced_service_account_token(_ACCOUNT, _NAMESPACE, request)
+    return answer.status.token

@@ -9,10 +9,10 @@ from toolchain.plugin_gcp import local_cluster
 
 
 def main() -> None:
-    requests = local_cluster.connection()
-    if requests is None:
+    client = local_cluster.client()
+    if client is None:
         sys.exit("no local cluster is up: `python -m toolchain.kubernetes up`")
-    status = {"token": local_cluster.token(requests)}
+    status = {"token": local_cluster.token(client)}
     answer = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "kind": "ExecCredential",

@@ -13,7 +13,7 @@ from pulumi.runtime.proto import status_pb2
 from symphony.placement.check import faults
 from symphony.placement.machines import find
 from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint
-from toolchain.plugins.values import UNKNOWN
+from toolchain.plugin_gcp.properties import UNKNOWN
 
 # Pulumi's package has a copy of this message, and a process can have it once only.
 sys.modules["google.rpc.status_pb2"] = status_pb2

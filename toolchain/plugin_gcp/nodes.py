@@ -12,59 +12,58 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kubernetes.client import ApiException
+
 from symphony.placement.allocatable import allocatable, available
 from symphony.placement.pool import Amounts, Pool
 from toolchain.kubernetes.addons.kwok import ANNOTATION, TAINT
-from toolchain.plugin_kubernetes.api.connection import Connection
-from toolchain.plugins.failures import Refused
 
-_NODES = "/api/v1/nodes"
-_PODS = "/api/v1/namespaces/kube-system/pods"
+_SYSTEM = "kube-system"
 _OF_CLUSTER = "symphony.test/gke-cluster"
 _OF_POOL = "symphony.test/gke-pool"
 _AT_ONCE = 8
 _READY_WITHIN = 60.0
 
 
-def ensure(requests: Connection, cluster: str, location: str, pool: Pool) -> None:
+def ensure(api: Any, cluster: str, location: str, pool: Pool) -> None:
     """Have the nodes of a pool, and no others of it; what one is does not change while it lives."""
     wanted = {f"gke-{cluster}-{pool.name}-{number}": number for number in range(pool.max or 0)}
-    existing = {each["metadata"]["name"]: each for each in _of(requests, cluster, pool.name)}
+    existing = {node.metadata.name: node for node in _nodes(api, cluster, pool.name)}
     model = _node("", cluster, location, pool, 0)
-    stale = [name for name, each in existing.items() if name not in wanted or not _is_like(each, model)]
-    _remove(requests, stale)
+    stale = [name for name, node in existing.items() if name not in wanted or not _is_like(node, model)]
+    _remove(api, stale)
     missing = [name for name in wanted if name not in existing or name in stale]
-    _each(missing, lambda name: _make(requests, _node(name, cluster, location, pool, wanted[name]), pool))
+    _each(missing, lambda name: _make(api, _node(name, cluster, location, pool, wanted[name]), pool))
     until = time.monotonic() + _READY_WITHIN
-    while not all(map(_is_ready, _of(requests, cluster, pool.name))) and time.monotonic() < until:
+    while not all(map(_is_ready, _nodes(api, cluster, pool.name))) and time.monotonic() < until:
         time.sleep(0.1)
 
 
-def remove(requests: Connection, cluster: str, pool: str | None = None) -> None:
+def remove(api: Any, cluster: str, pool: str | None = None) -> None:
     """Take away the nodes of a pool, or of a whole cluster, and what was on them."""
-    _remove(requests, [each["metadata"]["name"] for each in _of(requests, cluster, pool)])
+    _remove(api, [node.metadata.name for node in _nodes(api, cluster, pool)])
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
-    """Whether the scheduler takes it: a new one is tainted until kwok has seen it."""
-    conditions = node["status"].get("conditions") or ()
-    tainted = any(each["key"].startswith("node.kubernetes.io/") for each in node["spec"].get("taints") or ())
-    return not tainted and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+def _is_ready(node: Any) -> bool:
+    """Return whether the scheduler uses the node: a new one is tainted until kwok has seen it."""
+    tainted = any(taint.key.startswith("node.kubernetes.io/") for taint in node.spec.taints or ())
+    conditions = node.status.conditions or ()
+    return not tainted and any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
-def _of(requests: Connection, cluster: str, pool: str | None) -> list[dict[str, Any]]:
+def _nodes(api: Any, cluster: str, pool: str | None) -> list[Any]:
     selector = f"{_OF_CLUSTER}={cluster}" + (f",{_OF_POOL}={pool}" if pool else "")
-    return requests.request("GET", _NODES, {"labelSelector": selector})["items"]
+    return api.list_node(label_selector=selector).items
 
 
-def _remove(requests: Connection, names: Iterable[str]) -> None:
-    def take(name: str) -> None:
-        with contextlib.suppress(Refused):
-            requests.request("DELETE", f"{_PODS}/system-{name}", {"gracePeriodSeconds": "0"})
-        with contextlib.suppress(Refused):
-            requests.request("DELETE", f"{_NODES}/{name}")
+def _remove(api: Any, names: Iterable[str]) -> None:
+    def remove_one(name: str) -> None:
+        with contextlib.suppress(ApiException):
+            api.delete_namespaced_pod(f"system-{name}", _SYSTEM, grace_period_seconds=0)
+        with contextlib.suppress(ApiException):
+            api.delete_node(name)
 
-    _each(names, take)
+    _each(names, remove_one)
 
 
 def _each(names: Iterable[str], do: Callable[[str], None]) -> None:
@@ -72,25 +71,25 @@ def _each(names: Iterable[str], do: Callable[[str], None]) -> None:
         list(threads.map(do, names))
 
 
-def _make(requests: Connection, node: dict[str, Any], pool: Pool) -> None:
+def _make(api: Any, node: dict[str, Any], pool: Pool) -> None:
     name = node["metadata"]["name"]
-    with contextlib.suppress(Refused):
-        requests.request("POST", _NODES, body=node)
+    with contextlib.suppress(ApiException):
+        api.create_node(node)
     claimed = allocatable(pool) - available(pool)
     if claimed.pods:
-        with contextlib.suppress(Refused):
-            requests.request("POST", _PODS, body=_system_pod(name, claimed))
+        with contextlib.suppress(ApiException):
+            api.create_namespaced_pod(_SYSTEM, _system_pod(name, claimed))
 
 
-def _is_like(existing: dict[str, Any], model: dict[str, Any]) -> bool:
-    labels = {key: existing["metadata"]["labels"].get(key) for key in model["metadata"]["labels"]}
+def _is_like(existing: Any, model: dict[str, Any]) -> bool:
+    labels = {key: existing.metadata.labels.get(key) for key in model["metadata"]["labels"]}
     ignored = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
     same = all(
         labels[key] == value for key, value in model["metadata"]["labels"].items() if key not in ignored
     )
     # The node controller adds taints of its own.
-    taints = existing["spec"].get("taints") or []
-    return same and all(each in taints for each in model["spec"]["taints"])
+    taints = {(taint.key, taint.value or "", taint.effect) for taint in existing.spec.taints or ()}
+    return same and all((t["key"], t["value"], t["effect"]) in taints for t in model["spec"]["taints"])
 
 
 def _node(name: str, cluster: str, location: str, pool: Pool, number: int) -> dict[str, Any]:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import inspect
 import re
-from functools import cache
+import sys
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib import metadata
 from typing import Any
 
+import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import provider_pb2
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from toolchain.plugin_gcp import cloud, local_cluster, messages, nodes
+from toolchain.plugin_gcp.cloud import Failure
 from toolchain.plugin_gcp.messages import CLUSTER, POOL
-from toolchain.plugins import differences
-from toolchain.plugins.failures import Failure
-from toolchain.plugins.provider import StandIn, difference, guarded, type_of
-from toolchain.plugins.values import UNKNOWN, Secret, from_struct, plain, to_struct
+from toolchain.plugin_gcp.properties import (
+    UNKNOWN,
+    Secret,
+    changed_paths,
+    from_struct,
+    path_text,
+    plain,
+    to_struct,
+)
 
+NOTICE = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
 # What Google replaces when it changes, as far as a stack of ours has it.
 _IDENTITY = (("name",), ("location",), ("project",), ("cluster",), ("region",))
 _FIXED = {
@@ -34,11 +45,42 @@ _FIXED = {
 }
 
 
-class Provider(StandIn):
-    """Serves one provider resource."""
+def guarded(rpc: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the RPC so that a Failure ends it with one line; any other exception keeps its traceback."""
 
-    name = "gcp"
-    notice = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
+    @wraps(rpc)
+    def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return rpc(self, request, context)
+        except Failure as failure:
+            return context.abort(grpc.StatusCode.UNKNOWN, str(failure))
+
+    return call
+
+
+class Provider(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves one provider resource; the engine calls from many threads."""
+
+    def __init__(self, engine_address: str) -> None:
+        self._engine_address = engine_address
+
+    def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
+        self._engine_address = request.engine_address
+        return provider_pb2.ProviderHandshakeResponse(
+            accept_secrets=True, supports_autonaming_configuration=True
+        )
+
+    def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=metadata.version("pulumi-gcp"))
+
+    def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
+        return empty_pb2.Empty()
+
+    def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
+        self._log(NOTICE)
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
+        )
 
     def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
         return provider_pb2.CheckResponse(inputs=request.news)
@@ -69,10 +111,16 @@ class Provider(StandIn):
     def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
         old, new = plain(from_struct(request.old_inputs)), plain(from_struct(request.news))
         fixed = (*_IDENTITY, *_FIXED.get(type_of(request.urn), ()))
-        changes = [
-            each for each in differences.changes(old, new, fixed) if each.path[0] not in request.ignoreChanges
-        ]
-        return difference(changes, in_place=True)
+        paths = [path for path in changed_paths(old, new) if path[0] not in request.ignoreChanges]
+        replaces = [path_text(path) for path in paths if any(_within(path, field) for field in fixed)]
+        return provider_pb2.DiffResponse(
+            changes=provider_pb2.DiffResponse.DIFF_SOME if paths else provider_pb2.DiffResponse.DIFF_NONE,
+            diffs=sorted({str(path[0]) for path in paths}),
+            replaces=replaces,
+            deleteBeforeReplace=bool(replaces),
+            hasDetailedDiff=True,
+            detailedDiff={path_text(path): _kind(path_text(path) in replaces) for path in paths},
+        )
 
     @guarded
     def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
@@ -119,10 +167,10 @@ class Provider(StandIn):
             raise Failure(
                 "cannot destroy cluster without setting deletion_protection=false and running `pulumi up`"
             )
-        requests = local_cluster.connection() if type_ in (CLUSTER, POOL) else None
-        if requests is not None:
+        client = local_cluster.client() if type_ in (CLUSTER, POOL) else None
+        if client is not None:
             cluster, pool = (known["name"], None) if type_ == CLUSTER else (known["cluster"], known["name"])
-            nodes.remove(requests, cluster, pool)
+            nodes.remove(local_cluster.core_api(client), cluster, pool)
         if type_ in (CLUSTER, POOL):
             cloud.take_time()
         cloud.delete(request.id)
@@ -131,11 +179,37 @@ class Provider(StandIn):
     def _nodes(self, type_: str, known: dict[str, Any]) -> None:
         if type_ != POOL:
             return
-        requests = local_cluster.connection()
-        if requests is None:
-            self._say("no local cluster is up, so that no nodes were made")
+        client = local_cluster.client()
+        if client is None:
+            self._log("no local cluster is up, so that no nodes were made")
             return
-        nodes.ensure(requests, known["cluster"], known["location"], messages.pool_of(known))
+        nodes.ensure(
+            local_cluster.core_api(client), known["cluster"], known["location"], messages.pool_of(known)
+        )
+
+    def _log(self, text: str) -> None:
+        """Write a line to the log of the run."""
+        sys.stderr.write(f"{text}\n")
+        if self._engine_address:
+            with grpc.insecure_channel(self._engine_address) as channel:
+                request = engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text)
+                engine_pb2_grpc.EngineStub(channel).Log(request, timeout=5)
+
+
+def type_of(urn: str) -> str:
+    """Return the last type of the URN's chain, such as gcp:container/cluster:Cluster."""
+    return urn.split("::")[2].rsplit("$", 1)[-1]
+
+
+def _within(path: tuple[str | int, ...], field: tuple[str, ...]) -> bool:
+    """Return whether a change at the path changes the field, which lies at, above or below it."""
+    steps = tuple(step for step in path if isinstance(step, str))
+    return steps[: len(field)] == field or field[: len(steps)] == steps
+
+
+def _kind(replaces: bool) -> provider_pb2.PropertyDiff:
+    kind = provider_pb2.PropertyDiff.UPDATE_REPLACE if replaces else provider_pb2.PropertyDiff.UPDATE
+    return provider_pb2.PropertyDiff(kind=kind, inputDiff=True)
 
 
 def _computed(type_: str, inputs: dict[str, Any], id: str) -> dict[str, Any]:

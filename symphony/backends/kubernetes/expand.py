@@ -21,7 +21,7 @@ from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.target import Target
@@ -38,12 +38,6 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     if context.offline:
         return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable)
     client = connection_of(context).client
-    if chosen.controller == controllers.JOB_SET and client.find(controllers.JOB_SET_API) is None:
-        raise UserError(
-            "JobSet is not installed in this cluster",
-            where="symphony:controller",
-            remedy="Install it, or set symphony:controller to Job",
-        )
     conflict = inventory.namespace_conflict(
         client, context.launched_as, context.owner, create=chosen.create_namespace
     )

@@ -297,7 +297,7 @@ def _with_balancers(
 
 
 def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """The status of the pods that are gone and that a Job or JobSet makes."""
+    """The status of the pods that are gone and that a Job makes."""
     every = recorded.processes.values()
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")

@@ -57,10 +57,9 @@ class Settings(StackSettings):
     )
     create_namespace: bool = setting(FLAG, True, "false where an administrator has created the namespace.")
     controller: str = setting(
-        one_of("Pod", "Job", "JobSet"),
+        one_of("Pod", "Job"),
         "Pod",
-        "What makes the pods: a Job makes another one for one that was lost with its machine; JobSet where"
-        " its API is installed.",
+        "What makes the pods: a Job makes another one for one that was lost with its machine.",
     )
     git_image: str = setting(TEXT, "alpine/git", "The image that clones what `mount_git_repo` names.")
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import Access, cluster, kubectl
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster", "kubectl"]
 

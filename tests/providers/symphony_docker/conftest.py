@@ -16,7 +16,7 @@ from symphony_docker.engine import Engine
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes import images
 from toolchain.kubernetes.fixtures import Access, cluster
-from toolchain.plugin_kubernetes.install import install
+from toolchain.plugins import install
 
 __all__ = ["cluster"]
 DOCKERFILE = f"""FROM {images.BUSYBOX_IMAGE}

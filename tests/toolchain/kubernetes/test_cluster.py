@@ -17,7 +17,6 @@ import pytest
 from tests.sandbox import wait_for
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes import daemons, images
-from toolchain.kubernetes.api import Api
 from toolchain.kubernetes.control_plane import accounts
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import NODE_ADDRESS, Layout
@@ -111,7 +110,7 @@ def test_pods_are_placed_on_nodes_that_do_not_exist(own: Layout, kubectl: Kubect
 
 def test_the_ordinary_user_has_the_role_and_no_more(own: Layout, kubectl: Kubectl, namespace: str):
     user = str(own.user_kubeconfig)
-    accounts.grant(Api(own), accounts.ORDINARY, namespace)
+    accounts.grant(own, accounts.ORDINARY, namespace)
     kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(pod("mine", "sleep 1000")), kubeconfig=user)
     kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/mine", "--timeout=60s", kubeconfig=user)
     assert kubectl("-n", namespace, "exec", "mine", "--", "echo", "in", kubeconfig=user) == "in\n"

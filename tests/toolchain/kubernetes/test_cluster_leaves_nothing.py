@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchain.network_namespace import Elsewhere
+from toolchain import golang
 from toolchain.kubernetes import build
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes.calls import ToolchainError
@@ -139,7 +140,7 @@ def test_a_folder_too_deep_for_sockets_is_one_line(tmp_path: Path):
 
 def test_an_interrupted_build_never_looks_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = build.cached(build.ALL[0])
+    folder = golang.cached(build.ALL[0])
     command = [sys.executable, "-m", "toolchain.kubernetes", "build"]
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(command, env={**os.environ}, capture_output=True, timeout=1.5, check=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolchain.kubernetes.api import Api
+from toolchain.kubernetes import api
 from toolchain.kubernetes.layout import Layout
 
 ANNOTATION = "kwok.x-k8s.io/node"
@@ -26,11 +26,11 @@ def kwok(program: Path, layout: Layout) -> tuple[str, ...]:
     )
 
 
-def add_nodes(api: Api, count: int) -> None:
+def add_nodes(layout: Layout, count: int) -> None:
     """Register this many nodes of 32 cores, 256 GiB and 250 pods."""
-    for number in range(count):
-        api.apply(f"/api/v1/nodes/kwok-{number}", _node(f"kwok-{number}"))
-        api.apply(f"/api/v1/nodes/kwok-{number}/status", _status(f"kwok-{number}"))
+    names = [f"kwok-{number}" for number in range(count)]
+    api.apply(layout, *map(_node, names))
+    api.apply(layout, *map(_status, names), words=("--subresource=status",))
 
 
 def _node(name: str) -> dict[str, Any]:

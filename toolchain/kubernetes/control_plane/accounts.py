@@ -7,37 +7,32 @@ from typing import Any
 
 import yaml
 
-from toolchain.kubernetes.api import Api
+from toolchain.kubernetes import api
+from toolchain.kubernetes.layout import Layout
 
 ORDINARY = "ordinary"
 ROLE = Path(__file__).parents[1] / "role.yaml"
 _GROUP = "rbac.authorization.k8s.io"
-_RBAC = f"/apis/{_GROUP}/v1"
 
 
-def make(api: Api) -> None:
-    """Safe to repeat."""
-    api.apply(f"{_RBAC}/clusterroles/system:coredns", _dns_role())
+def make(layout: Layout) -> None:
+    """Make the role of CoreDNS, and the ordinary user's namespace and role; safe to repeat."""
+    dns = "system:coredns"
     api.apply(
-        f"{_RBAC}/clusterrolebindings/system:coredns",
-        _binding("ClusterRoleBinding", "system:coredns", "ClusterRole", "system:coredns", "system:coredns"),
-    )
-    api.apply(
-        f"/api/v1/namespaces/{ORDINARY}",
+        layout,
+        _dns_role(),
+        _binding("ClusterRoleBinding", dns, "ClusterRole", dns, dns),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ORDINARY}},
     )
-    grant(api, ORDINARY, ORDINARY)
+    grant(layout, ORDINARY, ORDINARY)
 
 
-def grant(api: Api, user: str, namespace: str) -> None:
+def grant(layout: Layout, user: str, namespace: str) -> None:
     """Give a user the published Role in a namespace that exists."""
     role = yaml.safe_load(ROLE.read_text())
     name = role["metadata"]["name"]
-    place = f"{_RBAC}/namespaces/{namespace}"
-    api.apply(f"{place}/roles/{name}", role)
-    api.apply(
-        f"{place}/rolebindings/{name}-{user}", _binding("RoleBinding", f"{name}-{user}", "Role", name, user)
-    )
+    binding = _binding("RoleBinding", f"{name}-{user}", "Role", name, user)
+    api.apply(layout, role, binding, words=("-n", namespace))
 
 
 def _dns_role() -> dict[str, Any]:

@@ -25,10 +25,10 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Inventory:
-    """The pods, Services, and Jobs and JobSets of a namespace by name, as they are now.
+    """The pods, Services and Jobs of a namespace by name, as they are now.
 
-    Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs and
-    JobSets have made, by what the plan calls them. `now` is by the server's clock.
+    Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs
+    have made, by what the plan calls them. `now` is by the server's clock.
     """
 
     pods: Mapping[str, Body]
@@ -82,10 +82,7 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
 def read(client: Client, namespace: str) -> Inventory:
     """What there is in the namespace; nothing where it does not exist."""
     result = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
-    result["keepers"] = [
-        *_kept(client, namespace, controllers.JOB),
-        *_kept(client, namespace, controllers.JOB_SET),
-    ]
+    result["keepers"] = _jobs(client, namespace)
     own = {
         kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
         for kind, items in result.items()
@@ -99,27 +96,30 @@ def server_time(client: Client) -> float:
     return time.time() + client.clock_skew
 
 
-def _kept(client: Client, namespace: str, kind: str) -> list[Body]:
-    """The Jobs or JobSets of ours; none where the API is not installed or not for us."""
+def _jobs(client: Client, namespace: str) -> list[Body]:
+    """Return the Jobs of ours; none where the user may not list them."""
     try:
-        result = client.items(controllers.path_of(kind, namespace), labelSelector=labels.OURS)
+        result = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
     except Refused as refused:
         if refused.status not in (403, 404):
             raise
         return []
-    return [{**each, "kind": kind} for each in result]
+    return [{**each, "kind": controllers.JOB} for each in result]
 
 
 def keepers(client: Client, namespace: str) -> dict[str, Body]:
-    """The Jobs and JobSets of ours that may make another pod, by name."""
+    """Return the Jobs of ours that may make another pod, by name."""
     every = unfailed(client, namespace)
     return {name: each for name, each in every.items() if not controllers.completion(each)}
 
 
 def unfailed(client: Client, namespace: str) -> dict[str, Body]:
-    """The Jobs and JobSets of ours that have not given up, by name; some may have come to their end."""
-    every = [*_kept(client, namespace, controllers.JOB), *_kept(client, namespace, controllers.JOB_SET)]
-    return {str(each["metadata"]["name"]): each for each in every if not controllers.has_failed(each)}
+    """Return the Jobs of ours that have not given up, by name; some may have come to their end."""
+    return {
+        str(each["metadata"]["name"]): each
+        for each in _jobs(client, namespace)
+        if not controllers.has_failed(each)
+    }
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
@@ -207,7 +207,7 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
 
 
 def _is_well(body: Body) -> bool:
-    if body.get("kind") in (controllers.JOB, controllers.JOB_SET):
+    if body.get("kind") == controllers.JOB:
         return not controllers.has_failed(body)
     return pod_status.is_good(body)
 

@@ -48,7 +48,7 @@ class Facts:
     services: those that lead to the pod.
     words:    the last lines of a container's log; previous: of its start before this one.
     room:     what it would take to be scheduled.
-    keeper:   what makes its pods, `Job` or `JobSet`; nothing for a pod of its own.
+    keeper:   what makes its pods, `Job`; nothing for a pod of its own.
     stand:    how it stands with a pod that runs no more and that its keeper answers for.
     """
 

@@ -38,8 +38,6 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
     name = text(pod, "metadata", "name") or planned
     uid = text(pod, "metadata", "uid") or str(facts.get("uid") or "")
     kind = keeper if pod is None and keeper else controllers.POD
-    if kind == controllers.JOB_SET:
-        kind, name, uid = _maker(client, namespace, planned, uid)
 
     def words(container: str, previous: bool) -> tuple[str, ...]:
         place = reader.Place(path, name, container)
@@ -58,13 +56,6 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
             planned
         ),
     )
-
-
-def _maker(client: Client, namespace: str, name: str, uid: str) -> tuple[str, str, str]:
-    """The Job of a JobSet, once it is there, makes the pod, and its events are of that one."""
-    job = controllers.maker(controllers.JOB_SET, name)
-    made = client.find(controllers.path_of(job[0], namespace, job[1]))
-    return (*job, text(made, "metadata", "uid")) if made else (controllers.JOB_SET, name, uid)
 
 
 def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:

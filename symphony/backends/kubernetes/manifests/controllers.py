@@ -1,4 +1,4 @@
-"""Pods kept by a Job or a JobSet, on request: their manifests and places. Pure."""
+"""Pods controlled by a Job, on request: their manifests and places. Pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,24 @@ from symphony.backends.kubernetes.manifests import labels
 
 Manifest = dict[str, Any]
 
-POD, JOB, JOB_SET = "Pod", "Job", "JobSet"
-_APIS = {POD: "v1", JOB: "batch/v1", JOB_SET: "jobset.x-k8s.io/v1alpha2"}
-JOB_SET_API = f"/apis/{_APIS[JOB_SET]}"
+POD, JOB = "Pod", "Job"
+_APIS = {POD: "v1", JOB: "batch/v1"}
 # The type of a resource in the engine's state -> the kind that it is.
 KINDS = {
     "kubernetes:core/v1:Pod": POD,
     "kubernetes:batch/v1:Job": JOB,
-    f"kubernetes:{_APIS[JOB_SET]}:JobSet": JOB_SET,
 }
 TYPES = {kind: type_ for type_, kind in KINDS.items()}
 # How often a process with restart_policy("OnFailure") is started again; then it has failed.
 RETRIES = 6
 _NOTHING: Mapping[str, Any] = {}
-_MEMBER = "w"
-# What a JobSet adds to its name for that of a pod: -w-0-0-abcde.
-LONGEST_IN_JOB_SET = 63 - len(f"-{_MEMBER}-0-0-abcde")
 
 
 def controlled(pod: Manifest, controller: str) -> Manifest:
-    """The pod, or the Job or JobSet that makes it and makes another when its machine is lost."""
+    """Return the pod, or the Job that makes it and makes another when its machine is lost."""
     if controller == POD:
         return pod
-    job = _job_spec(pod)
-    spec = job if controller == JOB else _job_set_spec(pod, job)
+    spec = _job_spec(pod)
     metadata = pod["metadata"]
     notes = {**metadata["annotations"], labels.DIGEST: labels.digest(spec)}
     return {
@@ -48,19 +42,16 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
 def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """The pod that a manifest is or makes, under the name and with the notes of the manifest."""
     spec: Mapping[str, Any] = manifest["spec"]
-    if manifest.get("kind") == JOB_SET:
-        spec = listing(spec, "replicatedJobs")[0]["template"]["spec"]
-    if manifest.get("kind") in (JOB, JOB_SET):
+    if manifest.get("kind") == JOB:
         spec = spec["template"]["spec"]
     return {"metadata": manifest["metadata"], "spec": spec}
 
 
 def kept_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What keeps the pod, as a setting of its processes; nothing for a pod of its own."""
-    kind, spec = manifest.get("kind"), mapping(manifest, "spec")
-    if kind == JOB_SET:
-        spec = mapping(listing(spec, "replicatedJobs")[0], "template", "spec")
-    return {} if kind not in (JOB, JOB_SET) else {"kind": kind, "retries": int(spec.get("backoffLimit") or 0)}
+    """Return the Job of a pod as a setting of its processes; {} for a pod of its own."""
+    if manifest.get("kind") != JOB:
+        return {}
+    return {"kind": JOB, "retries": int(mapping(manifest, "spec").get("backoffLimit") or 0)}
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -71,19 +62,14 @@ def path_of(kind: str, namespace: str, name: str = "") -> str:
     return f"{place}/{quote(name, safe='')}" if name else place
 
 
-def maker(kind: str, name: str) -> tuple[str, str]:
-    """What makes the pod, of which the cluster tells when it cannot: a JobSet has it made by a Job."""
-    return (JOB, f"{name}-{_MEMBER}-0") if kind == JOB_SET else (kind, name)
-
-
 def has_failed(body: Mapping[str, Any]) -> bool:
-    """Whether a Job or JobSet has given up."""
+    """Return whether a Job has given up."""
     return bool(_condition(body, "Failed"))
 
 
 def completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The condition by which a Job or JobSet says that it came to a good end; an empty one before."""
-    return _condition(body, "Complete", "Completed")
+    """Return the condition by which a Job says that it succeeded; an empty one before."""
+    return _condition(body, "Complete")
 
 
 def _condition(body: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
@@ -118,13 +104,4 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
             "metadata": {"labels": metadata["labels"], "annotations": notes},
             "spec": {**pod["spec"], "restartPolicy": "Never"},
         },
-    }
-
-
-def _job_set_spec(pod: Manifest, job: dict[str, Any]) -> dict[str, Any]:
-    marks = {"labels": labels.of_object(pod["metadata"]["labels"][labels.EXPERIMENT])}
-    return {
-        "network": {"enableDNSHostnames": False},
-        "failurePolicy": {"maxRestarts": 0},
-        "replicatedJobs": [{"name": _MEMBER, "replicas": 1, "template": {"metadata": marks, "spec": job}}],
     }

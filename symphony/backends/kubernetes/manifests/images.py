@@ -43,7 +43,7 @@ def unpinned(manifest: Mapping[str, Any], containers: list[Mapping[str, Any]]) -
 
 
 def _walked(value: Any, put: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
-    """A copy in which every container is what `put` makes of it, however deep in a Job or JobSet it is."""
+    """A copy in which every container is what `put` makes of it, however deep in a Job it is."""
     if isinstance(value, list):
         return [_walked(each, put) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):

@@ -33,7 +33,7 @@ _OWN = ("name", "image", "command", "args", "workingDir", "env", "resources", "v
 
 
 def processes_of(manifest: Mapping[str, Any], group: str | None) -> dict[str, dict[str, Any]]:
-    """path -> the settings of each process of a pod, or of the Job or JobSet that makes it."""
+    """path -> the settings of each process of a pod, or of the Job that makes it."""
     spec: Mapping[str, Any] = pod_in(manifest)["spec"]
     kept = {"controller": kept_by(manifest), "namespace": text(manifest, "metadata", "namespace")}
     containers = images.unpinned(manifest, spec["containers"])

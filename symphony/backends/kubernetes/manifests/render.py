@@ -20,7 +20,7 @@ _LEVEL = "pod-security.kubernetes.io"
 class Manifests:
     """Every object of an experiment; services and pods by what the plan calls them, a pod with its group.
 
-    Where a Job or JobSet makes a pod, that stands in its place.
+    Where a Job makes a pod, that stands in its place.
     """
 
     namespace: Manifest | None

@@ -1,4 +1,4 @@
-"""How pods stand that are gone and that a Job or JobSet answers for: it is done, or makes another."""
+"""The status of pods that are gone and whose Job is done or makes another."""
 
 from __future__ import annotations
 
@@ -30,14 +30,10 @@ def job_statuses(
     overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
     every = inventory.unfailed(client, namespace)
     ends = {name: controllers.completion(every[name]) for name in missing if name in every}
-    making = {
-        name: controllers.maker(missing[name], name)[1]
-        for name, end in ends.items()
-        if not end and name not in overdue
-    }
+    making = {name for name, end in ends.items() if not end and name not in overdue}
     # By uid: an earlier Job of the same name may have been refused, too.
     warnings = pod_events.of_jobs(client, namespace) if making else {}
-    uids = {name: text(every.get(maker), "metadata", "uid") for name, maker in making.items()}
+    uids = {name: text(every[name], "metadata", "uid") for name in making}
     return {
         name: ("waiting", warnings.get(uids[name]) or f"its {missing[name]} makes another pod", None)
         if name in making

@@ -179,25 +179,12 @@ def _pod_settings(who: str, pod: PodSettings, at: Callable[[str], Location]) -> 
 
 
 def _kept(who: str, part: _Thing, settings: Settings) -> Problems:
-    """What a Job or a JobSet cannot keep."""
+    """Yield what a Job cannot keep."""
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
             f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
             'set "OnFailure", or leave out the config symphony:controller',
             (part.at("restart_policy"),),
-        )
-    longest, name = controllers.LONGEST_IN_JOB_SET, settings.named(part.name)
-    if settings.controller == controllers.JOB_SET and len(name) > longest:
-        yield Problem(
-            f"{who} has a name of {len(name)} letters, and in a JobSet {longest} is the most",
-            "give it a shorter one, or set symphony:controller to Job",
-            (part.where,),
-        )
-    if settings.controller == controllers.JOB_SET and name[:1].isdigit():
-        yield Problem(
-            f"{who} has a name that begins with a digit, and in a JobSet it begins with a letter",
-            "give it another one, or set symphony:controller to Job",
-            (part.where,),
         )
 
 

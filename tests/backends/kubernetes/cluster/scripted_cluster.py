@@ -34,7 +34,7 @@ class Cluster:
         if path in self.objects:
             return 200, self.objects[path]
         below = [each for place, each in self.objects.items() if place.rpartition("/")[0] == path]
-        is_list = path.rpartition("/")[2] in ("pods", "services", "configmaps", "secrets", "jobs", "jobsets")
+        is_list = path.rpartition("/")[2] in ("pods", "services", "configmaps", "secrets", "jobs")
         return (200, {"items": below}) if below or is_list else MISSING
 
 

@@ -66,7 +66,7 @@ def state_of(manifest: dict[str, Any]) -> Resource:
     return resource("urn:pod", controllers.TYPES[manifest["kind"]], manifest)
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
     rendered = manifests(experiment(), controller=controller).pods.values()
     result = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
@@ -82,7 +82,7 @@ def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
     )
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: str) -> None:
     _, plain = manifests(experiment(sidecar=False), controller=controller).pods["g"]
     _, noted = manifests(experiment(), controller=controller).pods["g"]

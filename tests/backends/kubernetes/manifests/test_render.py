@@ -110,18 +110,17 @@ def test_everything_restricted_and_outside(snapshot) -> None:
     assert result.all() == snapshot
 
 
-@pytest.mark.parametrize("controller", ["Job", "JobSet"])
-def test_everything_of_a_job(snapshot, controller: str) -> None:
+def test_everything_of_a_job(snapshot) -> None:
     experiment = Experiment("rl")
     experiment.new_process("once", command="true")
     retried = experiment.new_process("retried", command="true", env={"X": 1})
     retried.restart_policy("OnFailure")
     experiment.new_process_group("pool").new_process("w").binds("s")
-    result = manifests(experiment, controller=controller)
+    result = manifests(experiment, controller="Job")
     assert [manifest for _, manifest in result.pods.values()] == snapshot
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_what_is_read_off_a_manifest_is_what_was_rendered(controller: str) -> None:
     """The same settings whatever makes the pod, but for what makes it."""
     kinds = {}
@@ -184,7 +183,7 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
     assert env["b"]["SYMPH_S_HOST"] == "s.rl-x.svc"
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None:
     """Neither of objects, nor of what these refer to."""
     chosen = {"controller": controller, "create_namespace": False}
@@ -279,7 +278,7 @@ GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], object], Callable[[Any,
 }
 
 
-@pytest.mark.parametrize("controller", ["Pod", "Job", "JobSet"])
+@pytest.mark.parametrize("controller", ["Pod", "Job"])
 @pytest.mark.parametrize(("say", "look", "there"), GROUP_SETTINGS.values(), ids=GROUP_SETTINGS)
 def test_a_setting_of_a_group_is_in_its_pod_and_in_no_other(
     say: Callable[[ProcessGroup], None], look: Callable[[Any, Any], Any], there: Any, controller: str

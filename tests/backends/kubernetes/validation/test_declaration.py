@@ -114,11 +114,6 @@ def test_what_a_job_cannot_keep_is_refused() -> None:
     assert "comes to an end" in messages(always, controller="Job")[0]
     assert messages(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
     assert messages(lambda e: e.new_process("a" * 63), controller="Job") == []
-    (what,) = messages(lambda e: e.new_process("a" * 52), controller="JobSet")
-    assert "in a JobSet 51 is the most" in what
-    (what,) = messages(lambda e: e.new_process("3d"), controller="JobSet")
-    assert "in a JobSet it begins with a letter" in what
-    assert messages(lambda e: e.new_process("3d"), controller="Job") == []
 
 
 def test_a_host_path_is_allowed_by_name() -> None:

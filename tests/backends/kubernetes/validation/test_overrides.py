@@ -221,9 +221,7 @@ PODS = st.one_of(
 
 
 @example({"spec": {"initContainers": None}}, {}, "Pod", False)
-@given(
-    PODS, st.dictionaries(WORDS, JUNK, max_size=3), st.sampled_from(["Pod", "Job", "JobSet"]), st.booleans()
-)
+@given(PODS, st.dictionaries(WORDS, JUNK, max_size=3), st.sampled_from(["Pod", "Job"]), st.booleans())
 def test_whatever_is_written_is_a_problem_or_can_be_made(
     pod: dict[str, Any], container: dict[str, Any], controller: str, privileged: bool
 ) -> None:

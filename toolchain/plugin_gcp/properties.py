@@ -1,7 +1,8 @@
-"""Turns the engine's property values into plain Python and back, secrets and unknowns kept apart."""
+"""The property values of the engine as plain Python, and their differences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,12 @@ class _Unknown:
         return "UNKNOWN"
 
 
-# What a preview cannot know yet.
+# Stands for a value that a preview cannot know yet.
 UNKNOWN = _Unknown()
 
 
 def from_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Nulls are left out, as Kubernetes would; whole numbers become int, which Kubernetes insists on."""
+    """Return the fields without nulls; whole numbers become int, as the messages of GKE need them."""
     return {
         key: _from_value(value)
         for key, value in struct.fields.items()
@@ -86,7 +87,7 @@ def _set(slot: struct_pb2.Value, value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The same without the marks of secrecy: what the API server is sent."""
+    """Return the value without the marks of secrets."""
     if isinstance(value, Secret):
         return plain(value.value)
     if isinstance(value, dict):
@@ -96,20 +97,18 @@ def plain(value: Any) -> Any:
     return value
 
 
-def has_unknown(value: Any) -> bool:
-    if isinstance(value, Secret):
-        return has_unknown(value.value)
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is UNKNOWN or any(map(has_unknown, inner))
+def changed_paths(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every difference between old and new inputs."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from changed_paths(old.get(key), new.get(key), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from changed_paths(before, after, (*path, index))
+    elif new is UNKNOWN or old != new:
+        yield path
 
 
-def mark_like(value: Any, model: Any) -> Any:
-    """`value` with everything marked secret that is secret at the same place of `model`."""
-    if isinstance(model, Secret):
-        return value if isinstance(value, Secret) else Secret(value)
-    if isinstance(value, dict) and isinstance(model, dict):
-        return {key: mark_like(each, model[key]) if key in model else each for key, each in value.items()}
-    if isinstance(value, list) and isinstance(model, list):
-        marked = [mark_like(each, like) for each, like in zip(value, model, strict=False)]
-        return marked + value[len(marked) :]
-    return value
+def path_text(path: tuple[str | int, ...]) -> str:
+    """Return a path as the engine writes it: nodeConfig.taints[0].key."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

@@ -1,0 +1,138 @@
+"""Builds programs from the Go modules of this repository, each once, into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.layout import cache_folder
+
+OLDEST = (1, 26)
+DEADLINE = 3600.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A folder with a go.mod, and the programs that its `tool` lines name."""
+
+    folder: Path
+    programs: tuple[str, ...]
+    flags: tuple[str, ...] = ("-trimpath", "-ldflags=-s -w")
+    built_as: str = ""  # the name that Go gives to the program, where it differs
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+def programs(module: Module, say: Say, title: str = "") -> Path:
+    """Return the folder with the programs of the module; build them where the cache lacks them."""
+    folder = cached(module)
+    if not folder.is_dir():
+        _build(module, folder, title or module.name, say)
+    return folder
+
+
+def cached(module: Module) -> Path:
+    """Return the folder of the module's programs; its name changes with anything that changes them."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in module.folder.rglob("*") if path.is_file()):
+        name = file.relative_to(module.folder).as_posix()
+        digest.update(name.encode() + b"\0" + file.read_bytes())
+    digest.update("\0".join(module.flags).encode())
+    return cache_folder() / f"{module.name}-{digest.hexdigest()[:16]}"
+
+
+def compiler() -> str:
+    """Return the path of Go; raise ToolchainError if it is missing or too old."""
+    oldest = ".".join(map(str, OLDEST))
+    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+    if not go:
+        raise ToolchainError(f"Go is not installed, and {oldest} or newer is needed (go.dev/dl)")
+    version = run([go, "env", "GOVERSION"]).strip().removeprefix("go")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise ToolchainError(f"Go {oldest} or newer is needed (go.dev/dl); {go} is {version}")
+    return go
+
+
+def _build(module: Module, folder: Path, title: str, say: Say) -> None:
+    go = compiler()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".building-{module.name}-", dir=folder.parent))
+    try:
+        _compile(go, module, scratch, title, say)
+        if module.built_as:
+            (scratch / module.built_as).rename(scratch / module.programs[0])
+        missing = [name for name in module.programs if not (scratch / name).is_file()]
+        if missing:
+            raise ToolchainError(f"the build of {module.name} made no {', '.join(missing)}")
+        scratch.chmod(0o755)
+        try:
+            scratch.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another build of the same was faster
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _compile(go: str, module: Module, target: Path, title: str, say: Say) -> None:
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    started = time.monotonic()
+    say(f"building {title}: fetching its sources")
+    total = len(_packages(go, module, environment))
+    argv = ["nice", "-n", "15", go, "build", "-v", *module.flags, "-o", f"{target}/", "tool"]
+    with subprocess.Popen(
+        argv, cwd=module.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as builder:
+        deadline = threading.Timer(DEADLINE, builder.kill)
+        deadline.start()
+        try:
+            last_lines = _follow(builder, title, total, started, say)
+        except BaseException:
+            builder.kill()
+            raise
+        finally:
+            deadline.cancel()
+    if builder.returncode:
+        raise ToolchainError(f"building {module.name} failed: {' / '.join(last_lines[-2:])}")
+    say(f"building {title}: done in {time.monotonic() - started:.0f} s")
+
+
+def _follow(builder: subprocess.Popen[str], title: str, total: int, started: float, say: Say) -> list[str]:
+    """Report the number of compiled packages every ten seconds; return the last lines of the compiler."""
+    assert builder.stderr is not None
+    last_lines: list[str] = []
+    reported = started
+    for compiled, line in enumerate(builder.stderr, 1):
+        last_lines = [*last_lines[-20:], line.strip()]
+        if time.monotonic() - reported >= 10:
+            reported = time.monotonic()
+            say(f"building {title}: {compiled} of at most {total} packages, {reported - started:.0f} s")
+    return last_lines
+
+
+def _packages(go: str, module: Module, environment: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        [go, "list", "-deps", "tool"],
+        cwd=module.folder, env=environment, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise ToolchainError(f"cannot fetch the sources of {module.name}: {done.stderr.strip()[-300:]}")
+    return done.stdout.split()

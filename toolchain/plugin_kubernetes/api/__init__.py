@@ -1,1 +1,0 @@
-"""All that is said to the API server."""

@@ -1,1 +1,0 @@
-"""What the stand-ins for Pulumi's plugins share: the protocol, property values, comparing, serving."""
