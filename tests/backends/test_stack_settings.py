@@ -27,7 +27,6 @@ def problems(settings: StackSettings) -> list[str]:
     ("given", "problem"),
     [
         ({"expose": "Nodeport!"}, 'invalid value "Nodeport!" for symphony:expose: did you mean NodePort?'),
-        ({"controller": "jobs"}, 'invalid value "jobs" for symphony:controller: did you mean Job?'),
         (
             {"podSecurity": "none"},
             'invalid value "none" for symphony:podSecurity: expected one of baseline, restricted, privileged',
