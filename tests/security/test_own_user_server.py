@@ -22,17 +22,18 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from symphony import own_user_server
 from symphony.engine import environment, workspace
 from symphony.engine.run.inline import InlineRun, workspace_for
+from tests.sandbox import ROOT
 from tests.security.conftest import UID
 from tests.security.stranger import dial
-from toolchain.plugins import real
 
 HOST = environment.BIN / "pulumi-resource-pulumi-python"
+STAND_IN = ROOT / "toolchain" / "plugin_gcp" / "bin" / "pulumi-resource-gcp"
 Calls = Callable[..., dict[str, str]]
 TIMES = 20
 REFUSED = {"UNAVAILABLE"}
 
 
-@pytest.fixture(scope="module", params=[HOST, real.OWN], ids=["dynamic", "kubernetes"])
+@pytest.fixture(scope="module", params=[HOST, STAND_IN], ids=["dynamic", "gcp"])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     """The port of a provider which the engine has started and not called yet."""
     env = {**os.environ, "PULUMI_PYTHON_CMD": sys.executable}

@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import grpc
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from symphony import peers
+from symphony import own_user_server
 from toolchain.plugin_gcp.provider import Provider
 
 # More than the engine's default of parallel operations.
@@ -19,13 +21,13 @@ _BYTES = 400 * 1024 * 1024
 
 def main() -> None:
     """Print the port on standard output, and answer this user until the process is ended."""
-    server = peers.server(
+    server: Any = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[("grpc.max_receive_message_length", _BYTES), ("grpc.max_send_message_length", _BYTES)],
     )
     provider = Provider(sys.argv[1] if len(sys.argv) > 1 else "")
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = own_user_server.serve_at_port(server)
     server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
