@@ -11,22 +11,25 @@ from pathlib import Path
 
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
-from toolchain.kubernetes.build import go_program
-from toolchain.kubernetes.calls import run
+from toolchain import golang
+from toolchain.golang import Module
+from toolchain.kubernetes.calls import ToolchainError, run
 
 MODULES = Path(__file__).parent / "modules"
-DEADLINE = 3600.0
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 # Without its version the Automation API refuses the command line.
-_FLAGS = (
-    *("-trimpath", "-tags", "osusergo,grpcnotrace", "-ldflags"),
-    f"-s -w -X {_SDK}/go/common/version.Version=v{binary.VERSION}",
+_STAMP = f"-ldflags=-s -w -X {_SDK}/go/common/version.Version=v{binary.VERSION}"
+_FLAGS = ("-trimpath", "-tags=osusergo,grpcnotrace", _STAMP)
+_CLI = Module(MODULES / "pulumi", ("pulumi",), _FLAGS)
+_HOST = Module(
+    MODULES / "pulumi-language-python", ("pulumi-language-python-host",), _FLAGS, "pulumi-language-python"
 )
 # Scripts of the SDK that belong beside the command line.
 _SCRIPTS = ("cmd/pulumi-language-python-exec", "dist/pulumi-resource-pulumi-python")
 
 
 def main() -> None:
+    """Print where the engine is, after getting it if it is missing."""
     if (engine := binary.find()) is None:
         try:
             engine = setup.engine(_say)
@@ -39,17 +42,15 @@ def main() -> None:
 
 def build(target: Path) -> None:
     """Build the command line and the Python host into a folder, which appears whole or not at all."""
-    go = go_program()
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".building-pulumi-", dir=target.parent))
     try:
         bin_ = scratch / "bin"
         bin_.mkdir()
-        _compile(go, MODULES / "pulumi", bin_ / "pulumi")
-        module = MODULES / "pulumi-language-python"
-        _compile(go, module, bin_ / "pulumi-language-python-host")
-        shutil.copyfile(module / "pulumi-language-python.sh", bin_ / "pulumi-language-python")
-        listed = run([go, "-C", MODULES / "pulumi", "list", "-m", "-json", _SDK], timeout=300)
+        golang.compile_into(bin_, _CLI, _say)
+        golang.compile_into(bin_, _HOST, _say)
+        shutil.copyfile(_HOST.folder / "pulumi-language-python.sh", bin_ / "pulumi-language-python")
+        listed = run([golang.compiler(), "-C", _CLI.folder, "list", "-m", "-json", _SDK], timeout=300)
         for script in _SCRIPTS:
             shutil.copyfile(Path(json.loads(listed)["Dir"]) / "python" / script, bin_ / Path(script).name)
         for file in bin_.iterdir():
@@ -61,16 +62,13 @@ def build(target: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _compile(go: str, module: Path, program: Path) -> None:
-    _say(f"compiling {program.name}")
-    env = ["env", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOWORK=off"]
-    run([*env, "nice", go, "-C", module, "build", *_FLAGS, "-o", program, "tool"], timeout=DEADLINE)
-
-
 def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main()
+    try:
+        main()
+    except (SymphonyError, ToolchainError) as error:
+        sys.exit(str(error))

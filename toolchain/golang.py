@@ -66,16 +66,10 @@ def compiler() -> str:
 
 
 def _build(module: Module, folder: Path, title: str, say: Say) -> None:
-    go = compiler()
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".building-{module.name}-", dir=folder.parent))
     try:
-        _compile(go, module, scratch, title, say)
-        if module.built_as:
-            (scratch / module.built_as).rename(scratch / module.programs[0])
-        missing = [name for name in module.programs if not (scratch / name).is_file()]
-        if missing:
-            raise ToolchainError(f"the build of {module.name} made no {', '.join(missing)}")
+        compile_into(scratch, module, say, title)
         scratch.chmod(0o755)
         try:
             scratch.rename(folder)
@@ -86,7 +80,9 @@ def _build(module: Module, folder: Path, title: str, say: Say) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _compile(go: str, module: Module, target: Path, title: str, say: Say) -> None:
+def compile_into(target: Path, module: Module, say: Say, title: str = "") -> None:
+    """Compile the programs of the module into a folder that exists."""
+    go, title = compiler(), title or module.name
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -112,6 +108,11 @@ def _compile(go: str, module: Module, target: Path, title: str, say: Say) -> Non
             deadline.cancel()
     if builder.returncode:
         raise ToolchainError(f"building {module.name} failed: {' / '.join(last_lines[-2:])}")
+    if module.built_as:
+        (target / module.built_as).rename(target / module.programs[0])
+    missing = [name for name in module.programs if not (target / name).is_file()]
+    if missing:
+        raise ToolchainError(f"the build of {module.name} made no {', '.join(missing)}")
     say(f"building {title}: done in {time.monotonic() - started:.0f} s")
 
 
