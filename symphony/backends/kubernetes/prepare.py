@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.validation import manifests as merged
+from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
@@ -61,7 +61,6 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     files = local_files.contents((*plan.secrets, *plan.configs))
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
-        _refuse(plan, manifests, spec)
         return Prepared(plan, manifests, frozenset(), connection, chosen.grace_seconds)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.launched_as)
@@ -73,7 +72,8 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
         files=files,
         key=_digest_key(plan, client, chosen),
     )
-    _refuse(plan, manifests, spec)
+    if problems := dry_run.check(client, plan.launched_as, manifests, spec):
+        raise PlanError(plan.launched_as, problems)
     planned = _planned(manifests)
     inventory.refuse_foreign_objects(client, live, plan.launched_as, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
@@ -90,11 +90,6 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
     return Prepared(plan, marked, replaced, connection, chosen.grace_seconds, ending)
-
-
-def _refuse(plan: Plan, manifests: Manifests, spec: CheckedSpec) -> None:
-    if result := merged.check(manifests, spec):
-        raise PlanError(plan.launched_as, result)
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:

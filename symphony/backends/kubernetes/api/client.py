@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from symphony.backends.kubernetes.api import kubeconfig
+from symphony.backends.kubernetes.api.fields import listing
 from symphony.backends.kubernetes.api.kubeconfig import Access
 from symphony.errors import SymphonyError
 
@@ -47,12 +48,26 @@ class Unreachable(SymphonyError):
 
 
 class Refused(SymphonyError):
-    """The API server said no; status is the HTTP status, reason the server's own word."""
+    """The API server said no.
 
-    def __init__(self, status: int, reason: str, what: str, remedy: str = "") -> None:
+    Attributes:
+        status: The HTTP status.
+        reason: The server's own word for it.
+        causes: Each field that it refuses, and why.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        what: str,
+        remedy: str = "",
+        causes: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         super().__init__(what, remedy=remedy)
         self.status = status
         self.reason = reason
+        self.causes = causes
 
 
 class Forbidden(Refused):
@@ -164,8 +179,17 @@ class Client:
         The iterator raises TimeoutError after so many seconds of silence, ConnectionError where the answer
         breaks off.
         """
+        from urllib3.exceptions import ProtocolError
+
+        def send() -> BaseHTTPResponse:
+            return self._sent("GET", self.target(path, query), silence, preload_content=False)
+
         try:
-            response = self._sent("GET", self.target(path, query), silence, preload_content=False)
+            try:
+                response = send()
+            except ProtocolError:
+                # The server may have closed a connection that was kept for the next request.
+                response = send()
         except _http_error() as error:
             raise self.unreachable(error) from error
         try:
@@ -297,4 +321,6 @@ def decode(status: int, raw: bytes) -> Body:
     if status == 403:
         raise Forbidden(status, str(body.get("reason")), text, _ROLE)
     remedy = "Try again in a moment" if status in _AWAY or status >= 500 else ""
-    raise Refused(status, str(body.get("reason") or ""), text, remedy)
+    details = listing(body, "details", "causes")
+    causes = tuple((str(cause.get("field") or ""), str(cause.get("message"))) for cause in details)
+    raise Refused(status, str(body.get("reason") or ""), text, remedy, causes)

@@ -1,1 +1,1 @@
-"""What Kubernetes would refuse, found before anything starts."""
+"""Finds what Kubernetes would refuse, before anything starts."""

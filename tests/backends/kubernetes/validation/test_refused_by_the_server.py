@@ -127,8 +127,8 @@ with Experiment("e") as e:
 """,
         code=2,
     )
-    assert 'a limits "cpu" of "lots"' in output, output
-    assert 'b sets in the container "b" imagePullPolicy to "sometimes"' in output, output
+    assert "container_yml of a has a quantity" in output, output
+    assert "container_yml of b sets imagePullPolicy" in output, output
     assert "line 4" in output, output
     assert "2 problems" in output, output
     assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""
