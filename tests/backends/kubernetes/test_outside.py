@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import shutil
 import socket
@@ -50,6 +51,35 @@ with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
     output = up(sandbox, stack, program, code=2)
     assert 'the config file "train.yaml" cannot be read: no such file' in output
     assert "line 3" in output
+
+
+@pytest.mark.thorough
+def test_a_config_file_arrives_with_every_character_and_is_not_changed_for_ever(
+    sandbox: Sandbox, stack: str, live: Live
+) -> None:
+    text = "".join(map(chr, (*range(1, 256), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0xFFFE, 0x1F600)))
+    (sandbox.folder / "train.yaml").write_text(text)
+    program = """
+with Experiment("e", configs=["train.yaml"]) as e:
+    e.new_process("a", command="sh", args=["-c", "sha256sum $SYMPH_CONFIGS_DIR/train.yaml; sleep 999"])
+"""
+    up(sandbox, stack, program, code=0)
+    digest = hashlib.sha256((sandbox.folder / "train.yaml").read_bytes()).hexdigest()
+    wait_for(lambda: digest in sandbox.symphony("logs", stack).out, 20, "the file as it is here")
+    assert "changed" not in up(sandbox, stack, program, code=0)
+
+
+@pytest.mark.thorough
+def test_every_other_character_arrives_in_a_variable(sandbox: Sandbox, stack: str) -> None:
+    """The plan refuses U+007F to U+009F, U+FFFE and U+FFFF; whatever it takes is what the process gets."""
+    text = "".join(map(chr, (*range(1, 0x7F), *range(0xA0, 0x100), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0x1F600)))
+    program = f"""
+with Experiment("e", env={{"X": {text!r}}}) as e:
+    e.new_process("a", command="sh", args=["-c", 'printf %s "$X" | sha256sum; sleep 999'])
+"""
+    up(sandbox, stack, program, code=0)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    wait_for(lambda: digest in sandbox.symphony("logs", stack).out, 20, "the variable as it is here")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from symphony.plan.plan import Plan
 
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
+# Pulumi's plugin reads objects as YAML, which refuses these characters or, U+0085, makes a space of it.
+REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def render(
         if plan.secrets
         else None,
         configs=_object(plan, settings, owner, "ConfigMap", labels.CONFIGS)
-        | _texts_and_others({_name(file): contents[file] for file in plan.configs})
+        | _contents({_name(file): contents[file] for file in plan.configs})
         if plan.configs
         else None,
         secret_env=_object(plan, settings, owner, "Secret", labels.SECRET_ENV)
@@ -121,17 +124,21 @@ def _secret_env(plan: Plan, key: bytes) -> dict[str, str]:
     return {name: _base64(value) for name, value in {**values, labels.DIGEST_KEY: key}.items()}
 
 
-def _texts_and_others(files: Mapping[str, bytes]) -> Manifest:
-    """Files as a ConfigMap holds them: what is text can be read in it."""
+def _contents(files: Mapping[str, bytes]) -> Manifest:
+    """Return the data of a ConfigMap: files of plain text stay readable in it, others are in base 64."""
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, content in files.items():
         try:
-            texts[name] = content.decode("utf-8")
+            text = content.decode("utf-8")
         except UnicodeDecodeError:
+            text = None
+        if text is None or REFUSED_CHARACTERS.search(text):
             others[name] = _base64(content)
-    result = {"data": texts, "binaryData": others}
-    return {name: values for name, values in result.items() if values}
+        else:
+            texts[name] = text
+    parts = {"data": texts, "binaryData": others}
+    return {name: values for name, values in parts.items() if values}
 
 
 def _name(file: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from symphony.backends.kubernetes.manifests import controllers, labels, volumes
+from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import pod_yml
 from symphony.plan.names import MAX_NAME, as_label, shown
@@ -30,6 +32,8 @@ _IMAGE = re.compile(
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
 
+_USE_A_FILE = "pass it in a file of configs or secrets: a Kubernetes manifest cannot hold it"
+
 
 def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mapping[str, int]) -> Problems:
     """Yield every problem.
@@ -49,6 +53,8 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _image("the experiment", spec.image, spec.where)
     for who, part in spec.parts():
         yield from _part_of(who, part, settings)
+    for who, owner in spec.owners():
+        yield from _texts(who, owner)
     for group, process in spec.members():
         path = path_of(group, process)
         yield from _image(path, process.image, process.at("image"))
@@ -107,6 +113,22 @@ def _files(
                 f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
                 (spec.at(setting),),
             )
+
+
+def _texts(who: str, owner: ExperimentSpec | _Part) -> Problems:
+    """Yield the texts with a character that Pulumi's plugin would refuse or change."""
+    texts = [(f"env {name}", text) for name, text in owner.env.items()]
+    for setting in ("command", "args", "cmds", "preamble_cmds"):
+        texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
+    for setting, text in texts:
+        if character := _refused_character(text):
+            what = f"{setting} of {who} contains the control character {character}: {shown(text, 30)}"
+            yield Problem(what, _USE_A_FILE, (owner.at(setting),))
+
+
+def _refused_character(text: str) -> str:
+    match = REFUSED_CHARACTERS.search(text)
+    return f"U+{ord(match[0]):04X}" if match else ""
 
 
 def _part_of(who: str, part: _Part, settings: Settings) -> Problems:
@@ -181,6 +203,9 @@ def _yml(who: str, setting: str, yml: Mapping[str, Any], part: _Part, settings: 
     judge = pod_yml.of_pod if setting == "pod_yml" else pod_yml.of_container
     for what, remedy in judge(yml, privileged=settings.pod_security == "privileged"):
         yield Problem(f"{setting} of {who} {what}", remedy, (part.at(setting),))
+    if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
+        what = f"{setting} of {who} contains the control character {character}"
+        yield Problem(what, _USE_A_FILE, (part.at(setting),))
 
 
 def _image(who: str, image: object, where: Location) -> Problems:

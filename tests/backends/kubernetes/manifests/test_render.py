@@ -110,6 +110,18 @@ def test_everything_restricted_and_outside(snapshot) -> None:
     assert result.all() == snapshot
 
 
+def test_a_config_file_that_the_plugin_would_change_is_held_in_base_64() -> None:
+    experiment = Experiment("rl", configs=["train.yaml", "dir/table.bin"])
+    experiment.new_process("a")
+    spec = checked(experiment.spec)
+    plan = build_plan(spec, target.target(spec, Settings(image="rl:1"), "rl-x"))
+    files = {"train.yaml": "a\x85b".encode(), "dir/table.bin": b"a\tb\x01"}
+    made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).configs
+    assert made is not None
+    assert made["binaryData"] == {"train.yaml": "YcKFYg=="}
+    assert made["data"] == {"table.bin": "a\tb\x01"}
+
+
 def test_everything_of_a_job(snapshot) -> None:
     experiment = Experiment("rl")
     experiment.new_process("once", command="true")
