@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import glob
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -26,19 +28,68 @@ _IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
-    """A folder only this user can enter; one of somebody else, or a link, is refused."""
+    """Make a folder that only this user can enter. SymphonyError: it is another user's, or a link."""
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise SymphonyError(f"{path} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
-    if facts.st_mode & 0o077:
+    if facts.st_mode & 0o777 != 0o700:
         path.chmod(0o700)
     return path
 
 
+def fresh_folder(path: Path) -> Path:
+    """Make a folder as own_folder does, in place of anything else that a process has put there."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+    return own_folder(path)
+
+
+def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader:
+    """Open a file for reading that a process may have replaced by something else, without waiting for it.
+
+    OSError: it is not there, or it is a pipe, a folder, a device or (unless follow) a link.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else NOT_FOLLOWED)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
+    """Return the content of a file that a process may have replaced. OSError: see open_regular; too large."""
+    with open_regular(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit} bytes", os.fspath(path))
+    return content
+
+
+def read_source(path: Path | str) -> bytes:
+    """Return the content of a file that the user names, of any size. OSError: see open_regular."""
+    with open_regular(path, follow=True) as file:
+        return file.read()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, link or pipe, or a folder with all that is in it, also in closed folders."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(0o700)
+    for folder, folders, _ in os.walk(path):
+        for inner in (Path(folder, name) for name in folders):
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(path)
+
+
 def create(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """A new file in the place of what was there; a link that was planted there is not followed."""
-    path.unlink(missing_ok=True)
+    """Write a new file in place of whatever was there; a link that was planted there is not followed."""
+    remove(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, mode)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)
@@ -52,6 +103,8 @@ def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o
         create(draft, content, mode)
         if durable:
             _sync(draft)
+        if path.is_dir() and paths.home() in path.parents:
+            remove(path)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
@@ -67,12 +120,12 @@ def _sync(path: Path) -> None:
 
 
 def touch(path: Path) -> None:
-    """An empty private file, or the one that is there made private."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_FOLLOWED, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+    """Make an empty private file, or make the one that is there private; replace anything else."""
+    if path.is_symlink() or not path.is_file():
+        remove(path)
+    else:
+        path.chmod(0o600)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | NOT_FOLLOWED, 0o600))
 
 
 @contextmanager

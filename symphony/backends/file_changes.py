@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from symphony.files import read_source
+
 
 def changes(kind: str, files: Iterable[str], there: Mapping[str, bytes]) -> Iterator[str]:
     """`secret key.txt changed` for each; there: what the experiment has, by name."""
@@ -22,5 +24,5 @@ def changes(kind: str, files: Iterable[str], there: Mapping[str, bytes]) -> Iter
 
 def _content(file: str) -> bytes | None:
     with suppress(OSError, RuntimeError, ValueError):
-        return Path(file).expanduser().read_bytes()
+        return read_source(Path(file).expanduser())
     return None

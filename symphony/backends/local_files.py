@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from symphony import files
 from symphony.spec.experiment import ExperimentSpec
 
 
@@ -14,13 +15,13 @@ def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
     unreadable: dict[str, str] = {}
     for file in dict.fromkeys((*spec.secrets, *spec.configs)):
         try:
-            with Path(file).expanduser().open("rb") as stream:
+            with files.open_regular(Path(file).expanduser(), follow=True) as stream:
                 result[file] = stream.seek(0, 2)
         except (OSError, RuntimeError, ValueError) as error:
             unreadable[file] = (getattr(error, "strerror", None) or str(error)).lower()
     return result, unreadable
 
 
-def contents(files: Iterable[str]) -> dict[str, bytes]:
-    """file -> what is in it."""
-    return {file: Path(file).expanduser().read_bytes() for file in files}
+def contents(names: Iterable[str]) -> dict[str, bytes]:
+    """Return file -> its content."""
+    return {name: files.read_source(Path(name).expanduser()) for name in names}

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 
+from symphony import files
 from symphony.content.sets import LENGTH
 from symphony.content.sets import changed_names as changed_names
 from symphony.content.sets import of_all as of_all
@@ -29,7 +30,7 @@ def of_file(path: str, cache: StatCache, *, follow: bool = True) -> str:
     if isinstance(known, str):
         return known
     kind = b"program\0" if facts.st_mode & stat.S_IXUSR else b"file\0"
-    with open(path, "rb") as file:  # noqa: PTH123 : hot path
+    with files.open_regular(path, follow=True) as file:
         digest = hashlib.file_digest(file, lambda: hashlib.sha256(kind)).hexdigest()[:LENGTH]
     cache.put(path, stamp, digest, facts)
     return digest

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from symphony import files
+
 # In one folder the later one wins, so that it can take back what the other says.
 NAMES = (".gitignore", ".symphonyignore")
 # What nobody means who says that a folder is code: what Python and editors write there while it runs, and the
@@ -64,8 +66,8 @@ def _is_settings(name: str) -> bool:
 
 
 def _content(file: str) -> bytes:
-    with suppress(OSError), open(file, "rb") as stream:  # noqa: PTH123 : hot path
-        return stream.read()
+    with suppress(OSError):
+        return files.read_source(file)
     return b""
 
 

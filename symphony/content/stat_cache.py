@@ -38,7 +38,7 @@ class StatCache:
 
     def __enter__(self) -> Self:
         with suppress(OSError, ValueError, RecursionError):
-            kept = json.loads(self._file.read_bytes())
+            kept = json.loads(files.read(self._file, limit=1 << 28))
             if isinstance(kept, dict):
                 self._before = cast("dict[str, Any]", kept)
         return self

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
+
+from symphony import files
 
 LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?$", re.MULTILINE)
 # Found by its words, without a look at the hundreds of thousands of lines that have none.
@@ -130,10 +133,10 @@ def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
 def end(log: Path | str) -> Position:
     """Where a reader that has read everything stands."""
     try:
-        facts = os.stat(log)  # noqa: PTH116
+        facts = os.lstat(log)
     except OSError:
         return Position()
-    return Position(facts.st_ino, facts.st_size)
+    return Position(facts.st_ino, facts.st_size) if stat.S_ISREG(facts.st_mode) else Position()
 
 
 def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
@@ -166,7 +169,7 @@ def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
 def _read(file: Path, at: Position, length: int = PIECE) -> tuple[bytes, Position]:
     """What follows in a file; nothing where another file has got its name meanwhile."""
     try:
-        with file.open("rb") as opened:
+        with files.open_regular(file) as opened:
             if os.fstat(opened.fileno()).st_ino != at.inode:
                 return b"", at
             opened.seek(at.offset)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from symphony import files
+
 # What the supervisor begins a log with that takes the place of one that was removed.
 _NOTE = b"[symphony: the log was removed here"
 
@@ -11,7 +13,7 @@ _NOTE = b"[symphony: the log was removed here"
 def log_trouble(log: str) -> str:
     """What became of a log that is not there, or not from the beginning; empty where it is."""
     try:
-        with open(log, "rb") as file:  # noqa: PTH123 - a thousand times
+        with files.open_regular(log) as file:
             return "its log was removed, and started over" if file.read(len(_NOTE)) == _NOTE else ""
     except FileNotFoundError:
         folder = Path(log).parent

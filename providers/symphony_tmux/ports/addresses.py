@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from symphony import paths
+from symphony import files, paths
 from symphony_tmux.processes.launch import exports
 
 NAME = "services.sh"
@@ -32,7 +32,7 @@ def read(server: str, session: str) -> dict[str, str]:
 def are(server: str, session: str, variables: Mapping[str, str]) -> bool:
     """Whether the file is there and tells just these."""
     try:
-        return place(server, session).read_bytes() == exports.content(variables)
+        return files.read(place(server, session), limit=exports.LIMIT) == exports.content(variables)
     except OSError:
         return False
 

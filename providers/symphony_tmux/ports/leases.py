@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony_tmux.ports import listeners
-from symphony_tmux.processes import process_table, record, trees
+from symphony_tmux.processes import process_table, trees
 from symphony_tmux.resource import owners
 
 # Chosen among these unless the experiment names its own.
@@ -154,7 +154,7 @@ class _Listeners:
     def look_at(self, ports: set[int]) -> None:
         heard = listeners.listening(ports) if ports else {}
         holders = listeners.holders({inode for inodes in heard.values() for inode in inodes})
-        ours = trees.OwnedProcesses(self.owner, list(record.of_owner(self.owner))) if heard else None
+        ours = trees.OwnedProcesses(self.owner) if heard else None
         for port, inodes in heard.items():
             pids = {pid for inode in inodes for pid in holders.get(inode, ())}
             if ours is None or not pids or not all(ours.includes(pid) for pid in pids):

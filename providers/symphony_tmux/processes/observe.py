@@ -10,6 +10,7 @@ from typing import Any, Literal
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing, Pane
 
+SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 State = Literal["running", "completed", "failed", "lost", "elsewhere"]
 
 
@@ -44,6 +45,16 @@ def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
     if pane.pid != int(outputs["pid"]) or not _same_start(pane, int(outputs["start_time"])):
         return Condition("lost", "another process runs in its window", pane)
     return _ended(pane) if pane.dead else Condition("running", pane=pane)
+
+
+def program(outputs: Mapping[str, Any]) -> int:
+    """Return the pid of the user's program, for debuggers and profilers, behind its supervisor and shells."""
+    pid = int(outputs["pid"])
+    below = process_table.children(pid)
+    while below and (len(below) == 1 or pid == int(outputs["pid"])):
+        pid = below[0]
+        below = process_table.children(pid) if process_table.command_name(pid) in SHELLS else []
+    return pid
 
 
 def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:

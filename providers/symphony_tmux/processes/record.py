@@ -9,23 +9,24 @@ from typing import Any, cast
 
 from symphony import files, paths
 from symphony_tmux import names
+from symphony_tmux.resource import owners
 
 NAME = "record.json"
-KEPT = (
-    "owner",
-    "path",
-    "session",
-    "server",
-    "pane_id",
-    "window_id",
-    "pid",
-    "start_time",
-    "boot_id",
-    "host",
-    "attempt",
-    "launched",
-    "digest",
-)
+KEPT: dict[str, type] = {
+    "owner": str,
+    "path": str,
+    "session": str,
+    "server": str,
+    "pane_id": str,
+    "window_id": str,
+    "pid": int,
+    "start_time": int,
+    "boot_id": str,
+    "host": str,
+    "attempt": int,
+    "launched": float,
+    "digest": str,
+}
 
 
 def write(outputs: Mapping[str, Any]) -> None:
@@ -35,31 +36,30 @@ def write(outputs: Mapping[str, Any]) -> None:
 
 
 def read(server: str, session: str, path: str) -> dict[str, Any] | None:
-    return _load(names.process_folder(server, session, path) / NAME)
+    """Return what was started last for this process; None where nothing was, or the file is damaged."""
+    return _load(names.process_folder(server, session, path) / NAME, server, session)
 
 
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
-    """The records of every process of one owner, whatever its session is called."""
-    for file in files.matching(paths.experiments(), f"*/{names.PROCESSES}/*/{NAME}"):
-        result = _load(file)
-        if result is not None and result.get("owner") == owner:
-            yield result
+    """Yield the record of every process of an owner, whatever its session is called."""
+    for folder in owners.folders(owner):
+        server, session = paths.server_of(folder), folder.name.rpartition(".")[2]
+        for file in files.matching(folder, f"{names.PROCESSES}/*/{NAME}"):
+            known = _load(file, server, session)
+            if known is not None and known["owner"] == owner:
+                yield {**known, "log": str(file.with_name("log"))}
 
 
-def facts(owner: str) -> dict[str, dict[str, Any]]:
-    """path -> the record of each process of one owner, with where its log is."""
-    return {
-        str(each["path"]): {
-            **each,
-            "log": str(names.process_folder(each["server"], each["session"], each["path"]) / "log"),
-        }
-        for each in of_owner(owner)
-    }
-
-
-def _load(file: Path) -> dict[str, Any] | None:
+def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
+    """Return the record in a file that its process can write: every field has its type, the place decides."""
     try:
-        result: object = json.loads(file.read_bytes())
+        known: object = json.loads(files.read(file, limit=1 << 16))
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", result) if isinstance(result, dict) else None
+    if not isinstance(known, dict):
+        return None
+    fields = cast("dict[str, Any]", known)
+    if any(not isinstance(fields.get(name), kind) for name, kind in KEPT.items()):
+        return None
+    kept = {name: fields[name] for name in KEPT} | {"server": server, "session": session}
+    return kept if names.folder_name(kept["path"]) == file.parent.name else None

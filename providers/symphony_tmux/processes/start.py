@@ -75,7 +75,9 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
 def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.cwd and not Path(inputs.cwd).is_dir():
         raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
-    folder = files.own_folder(names.process_folder(inputs.server, inputs.session, inputs.path))
+    folder = names.process_folder(inputs.server, inputs.session, inputs.path)
+    for place in (folder.parents[1], folder.parent, folder):
+        files.fresh_folder(place)
     marker = names.marker(inputs.owner, inputs.path, attempt)
     secrets = folder / exports.SECRETS
     sourced = [addresses.place(inputs.server, inputs.session), *([secrets] if inputs.secret_env else [])]
@@ -84,9 +86,9 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.secret_env:
         exports.write(secrets, inputs.secret_env)
     else:
-        secrets.unlink(missing_ok=True)
+        files.remove(secrets)
     files.touch(folder / "log")
-    (folder / PIPE).unlink(missing_ok=True)
+    files.remove(folder / PIPE)
     os.mkfifo(folder / PIPE, 0o600)
     return folder.relative_to(paths.home())
 
@@ -166,7 +168,11 @@ def _installed_supervisor(home: Path) -> str:
     content = SUPERVISOR.read_bytes()
     name = f"supervise-{process_table.short_hash(content)}.pl"
     target = home / "tmux" / name
-    if not target.exists() or target.read_bytes() != content:
+    try:
+        is_there = files.read(target) == content
+    except OSError:
+        is_there = False
+    if not is_there:
         files.replace(target, content)
     return f"tmux/{name}"
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from symphony.errors import SymphonyError
-from symphony_tmux.processes import process_table, trees
-from symphony_tmux.processes.child import Child
+from symphony_tmux.processes import cgroups, process_table, trees
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.trees import Wanted
 
@@ -23,17 +23,18 @@ Look = Callable[[Iterable[Identity]], dict[Identity, Process]]
 
 
 def take_down(
-    roots: Collection[Identity], wanted: Wanted, grace: float, children: Collection[Child] = ()
+    roots: Collection[Identity], wanted: Wanted, grace: float, groups: Collection[Path] = ()
 ) -> None:
-    """No process of these trees lives when this returns; children: what their supervisors have started."""
-    look = partial(_members, wanted=wanted, children=children)
+    """End every process of these trees, and in these control groups of their supervisors."""
+    look = partial(_members, wanted=wanted, groups=groups)
     if known := look(roots):
         _send(known.values(), signal.SIGTERM)
         _send([each for each in known.values() if each.stopped], signal.SIGCONT)
         known = _wait(known, look, grace)
-        _kill({*roots, *known}, set(roots), look, children)
-    for child in children:
-        child.remove_cgroup()
+        _kill({*roots, *known}, set(roots), look, groups)
+    for group in groups:
+        with suppress(OSError):
+            group.rmdir()
 
 
 def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Identity, Process]:
@@ -49,7 +50,7 @@ def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Iden
     return known
 
 
-def _kill(known: set[Identity], spared: set[Identity], look: Look, children: Collection[Child]) -> None:
+def _kill(known: set[Identity], spared: set[Identity], look: Look, groups: Collection[Path]) -> None:
     start = time.monotonic()
     while left := look(known):
         known |= set(left)
@@ -64,20 +65,22 @@ def _kill(known: set[Identity], spared: set[Identity], look: Look, children: Col
         only_spared = set(left) <= spared
         if not (only_spared and late < SUPERVISOR_DEADLINE):
             _send([each for key, each in left.items() if only_spared or key not in spared], signal.SIGKILL)
-        for child in children:
-            # Who deletes an experiment from inside is in it, too, and stays.
-            if child.grouped() <= set(left):
-                child.kill()
+        pids = {each.pid for each in left}
+        for group in groups:
+            # A caller that deletes its own experiment from inside, or a stranger, may be in it and stays.
+            if pids.issuperset(cgroups.members(group)):
+                cgroups.kill(group)
         time.sleep(0.01)
 
 
-def _members(
-    roots: Iterable[Identity], wanted: Wanted, children: Collection[Child]
-) -> dict[Identity, Process]:
+def _members(roots: Iterable[Identity], wanted: Wanted, groups: Collection[Path]) -> dict[Identity, Process]:
     scan = process_table.scan()
-    result = trees.members(
-        scan, {*roots, *chain.from_iterable(child.members() for child in children)}, wanted
-    )
+    grouped = {*chain.from_iterable(map(cgroups.members, groups))}
+    # A process with another marker is of another experiment, whatever group it is in.
+    left = {
+        each.identity for each in scan if each.pid in grouped and (not each.marker or wanted(each.marker))
+    }
+    result = trees.members(scan, {*roots, *left}, wanted)
     # Who deletes an experiment from inside it lives until the work is done.
     for above in _self_and_above(scan):
         result.pop(above, None)

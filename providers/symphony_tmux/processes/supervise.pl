@@ -138,9 +138,7 @@ sub default_signals { $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ 
 # The process ends with its supervisor, also where that is killed; what it has started by then is in its cgroup.
 sub bind_to {
     my ($supervisor) = @_;
-    write_line("$cgroup/cgroup.procs", 0) if $cgroup;
-    my $boot = read_line('/proc/sys/kernel/random/boot_id') // '';
-    write_line("$folder/child", join ' ', $$, start_of($$), $boot, $cgroup // '');
+    if ($cgroup && open(my $members, '>', "$cgroup/cgroup.procs")) { syswrite $members, "0\n" }
     return if !$prctl;
     syscall($prctl, $set_parent_death_signal, $sigkill, 0, 0, 0);
     kill 'KILL', $$ if getppid() != $supervisor;
@@ -166,15 +164,9 @@ sub start_of {
     return (split ' ', substr $line, rindex($line, ')') + 2)[19];
 }
 
-sub write_line {
-    my ($file, $line) = @_;
-    sysopen(my $to, $file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) or return;
-    syswrite $to, "$line\n";
-}
-
 # The limits, niceness and processors of who ran `up` (see limits.py), or what of them may still be had.
 sub limit_as_the_caller {
-    open(my $file, '<', "$folder/launch.sh") or return;
+    sysopen(my $file, "$folder/launch.sh", O_RDONLY | O_NONBLOCK) or return;
     # Its heading.
     <$file>;
     while (<$file> =~ /^# (nice|cpus|limit) ([-\d ]+)$/) {
@@ -232,8 +224,9 @@ sub left_to_us {
     return grep { !$servers{"$_ " . start_of($_)} } @children;
 }
 
+# A process may have put a pipe where a file was: nothing of ours waits for it.
 sub read_line {
-    open(my $file, '<', $_[0]) or return undef;
+    sysopen(my $file, $_[0], O_RDONLY | O_NONBLOCK) or return undef;
     my $line = <$file>;
     chomp $line if defined $line;
     return $line;
@@ -288,9 +281,16 @@ sub say_end {
 }
 
 sub open_log {
-    sysopen($log, "$folder/log", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $log = undef;
-    sysopen($index, "$folder/index", O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600) or $index = undef;
+    ($log, $index) = map { open_own("$folder/$_") } 'log', 'index';
     $size = $log ? -s $log : 0;
+}
+
+# A file to append to, in place of what is none.
+sub open_own {
+    my ($file) = @_;
+    unlink $file if lstat $file and !-f _;
+    sysopen(my $opened, $file, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0600) or return undef;
+    return $opened;
 }
 
 # What nobody can read any more is told where it still can be.

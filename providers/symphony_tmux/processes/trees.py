@@ -5,8 +5,7 @@ Evidence is the marker in the environment, descent, and the session of a root th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
 
 from symphony_tmux import names
 from symphony_tmux.processes import process_table
@@ -33,18 +32,12 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
     children: dict[int, list[Process]] = {}
     for process in scan:
         children.setdefault(process.parent, []).append(process)
-    live = [by_identity[root] for root in roots if root in by_identity]
+    marked = [process for process in scan if process.marker and wanted(process.marker)]
+    live = [*(by_identity[root] for root in roots if root in by_identity), *marked]
     # A session is named by the pid of its leader, which only means ours while our leader has that pid.
     sessions = {root.pid for root in live if root.session == root.pid}
     result: dict[Identity, Process] = {}
-    ahead = [
-        *live,
-        *(
-            process
-            for process in scan
-            if process.session in sessions or (process.marker and wanted(process.marker))
-        ),
-    ]
+    ahead = [*live, *(process for process in scan if process.session in sessions)]
     while ahead:
         process = ahead.pop()
         if process.identity not in result:
@@ -54,15 +47,10 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
 
 
 class OwnedProcesses:
-    """Tells whether a process, or one above it, carries the owner's marker or is one recorded for it."""
+    """Tells whether a process, or one above it, carries the owner's marker."""
 
-    def __init__(self, owner: str, records: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, owner: str) -> None:
         self.wanted = marked(owner)
-        self.roots = {
-            Identity(int(record["pid"]), int(record["start_time"]))
-            for record in records
-            if record["boot_id"] == process_table.boot_id()
-        }
 
     def includes(self, pid: int) -> bool:
         seen: set[int] = set()
@@ -71,7 +59,7 @@ class OwnedProcesses:
             process = process_table.process(pid)
             if process is None:
                 return False
-            if process.identity in self.roots or (process.marker and self.wanted(process.marker)):
+            if process.marker and self.wanted(process.marker):
                 return True
             pid = process.parent
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from symphony import files, paths
+from symphony_tmux import names
 
 NAME = "owner"
 
@@ -14,11 +15,18 @@ def write(folder: Path, owner: str) -> None:
 
 
 def of(folder: Path) -> str:
-    """The owner of this folder, empty when it says none."""
+    """Return the owner of this folder; empty where the file that says so is missing or damaged."""
     try:
-        return (folder / NAME).read_text()
-    except OSError:
+        owner = files.read(folder / NAME, limit=1 << 12).decode()
+    except (OSError, ValueError):
         return ""
+    return owner if names.is_owner(owner) else ""
+
+
+def claim(folder: Path, owner: str) -> None:
+    """Write the owner of a folder again where the file that says so is missing or damaged."""
+    if folder.is_dir() and not folder.is_symlink() and not of(folder):
+        write(files.own_folder(folder), owner)
 
 
 def known() -> set[str]:

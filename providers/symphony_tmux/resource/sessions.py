@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from symphony import paths
+from symphony import files, paths
 from symphony_tmux.ports import addresses, leases
-from symphony_tmux.processes import child, observe, process_table, record, stop, trees
+from symphony_tmux.processes import cgroups, observe, process_table, record, stop, trees
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import experiment_lock, inputs, owners, windows
@@ -27,7 +26,8 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(on)):
         return why
-    return "" if addresses.place(on, old_inputs["name"]).exists() else "the file of its services is gone"
+    there = addresses.are(on, old_inputs["name"], old_inputs.get("services") or {})
+    return "" if there else "the file of its services is gone or damaged"
 
 
 def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
@@ -93,25 +93,25 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
     experiment_lock.take(on, name)
     snapshot.forget(on)
+    folder = paths.experiment_folder(on, name)
+    owners.claim(folder, owner)
     listing = snapshot.listing(on)
     roots = {
         Identity(pane.pid, process_table.start_of(pane.pid))
         for pane in listing.panes
         if pane.owner == owner and not pane.dead
     }
-    roots |= {
-        Identity(int(pane["pid"]), int(pane["start_time"]))
-        for pane in record.of_owner(owner)
-        if pane["boot_id"] == process_table.boot_id()
-    }
-    children = list(child.of_owner(owner))
+    # Of supervisors that were killed only a record tells, which is believed for the name of a group alone.
+    supervisors = {pane.pid for pane in roots} | {known["pid"] for known in record.of_owner(owner)}
+    groups = cgroups.of_supervisors(supervisors, listing.server_pid)
     grace = float(props.get("grace", 5))
-    stop.take_down({pane for pane in roots if pane.start}, trees.marked(owner), grace, children)
-    child.sweep(children)
+    stop.take_down({pane for pane in roots if pane.start}, trees.marked(owner), grace, groups)
+    cgroups.remove_empty(listing.server_pid)
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(on, session.session_id, len(roots))
-    _remove_files(on, name, owner)
+    if owners.of(folder) == owner:
+        files.remove(folder)
     leases.release(owner)
     experiment_lock.give_back(on, name)
     snapshot.forget(on)
@@ -139,10 +139,3 @@ def _made(
         "boot_id": process_table.boot_id(),
         "created": created,
     }
-
-
-def _remove_files(on: str, name: str, owner: str) -> None:
-    """Of a folder that does not say that it is ours, as when another owner took it over, nothing is."""
-    folder = paths.experiment_folder(on, name)
-    if owners.of(folder) == owner:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
-from symphony_tmux.processes import child, observe, record, start, stop, trees
+from symphony_tmux.processes import cgroups, observe, record, start, stop, trees
 from symphony_tmux.processes.launch import exports, failed_lines
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
@@ -92,7 +93,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_lock.take(server, session)
     panes = snapshot.panes(server, owner, path)
-    _take_down(owner, path, panes, float(props.get("grace", 5)), _last(props))
+    _take_down(server, owner, path, panes, float(props.get("grace", 5)), _last(props), snapshot)
     for pane in panes:
         _kill_pane(server, pane)
     snapshot.placed(server, owner, path, None)
@@ -103,11 +104,11 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         names.LAUNCH_FILE,
         exports.SECRETS,
         failed_lines.NAME,
-        child.NAME,
         start.PIPE,
         record.NAME,
     ):
-        (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            files.remove(folder / name)
 
 
 def identifier(wanted: WindowInputs) -> str:
@@ -117,7 +118,7 @@ def identifier(wanted: WindowInputs) -> str:
 def take_down_stray(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:
     """End a process that nobody declares any more."""
     panes = snapshot.panes(server, owner, path)
-    _take_down(owner, path, panes, grace, [])
+    _take_down(server, owner, path, panes, grace, [], snapshot)
     for pane in panes:
         _kill_pane(server, pane)
     snapshot.placed(server, owner, path, None)
@@ -155,8 +156,7 @@ def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, snapshot:
         known = {}
     last = max([attempt, int(known.get("attempt", 0)), *(pane.attempt for pane in panes)])
     if panes or known or wanted.path in snapshot.trees(wanted.owner):
-        roots = _last(known) if known else []
-        _take_down(wanted.owner, wanted.path, panes, wanted.grace, roots)
+        _take_down(wanted.server, wanted.owner, wanted.path, panes, wanted.grace, _last(known), snapshot)
     for pane in panes:
         _kill_pane(wanted.server, pane)
     index = next((pane.index for pane in panes if _is_in(pane, wanted, snapshot)), 0)
@@ -168,17 +168,26 @@ def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
     return session is not None and session.session_id == pane.session_id
 
 
-def _take_down(owner: str, path: str, panes: list[Pane], grace: float, further: list[Identity]) -> None:
+def _take_down(
+    server: str,
+    owner: str,
+    path: str,
+    panes: list[Pane],
+    grace: float,
+    supervisors: list[int],
+    snapshot: Snapshot,
+) -> None:
+    """End the trees of these panes; supervisors: further pids that may be in the name of a control group."""
     live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    roots = [*(process for process in live if process.start), *further]
-    stop.take_down(roots, trees.marked(owner, path), grace, list(child.of_owner(owner, path)))
+    roots = [process for process in live if process.start]
+    pids = {*supervisors, *(pane.pid for pane in panes)}
+    groups = cgroups.of_supervisors(pids, snapshot.listing(server).server_pid)
+    stop.take_down(roots, trees.marked(owner, path), grace, groups)
 
 
-def _last(props: Props) -> list[Identity]:
-    """The root that these outputs name; of another boot it means nothing."""
-    if props.get("boot_id") != boot_id() or not props.get("start_time"):
-        return []
-    return [Identity(int(props["pid"]), int(props["start_time"]))]
+def _last(props: Props) -> list[int]:
+    """The supervisor that these outputs name; of another boot it means nothing."""
+    return [int(props["pid"])] if props.get("boot_id") == boot_id() else []
 
 
 def _kill_pane(server: str, pane: Pane) -> None:

@@ -70,7 +70,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
 
 def _own(server: str, name: str, owner: str) -> Path:
     """The folder of the experiment, which says whose it is, also where somebody has removed it."""
-    folder = files.own_folder(paths.experiment_folder(server, name))
+    folder = files.fresh_folder(paths.experiment_folder(server, name))
     if owners.of(folder) != owner:
         owners.write(folder, owner)
     return folder

@@ -6,6 +6,8 @@ Supervisors read the files, too.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from symphony import files, paths
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_id import Identity
@@ -16,7 +18,7 @@ def write(server: str, pid: int) -> None:
     folder = paths.home() / "tmux"
     content = f"{pid} {process_table.start_of(pid)}\n".encode()
     file = folder / f"{server}.pid"
-    if not file.exists() or file.read_bytes() != content:
+    if _read(file) != content:
         files.replace(file, content)
 
 
@@ -25,7 +27,15 @@ def written() -> set[Identity]:
     folder = paths.home() / "tmux"
     result: set[Identity] = set()
     for file in files.matching(folder, "*.pid"):
-        words = file.read_text().split()
-        if len(words) == 2 and all(map(str.isdecimal, words)):
+        words = _read(file).split()
+        if len(words) == 2 and all(map(bytes.isdigit, words)):
             result.add(Identity(int(words[0]), int(words[1])))
     return result
+
+
+def _read(file: Path) -> bytes:
+    """Return what is in the file; nothing where it cannot be read."""
+    try:
+        return files.read(file, limit=100)
+    except OSError:
+        return b""

@@ -28,7 +28,11 @@ def digest_key() -> bytes:
     """What digests of secrets are made with, this user's own on this machine."""
     file = paths.home() / "digest-key"
     paths.new_file(file, secrets.token_hex(32))
-    return file.read_bytes()
+    try:
+        return private.read(file)
+    except OSError:
+        private.replace(file, secrets.token_hex(32).encode())
+        return private.read(file)
 
 
 def changed(spec: CheckedSpec, server: str, session: str) -> tuple[str, ...]:
@@ -39,17 +43,25 @@ def changed(spec: CheckedSpec, server: str, session: str) -> tuple[str, ...]:
         for kind, files, home in kinds
         if home.is_dir()
         for change in file_changes.changes(
-            kind, files, {each.name: each.read_bytes() for each in home.iterdir()}
+            kind, files, {copy.name: _content(copy) for copy in home.iterdir()}
         )
     )
 
 
 def copy(files: Iterable[str], home: Path) -> None:
     """Put the files into this folder, readable by the owner only; those no longer named go."""
-    paths.private_folder(home)
+    private.fresh_folder(home)
     wanted = {Path(file).name: Path(file).expanduser() for file in files}
     for stale in home.iterdir():
         if stale.name not in wanted:
-            stale.unlink()
+            private.remove(stale)
     for name, source in wanted.items():
-        private.replace(home / name, source.read_bytes(), mode=0o400)
+        private.replace(home / name, private.read_source(source), mode=0o400)
+
+
+def _content(copy: Path) -> bytes:
+    """Return the content of a copied file; nothing where a process has put something else in its place."""
+    try:
+        return private.read(copy, limit=1 << 30)
+    except OSError:
+        return b""

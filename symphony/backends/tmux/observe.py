@@ -20,7 +20,7 @@ from symphony.backends.observe import (
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, experiment_folder, host
 from symphony_tmux.logs.removed import log_trouble
-from symphony_tmux.processes import child, observe
+from symphony_tmux.processes import observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource.changes import changes
 from symphony_tmux.tmux import client
@@ -233,7 +233,7 @@ def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[Proc
     # Few experiments have no processes.
     from symphony_tmux.processes import record
 
-    result = [_status(path, facts, listings) for path, facts in record.facts(owner).items()]
+    result = [_status(known["path"], known, listings) for known in record.of_owner(owner)]
     return [status for status in result if status.state == "running"]
 
 
@@ -260,7 +260,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         ready=condition.state == "running",
         why=condition.reason or log_trouble(str(facts["log"])),
         since=_since(condition, launched),
-        pid=child.program(facts) if condition.state == "running" else None,
+        pid=observe.program(facts) if condition.state == "running" else None,
     )
     if condition.state not in ("completed", "failed"):
         return status

@@ -12,6 +12,7 @@ import pulumi
 from pulumi.runtime import config
 from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage]
 
+from symphony import files
 from symphony.plan.rules.commands import MAX_TEXT
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.inputs.secret import Secret
@@ -84,7 +85,7 @@ def _of_file(file: str) -> Secret:
     # What does not look like a path may be the value itself, by mistake.
     source = file if file.startswith(("~", "/", "./", "../")) else ""
     try:
-        text = Path(file).expanduser().read_bytes().decode()
+        text = files.read_source(Path(file).expanduser()).decode()
     except UnicodeDecodeError:
         return Secret(trouble="its file is not UTF-8 text", source=source)
     except (OSError, RuntimeError, ValueError) as error:

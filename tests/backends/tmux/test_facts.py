@@ -29,7 +29,7 @@ def test_secrets_that_cannot_be_read(tmp_path):
     experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
     assert validation.unusable(checked(experiment.spec), tmp_path) == {
         str(tmp_path / "gone"): "no such file or directory",
-        str(tmp_path): "is a directory",
+        str(tmp_path): "it is not a regular file",
         "a\0b": "embedded null byte",
         "5": "no such file or directory",
     }

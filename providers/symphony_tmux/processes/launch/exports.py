@@ -12,6 +12,7 @@ from symphony_tmux.processes.launch.launch_file import export
 
 # In the folder of a process: what only that process is to see.
 SECRETS = "secrets.sh"
+LIMIT = 1 << 26
 _LINE = re.compile(rb"export (\w+)='((?:[^']|'\\'')*)'\n")
 
 
@@ -22,10 +23,10 @@ def write(file: Path, variables: Mapping[str, str]) -> None:
 
 
 def read(file: Path) -> dict[str, str]:
-    """What is in it; nothing where there is none, or somebody removed it."""
+    """Return the variables in the file; none where it was removed or damaged."""
     try:
-        result = _LINE.findall(file.read_bytes())
-    except FileNotFoundError:
+        result = _LINE.findall(files.read(file, limit=LIMIT))
+    except OSError:
         return {}
     return {os.fsdecode(name): os.fsdecode(value.replace(b"'\\''", b"'")) for name, value in result}
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from symphony import files
+
 NAME = "failed-lines"
 NOTE = b"[symphony: line "
 _TELLER = r"""
@@ -29,6 +31,6 @@ def teller(file: bytes, before: int) -> list[bytes]:
 def read(folder: Path) -> list[str]:
     """What was told of the last start of the process with this folder."""
     try:
-        return (folder / NAME).read_text(errors="replace").splitlines()
+        return files.read(folder / NAME).decode(errors="replace").splitlines()
     except OSError:
         return []

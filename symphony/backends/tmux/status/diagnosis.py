@@ -14,7 +14,7 @@ from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux.logs import reader as files
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import child, observe
+from symphony_tmux.processes import observe
 from symphony_tmux.processes.launch import failed_lines
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Listing, Pane
@@ -48,7 +48,7 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
         how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif condition.state == "running":
-        yield Link("ready", f"running, process {child.program(facts)}", launched)
+        yield Link("ready", f"running, process {observe.program(facts)}", launched)
     elif condition.state == "lost" or condition.pane is None:
         yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=again)
     else:

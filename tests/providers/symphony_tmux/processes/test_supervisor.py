@@ -223,9 +223,6 @@ def test_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> Non
     rig.until(lambda: names() == ["sleep", "sleep"])
     [[status, _]] = tmux_observe.statuses([recorded])
     assert f"running, process {status.pid}" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
-    # Where it has just ended, and where an older supervisor wrote nothing down.
-    (Path(command["log"]).parent / "child").unlink()
-    assert tmux_observe.statuses([recorded])[0][0].pid == command["pid"]
 
 
 # Listens as a plain socket does, takes one connection, and ends it first.

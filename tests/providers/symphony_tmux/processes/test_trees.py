@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.processes import child, process_table, stop, trees
+from symphony_tmux.processes import cgroups, observe, process_table, stop, trees
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
@@ -189,15 +189,14 @@ def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str)
     command = ["sh", "-c", 'exec env -i "$0" -c "$1" "$2"', sys.executable, HIDDEN, str(file)]
     outputs = rig.start("a", *command, grace=0.2)
     left = _written(rig, file)
-    started = child.of(Path(outputs["log"]).parent)
+    started = process_table.process(observe.program(outputs))
     assert started is not None
-    result = process_table.process(started.identity.pid)
-    assert result is not None
-    assert result.marker == ""
-    assert started.cgroup is not None or os.geteuid(), "root may divide its cgroup"
+    assert started.marker == ""
+    groups = cgroups.of_supervisors([outputs["pid"]], Snapshot().listing("default").server_pid)
+    assert groups or os.geteuid(), "root may divide its cgroup"
     os.kill(outputs["pid"], signal.SIGKILL)
     rig.until(lambda: not process_table.alive([started.identity]))
-    if started.cgroup is None:
+    if not groups:
         os.kill(left, signal.SIGKILL)
     if again == "up":
         file.unlink()
@@ -205,7 +204,7 @@ def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str)
         rig.until(file.exists)
     else:
         windows.delete(outputs, Snapshot())
-        assert not started.cgroup or not started.cgroup.exists()
+        assert not any(group.exists() for group in groups)
     assert process_table.start_of(left) == 0
 
 

@@ -204,10 +204,10 @@ def test_names_from_the_state_are_not_believed(rig: Any, field: str, value: obje
     assert rig.condition(window).state == "running"
 
 
-def test_delete_leaves_a_folder_that_does_not_say_whose_it_is(rig: Any) -> None:
+def test_delete_leaves_a_folder_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
     folder = rig.home / "experiments" / "rl"
-    (folder / "owner").unlink()
+    (folder / "owner").write_text("proj/rl#abcd1234")
     sessions.delete(outputs, Snapshot())
     assert folder.exists()
     rig.session("a")

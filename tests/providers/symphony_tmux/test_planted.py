@@ -1,0 +1,222 @@
+"""Files of ours that a process of the experiment has replaced or damaged block and mislead nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from symphony import files
+from symphony.backends import file_changes
+from symphony.backends import local_files as sources
+from symphony.backends.observe import Recorded
+from symphony.backends.tmux import local_files
+from symphony.backends.tmux import observe as tmux_observe
+from symphony.components.inputs import code_files, secret_env
+from symphony.spec.experiment import ExperimentSpec
+from symphony_tmux import names
+from symphony_tmux.ports import leases
+from symphony_tmux.processes import cgroups, observe, process_table, record
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import owners, sessions, windows
+
+
+def _closed(place: Path) -> None:
+    place.write_text("x")
+    place.chmod(0)
+
+
+def _folder(place: Path) -> None:
+    (place / "inner").mkdir(parents=True)
+    (place / "inner" / "file").write_text("x")
+    (place / "inner").chmod(0)
+
+
+PLANTS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": _folder,
+    "dangling link": lambda place: place.symlink_to("/nowhere/at/all"),
+    "link": lambda place: place.symlink_to("/dev/zero"),
+    "closed": _closed,
+    "noise": lambda place: place.write_bytes(b"\xff\0{[" * 100),
+}
+
+
+def _plant(kind: str, place: Path) -> None:
+    files.remove(place)
+    PLANTS[kind](place)
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Fail where the block waits for something for ever."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("it waits for what a process has put there")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_deleted(
+    rig: Any, kind: str
+) -> None:
+    session = rig.session("a", "b")
+    key = rig.home / "key"
+    key.write_text("x")
+    local_files.copy([str(key)], local_files.folder("default", "rl", local_files.SECRETS))
+    a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100", secret_env={"S": "x"})
+    rig.until(lambda: {process_table.command_name(observe.program(each)) for each in (a, b)} == {"sleep"})
+    folder = rig.home / "experiments" / "rl"
+    process = names.process_folder("default", "rl", "a")
+    for name in ("record.json", "launch.sh", "log", "index", "pipe", "secrets.sh", "failed-lines", "child"):
+        _plant(kind, process / name)
+    for name in ("owner", "services.sh", "help", "secrets/key", "unknown"):
+        _plant(kind, folder / name)
+    _plant(kind, rig.home / "tmux" / "other.pid")
+    recorded = Recorded(rig.owner, "rl", {"a": {**rig.inputs("a"), **a}, "b": {**rig.inputs("b"), **b}})
+    with within(60):
+        assert [status.state for status in tmux_observe.statuses([recorded])[0]] == ["running"] * 2
+        tmux_observe.why(recorded, "a", "rl")
+        list(tmux_observe.logs(recorded, ["a"]))
+        tmux_observe.list_owned()
+        sessions.repairs(rig.session_inputs("a", "b"), rig.session_inputs("a", "b"), Snapshot())
+        windows.repairs(rig.inputs("a", "sleep", "100"), rig.inputs("a", "sleep", "100"), Snapshot())
+        sessions.update(session, rig.session_inputs("a", "b"), Snapshot())
+        assert owners.of(folder) == rig.owner
+        a = windows.update(a, rig.inputs("a", "sleep", "200"), Snapshot())
+        assert (record.read("default", "rl", "a") or {})["digest"] == a["digest"]
+        local_files.copy([str(key)], local_files.folder("default", "rl", local_files.SECRETS))
+        assert (folder / "secrets" / "key").read_text() == "x"
+        for name in ("record.json", "log", "owner"):
+            _plant(kind, process / name)
+        _plant(kind, folder / "owner")
+        windows.delete(a, Snapshot())
+        sessions.delete(session, Snapshot())
+    rig.session_outputs = {}
+    assert not rig.living()
+    assert not list((rig.home / "experiments").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "dangling link", "closed"])
+def test_a_process_may_replace_its_folder_and_those_above_it(rig: Any, kind: str) -> None:
+    rig.session("a")
+    folder = names.process_folder("default", "rl", "a")
+    for place in (folder, folder.parent, rig.home / "experiments" / "rl"):
+        outputs = rig.start("a", "sleep", "100")
+        _plant(kind, place)
+        with within(30):
+            outputs = windows.update(outputs, rig.inputs("a", "sleep", "200"), Snapshot())
+            assert record.read("default", "rl", "a") is not None
+            windows.delete(outputs, Snapshot())
+    _plant(kind, rig.home / "experiments" / "rl")
+    sessions.delete(rig.session_outputs, Snapshot())
+    assert not rig.living()
+
+
+def test_the_supervisor_waits_for_no_pipe(rig: Any) -> None:
+    rig.session("a")
+    plant = 'rm -f "$0"/*; mkfifo "$0/log" "$0/index" "$0/child" "$0/../../../../tmux/x.pid"; echo on; exit 1'
+    folder = names.process_folder("default", "rl", "a")
+    outputs = rig.start("a", "sh", "-c", plant, str(folder), restart_policy="Always")
+    rig.until(lambda: (folder / "log").is_file() and b"on" in rig.printed(outputs))
+    windows.delete(outputs, Snapshot())
+
+
+def test_a_record_names_no_process_that_is_ended_and_no_file_that_is_read(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    file = Path(outputs["log"]).with_name("record.json")
+    known = json.loads(file.read_bytes())
+    stranger = subprocess.Popen(["sleep", "100"])
+    try:
+        start = int(Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        file.write_text(json.dumps({**known, "pid": stranger.pid, "start_time": start}))
+        outputs = windows.update(outputs, rig.inputs("a", "sleep", "200"), Snapshot())
+        file.write_text(json.dumps({**known, "pid": stranger.pid, "start_time": start}))
+        sessions.delete(rig.session_outputs, Snapshot())
+        rig.session_outputs = {}
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+    for wrong in ({"path": "../../x"}, {"pid": "1"}, {"owner": None}, {"launched": "now"}):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({**known, **wrong}))
+        assert record.read("default", "rl", "a") is None
+
+
+def test_a_stranger_in_a_control_group_that_a_process_names_lives_on(rig: Any) -> None:
+    """Whatever a process writes down, and also where it is put into the group of a supervisor."""
+    rig.session("a")
+    outputs = rig.start("a", "sleep", "100")
+    server_pid = Snapshot().listing("default").server_pid
+    groups = cgroups.of_supervisors([outputs["pid"]], server_pid)
+    if not groups:
+        pytest.skip("control groups cannot be made here")  # pragma: no cover
+    named = groups[0].with_name("strangers-test")
+    named.mkdir()
+    alone = subprocess.Popen(["sleep", "100"])
+    marked = subprocess.Popen(["sleep", "100"], env={"SYMPHONY_ID": "other/rl#12345678/a/1"})
+    try:
+        (named / "cgroup.procs").write_text(f"{alone.pid}\n")
+        (groups[0] / "cgroup.procs").write_text(f"{marked.pid}\n")
+        child = f"{alone.pid} 1 {outputs['boot_id']} {named}\n"
+        (Path(outputs["log"]).parent / "child").write_text(child)
+        outputs = windows.update(outputs, rig.inputs("a", "sleep", "200"), Snapshot())
+        windows.delete(outputs, Snapshot())
+        assert [alone.poll(), marked.poll()] == [None, None]
+    finally:
+        for process in (alone, marked):
+            process.kill()
+            process.wait()
+        named.rmdir()
+        cgroups.remove_empty(server_pid)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "noise"])
+def test_damage_of_one_experiment_stays_its_own(rig: Any, kind: str) -> None:
+    rig.session("a")
+    rig.start("a", "sleep", "100")
+    other = rig.home / "experiments" / "other"
+    shutil.copytree(rig.home / "experiments" / "rl", other, ignore=shutil.ignore_patterns("pipe"))
+    _plant(kind, other / "owner")
+    with within(30):
+        assert [owned.owner for owned in tmux_observe.list_owned()] == [rig.owner]
+        assert [known["path"] for known in record.of_owner(rig.owner)] == ["a"]
+        leases.lease(rig.owner, {"web": None}, record=True)
+        sessions.delete(rig.session_outputs, Snapshot())
+    rig.session_outputs = {}
+    assert not rig.living()
+    files.remove(other)
+
+
+def test_pipes_among_the_users_files_are_told_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "key"
+    os.mkfifo(pipe)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("x")
+    os.mkfifo(tmp_path / "code" / ".gitignore")
+    with within(10):
+        spec = ExperimentSpec("rl", secrets=(str(pipe),))
+        assert "regular file" in sources.sizes(spec)[1][str(pipe)]
+        assert list(file_changes.changes("secret", [str(pipe)], {"key": b"x"})) == []
+        hidden = secret_env.read(replace(spec, secret_env=cast("Any", {"S": str(pipe)}))).secret_env["S"]
+        assert "regular file" in hidden.trouble
+        assert "regular file" in code_files.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
+        assert list(code_files.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]
