@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from symphony import files, paths
-from symphony.errors import SymphonyError
-from symphony_tmux.ports import listeners
+from symphony_tmux.ports import addresses, listeners
 from symphony_tmux.processes import process_table, trees
+from symphony_tmux.processes.launch import exports
 from symphony_tmux.resource import owners
 
 # Chosen among these unless the experiment names its own.
@@ -89,7 +89,8 @@ class _Choice:
         self.wanted = wanted
         self.table = table
         own = table.get(owner)
-        self.own = own["ports"] if own else {}
+        ports = own["ports"] if own else {}
+        self.own = {service: ports.get(service, ports.get(_stem(service))) for service in wanted}
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
@@ -99,9 +100,9 @@ class _Choice:
         result = Leases()
         fixed = {service: port for service, port in self.wanted.items() if port is not None}
         kept = {
-            service: self.own[service]
+            service: held
             for service, port in self.wanted.items()
-            if port is None and self.own.get(service) in self.choices
+            if port is None and (held := self.own[service]) is not None and held in self.choices
         }
         self.listeners.look_at({*fixed.values(), *kept.values()})
         for service, port in sorted(fixed.items()):
@@ -196,24 +197,38 @@ def _folder() -> Path:
 
 
 def _read() -> dict[str, Held]:
-    file = _folder() / "ports.json"
+    """Return the table; one that is lost or damaged is made again from the experiments' own files."""
     try:
-        result: dict[str, Any] = json.loads(file.read_bytes())
+        content: dict[str, Any] = json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
         return {
-            owner: {
+            str(owner): {
                 "ports": {str(name): int(port) for name, port in held["ports"].items()},
                 "time": float(held["time"]),
             }
-            for owner, held in result.items()
+            for owner, held in content.items()
         }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SymphonyError(
-            "the table of leased ports is not one that symphony wrote",
-            where=str(file),
-            remedy="Remove that file; the next `up` may choose other ports",
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return _rebuilt()
+
+
+def _rebuilt() -> dict[str, Held]:
+    """Return the leases by the variables of each experiment, whose names stand for those of the services."""
+    table: dict[str, Held] = {}
+    for folder in owners.all_folders():
+        if owner := owners.of(folder):
+            variables = exports.read(folder / addresses.NAME)
+            ports = {
+                name.removeprefix("SYMPH_").removesuffix("_PORT"): int(port)
+                for name, port in variables.items()
+                if name.startswith("SYMPH_") and name.endswith("_PORT") and port.isdecimal()
+            }
+            table[owner] = {"ports": ports, "time": time.time()}
+    return table
+
+
+def _stem(service: str) -> str:
+    """Return what stands for a service in the names of its variables."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in service.upper())
 
 
 def _write(table: Mapping[str, Held]) -> None:

@@ -31,7 +31,7 @@ def claim(folder: Path, owner: str) -> None:
 
 def known() -> set[str]:
     """Every owner that has a folder."""
-    return {of(folder) for folder in _folders()} - {""}
+    return {of(folder) for folder in all_folders()} - {""}
 
 
 def servers(owner: str) -> set[str]:
@@ -41,8 +41,9 @@ def servers(owner: str) -> set[str]:
 
 def folders(owner: str) -> list[Path]:
     """The folders of this owner's experiments."""
-    return [folder for folder in _folders() if of(folder) == owner]
+    return [folder for folder in all_folders() if of(folder) == owner]
 
 
-def _folders() -> list[Path]:
+def all_folders() -> list[Path]:
+    """Return the folders of all experiments, also of those whose owner is not known."""
     return [file.parent for file in files.matching(paths.experiments(), f"*/{NAME}")]

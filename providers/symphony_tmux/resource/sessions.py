@@ -110,7 +110,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(on, session.session_id, len(roots))
-    if owners.of(folder) == owner:
+    if owner in (owners.of(folder), session.owner if session is not None else ""):
         files.remove(folder)
     leases.release(owner)
     experiment_lock.give_back(on, name)

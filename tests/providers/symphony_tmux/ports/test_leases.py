@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from symphony.errors import SymphonyError
 from symphony_tmux.ports import leases, listeners
 
 A, B = "proj/a#11111111", "proj/b.gke#11111111"
@@ -143,21 +142,19 @@ def test_races_never_share(home: Path) -> None:
     assert len(final) == len(set(final)) == 24
 
 
-def test_table_is_private_and_a_broken_one_is_named(home: Path) -> None:
-    leases.lease(A, {"p": None}, record=True)
-    file = home / "tmux" / "ports.json"
+def test_a_lost_or_damaged_table_is_made_again_from_the_experiments(rig: Any) -> None:
+    """Both the experiment and others keep their ports."""
+    ports = leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports
+    services = {"SYMPH_WEB_1_PORT": str(ports["web-1"]), "SYMPH_X_PORT": str(ports["x"])}
+    rig.session("a", services=services)
+    file = rig.home / "tmux" / "ports.json"
     assert file.stat().st_mode & 0o777 == 0o600
-    other = (
-        '{"a": 1}',
-        '{"a": {"ports": [1]}}',
-        '{"a": {"ports": {"x": "y"}, "time": 0}}',
-        "[1]",
-        "[" * 100_000,
-    )
-    for content in ("{", *other):
+    wrong = ("[1]", '{"a": 1}', '{"a": {"ports": [1]}}', '{"a": {"ports": {"x": "y"}, "time": 0}}')
+    for content in ("", "{", *wrong, "[" * 100_000):
         file.write_text(content)
-        with pytest.raises(SymphonyError, match="the table of leased ports is not one that symphony wrote"):
-            leases.lease(A, {"p": None}, record=True)
+        other = leases.lease("p/other#1", {"y": ports["x"]}, record=True)
+        assert "is leased to experiment rl" in other.taken["y"]
+        assert leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports == ports
 
 
 def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(

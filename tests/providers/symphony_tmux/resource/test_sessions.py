@@ -208,6 +208,7 @@ def test_delete_leaves_a_folder_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
     folder = rig.home / "experiments" / "rl"
     (folder / "owner").write_text("proj/rl#abcd1234")
+    rig.tmux.kill_session("rl")
     sessions.delete(outputs, Snapshot())
     assert folder.exists()
     rig.session("a")
