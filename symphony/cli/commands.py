@@ -85,6 +85,7 @@ COMMANDS = (
     Row("setup", "Get what is missing on this machine.", (), ("install",)),
     Row("doctor", "Show what is here, what is missing and how to get it.", (), ("check",)),
     Row("config", "List the settings that a stack can have.", (), ("settings",)),
+    Row("rbac", "Print the Kubernetes Role that symphony needs in a namespace.", (), ("role",)),
     Row("env", "Print the exports with which a plain `pulumi` uses the same state."),
 )
 

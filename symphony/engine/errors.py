@@ -21,7 +21,7 @@ _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REMEDIES = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
     ("exceeded quota", "End something there, or have the quota raised"),
-    ("is forbidden: User ", "Ask the cluster's administrator for the Role of toolchain/kubernetes/role.yaml"),
+    ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
 # What is missing in a Python that nobody has set up for this project.
 _NOT_SET_UP = re.compile(r"ModuleNotFoundError: No module named '(pulumi|symphony)'")

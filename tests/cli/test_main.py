@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from symphony.cli import commands, main
 from symphony.errors import SymphonyError, UserError
@@ -315,3 +316,8 @@ def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
     assert lines["python"].split()[1] == "here"
     assert lines["perl"].split()[2] == "-"
     assert "starts no process again" in lines["perl"]
+
+
+def test_rbac_prints_the_role_of_the_documentation() -> None:
+    role = yaml.safe_load(call("rbac").stdout)
+    assert (role["kind"], role["metadata"]["name"]) == ("Role", "symphony-experimenter")

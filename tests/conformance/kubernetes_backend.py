@@ -109,7 +109,7 @@ class KubernetesBackend(Backend):
 
 
 class RoleBackend(KubernetesBackend):
-    """The same as the user of toolchain/kubernetes/role.yaml, in namespaces that an administrator made."""
+    """The same as the user of the Role of `symphony rbac`, in namespaces that an administrator made."""
 
     _EVERY = "pods,services,configmaps,secrets,jobs"
     _OURS = ("-l", "symphony/experiment")

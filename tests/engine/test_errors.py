@@ -82,7 +82,7 @@ def test_provider_error_names_the_process_as_the_user_does() -> None:
     [
         ('pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "podSecurity restricted"),
         ('pods "a" is forbidden: exceeded quota: few, requested: pods=1', "the quota raised"),
-        ('pods is forbidden: User "o" cannot create resource "pods"', "role.yaml"),
+        ('pods is forbidden: User "o" cannot create resource "pods"', "symphony rbac"),
     ],
 )
 def test_what_an_api_server_refuses_has_a_remedy(text: str, remedy: str) -> None:

@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def user_kubeconfig(self) -> Path:
-        """An ordinary user: only what role.yaml grants, in the namespace `ordinary`."""
+        """An ordinary user: only what `symphony rbac` grants, in the namespace `ordinary`."""
         return self.path("kubeconfigs", "ordinary.yaml")
 
     def certificate(self, name: str) -> Path:

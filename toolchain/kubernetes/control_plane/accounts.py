@@ -1,4 +1,4 @@
-"""Tells the API server who may do what: CoreDNS reads names, the ordinary user has role.yaml in one place."""
+"""Tells the API server who may do what: CoreDNS reads names, the ordinary user has the Role of `symphony rbac`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
+from symphony.backends import kubernetes
 from toolchain.kubernetes import api
 from toolchain.kubernetes.layout import Layout
 
 ORDINARY = "ordinary"
-ROLE = Path(__file__).parents[1] / "role.yaml"
+ROLE = Path(kubernetes.__file__).with_name("role.yaml")
 _GROUP = "rbac.authorization.k8s.io"
 
 

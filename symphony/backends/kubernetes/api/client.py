@@ -34,7 +34,7 @@ PATIENCE = 10.0
 _SHORT_CONNECT, _SHORT_ANSWER = 2.0, 5.0
 # One command asks several times: it does not wait again for a server that was just away.
 _AGAIN = 10.0
-_ROLE = "Ask the cluster's administrator for the Role of toolchain/kubernetes/role.yaml in your namespace"
+_ROLE = "Ask the cluster's administrator for the Role that `symphony rbac` prints, in your namespace"
 _AWAY = (429, 502, 503, 504)
 # The server tells whole seconds, and its answer was on its way.
 _WHOLE_SECONDS = 3.0

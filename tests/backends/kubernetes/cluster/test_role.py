@@ -1,4 +1,4 @@
-"""Every command as the user of toolchain/kubernetes/role.yaml, who may nothing outside one namespace.
+"""Every command as the user of the Role of `symphony rbac`, who may nothing outside one namespace.
 
 The conformance suite runs whole as this user too, among the slow tests.
 """
