@@ -1,4 +1,4 @@
-"""Tells the API server who may do what: CoreDNS reads names, the ordinary user has the Role of `symphony rbac`."""
+"""Makes the roles: CoreDNS reads names, the ordinary user has the Role of `symphony rbac` in one namespace."""
 
 from __future__ import annotations
 
