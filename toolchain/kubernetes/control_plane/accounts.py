@@ -1,4 +1,4 @@
-"""Makes the roles: CoreDNS reads names, the ordinary user has the Role of `symphony rbac` in one namespace."""
+"""Makes the roles of CoreDNS and of the ordinary user, who has that of `symphony rbac` in one namespace."""
 
 from __future__ import annotations
 
