@@ -154,6 +154,8 @@ class _Reader:
     def _needs_pools(self, who: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         names = [each.name for each in self.target.pools]
         place = owner.place
+        if not self.target.pools_are_known:
+            return
         if not names and (place.pool or place.per_machine or place.gpu_type or place.spot):
             remedy = "name the stack that made the cluster with symphony:cluster"
             self._at(owner, "pool", f"{who} is placed, but the pools of the cluster are not known", remedy)

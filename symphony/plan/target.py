@@ -35,6 +35,7 @@ class Target:
     labels:       names there are DNS labels.
     changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
     pools:        the pools of machines among which processes are placed; none: the backend places them.
+    pools_are_known: False where no cluster was asked, and its stack is not up.
     prices:       what machines cost.
     """
 
@@ -55,6 +56,7 @@ class Target:
     labels: bool = False
     changed_files: tuple[str, ...] = ()
     pools: tuple[Pool, ...] = ()
+    pools_are_known: bool = True
     prices: Prices = LIST_PRICES
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:

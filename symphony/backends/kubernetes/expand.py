@@ -16,6 +16,7 @@ from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
+from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
@@ -36,7 +37,16 @@ def target(spec: CheckedSpec, context: Context) -> Target:
     chosen = settings.of(context)
     sizes, unreadable = local_files.sizes(spec)
     if context.offline:
-        return target_of(spec, chosen, context.launched_as, secrets=sizes, unreadable=unreadable)
+        cluster = cluster_stack.find(chosen.cluster, context.project) if chosen.cluster else None
+        known = target_of(
+            spec,
+            chosen,
+            context.launched_as,
+            secrets=sizes,
+            unreadable=unreadable,
+            pools=cluster.pools if cluster else (),
+        )
+        return replace(known, pools_are_known=cluster is not None)
     client = connection_of(context).client
     conflict = inventory.namespace_conflict(
         client, context.launched_as, context.owner, create=chosen.create_namespace
@@ -76,7 +86,9 @@ def expand(prepared: Prepared, context: Context, components: Components) -> dict
     """Make every object of the plan; return the settings of each process by its path."""
     manifests = prepared.manifests
     if not context.offline:
-        provider = _provider(components.experiment, prepared.connection)
+        # One that it makes has no identity of its own before.
+        shared = "" if manifests.namespace else prepared.plan.launched_as
+        provider = _provider(components.experiment, prepared.connection, shared)
         deadline = _SECONDS + _grace(manifests, prepared.grace)
         built = [each.image for each in components.images.values()]
         pulumi.Output.all(*built).apply(lambda _: _end(prepared))
@@ -180,14 +192,16 @@ def _grace(manifests: Manifests, usual: int) -> int:
     return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
 
-def _provider(experiment: pulumi.Resource, connection: ClusterConnection) -> pulumi.ProviderResource:
+def _provider(
+    experiment: pulumi.Resource, connection: ClusterConnection, shared: str
+) -> pulumi.ProviderResource:
     """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
     is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(
         connection.kubeconfig
     )
     values: dict[str, Any] = {
         "context": connection.client.access.context or None,
-        "clusterIdentifier": inventory.identifier(connection.client),
+        "clusterIdentifier": inventory.identifier(connection.client, shared),
         "kubeconfig": pulumi.Output.secret(connection.kubeconfig)
         if is_secret
         else connection.kubeconfig or None,

@@ -57,11 +57,11 @@ def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
     What the state does not know is waited for, as the engine does for what it knows.
     """
     chosen = settings.of(context)
-    connection = connection_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
-        return Prepared(plan, manifests, frozenset(), connection, chosen.grace_seconds)
+        return Prepared(plan, manifests, frozenset(), ClusterConnection("", ""), chosen.grace_seconds)
+    connection = connection_of(context)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.launched_as)
     manifests = render.render(

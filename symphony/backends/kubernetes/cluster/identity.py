@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from symphony import paths
 from symphony.backends.kubernetes.api import kubeconfig
@@ -43,8 +44,7 @@ def client_for(recorded: Recorded) -> Client:
     except UserError as error:
         remedy = _OWN if hidden else _or_forget(error.remedy, recorded)
         raise UserError(error.what, where=error.where, remedy=remedy) from error
-    pinned = recorded.connection.get("clusterIdentifier")
-    if pinned and inventory.identifier(client) != pinned:
+    if not _is_in(client, recorded):
         stack = paths.stack_of(recorded.owner)
         again = _OWN if hidden else "Point the context at that cluster again"
         raise UserError(
@@ -63,6 +63,40 @@ def ensure_reachable(recorded: Recorded) -> Client:
     except Unreachable as error:
         raise Unreachable(error.what, remedy=_or_forget(error.remedy, recorded)) from error
     return client
+
+
+def _is_in(client: Client, recorded: Recorded) -> bool:
+    """Return whether this is the cluster of an experiment.
+
+    A user with other rights computes another identifier: then what the experiment has there tells.
+    """
+    pinned = recorded.connection.get("clusterIdentifier")
+    shared = "" if NAMESPACE in recorded.connection else recorded.launched_as
+    return not pinned or inventory.identifier(client, shared) == pinned or _has_some_of(client, recorded)
+
+
+def _has_some_of(client: Client, recorded: Recorded) -> bool:
+    """Return whether one of the recorded objects is in this cluster: no two have the same uid."""
+    namespace, uids = recorded.launched_as, {str(facts["uid"]) for facts in recorded.processes.values()}
+    pods = _found(lambda: client.items(path_of("pods", namespace)))
+    if any(text(pod, "metadata", "uid") in uids for pod in pods):
+        return True
+    objects = {**recorded.objects}
+    if NAMESPACE in recorded.connection:
+        objects[path_of("namespaces", name=namespace)] = recorded.connection[NAMESPACE]
+    return any(
+        text(found, "metadata", "uid") == uid
+        for place, uid in objects.items()
+        for found in _found(lambda place=place: [client.find(place)])
+    )
+
+
+def _found(look: Callable[[], list[Any]]) -> list[Any]:
+    """Return what there is; nothing where the user may not look."""
+    try:
+        return look()
+    except Forbidden:
+        return []
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
@@ -100,15 +134,13 @@ def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> 
     ways = ("kubeconfig", "context")
     if all(connection.get(way, "") in ("", recorded.connection.get(way, "")) for way in ways):
         return False
-    pinned = recorded.connection.get("clusterIdentifier")
-    return not pinned or inventory.identifier(client_of(*(connection.get(way, "") for way in ways))) == pinned
+    return _is_in(client_of(*(connection.get(way, "") for way in ways)), recorded)
 
 
 def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str]) -> None:
     """UserError: an `up` would end the experiment in one cluster and start it in another."""
     here = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
-    pinned = recorded.connection.get("clusterIdentifier")
-    if pinned and inventory.identifier(here) != pinned:
+    if not _is_in(here, recorded):
         context = recorded.connection.get("context")
         whose = "its settings name context" if connection.get("context") else "your current context is"
         of_file = _shown_file(recorded.connection.get("kubeconfig", ""), connection.get("kubeconfig", ""))

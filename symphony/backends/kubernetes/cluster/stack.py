@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 
 # As pulumi.runtime.invoke waits.
 from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
 
+from symphony.backends.kubernetes.api.fields import mapping
 from symphony.errors import UserError
 from symphony.placement.pool import Pool
 
@@ -40,6 +41,18 @@ def read(given: str, project: str) -> ClusterStack:
     if name not in known:
         known[name] = _of(name, _outputs(name), given)
     return known[name]
+
+
+def find(given: str, project: str) -> ClusterStack | None:
+    """Return the cluster of a stack, None where that stack is not there or not up."""
+    name = _full_name(given, project)
+    try:
+        # A StackReference to a stack that is not there would end the run.
+        answer: Any = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})  # pyright: ignore[reportUnknownMemberType]
+    except Exception:
+        return None
+    outputs = cast("Mapping[str, Any]", mapping(answer.value, "outputs"))
+    return _of(name, outputs, given) if outputs else None
 
 
 def _full_name(given: str, project: str) -> str:

@@ -20,6 +20,7 @@ class Cluster:
         self.objects = objects or {}
         self.status = status
         self.system = namespace("kube-system", "ours")
+        self.system_status = 200
 
     def __call__(self, asked: Asked) -> Answer:
         path = asked.path.partition("?")[0]
@@ -30,7 +31,7 @@ class Cluster:
                 assert self.objects.pop(path)["metadata"]["uid"] == asked.body["preconditions"]["uid"]
             return 200, {}
         if path.endswith("/namespaces/kube-system"):
-            return 200, self.system
+            return self.system_status, self.system
         if path in self.objects:
             return 200, self.objects[path]
         below = [each for place, each in self.objects.items() if place.rpartition("/")[0] == path]

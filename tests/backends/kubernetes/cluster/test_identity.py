@@ -42,6 +42,33 @@ def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
         assert inventory.identifier(api.client()) == api.url
 
 
+def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> None:
+    """An administrator made it, or a user who may not look at kube-system: its own objects tell."""
+    pod = {f"{SPACE}/pods/a": thing("Pod", "a", "p")}
+    file = {f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "7")}
+    for objects in (pod, file):
+        with serving(Cluster(objects)) as api:
+            state = replace(
+                recorded(api, clusterIdentifier="seen by another"), objects=dict.fromkeys(file, "7")
+            )
+            assert identity.client_for(state)
+    with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "of another cluster")})) as api:
+        with pytest.raises(UserError, match="in another cluster"):
+            identity.client_for(recorded(api, clusterIdentifier="seen by another"))
+
+
+def test_all_users_of_a_namespace_see_the_same_cluster() -> None:
+    there = {
+        f"{SPACE}/configmaps/kube-root-ca.crt": thing("ConfigMap", "kube-root-ca.crt", "of the namespace")
+    }
+    for status in (200, 403):
+        cluster = Cluster(there)
+        cluster.system_status = status
+        with serving(cluster) as api:
+            assert inventory.identifier(api.client(), "rl") == "of the namespace"
+            assert inventory.identifier(api.client()) == ("ours" if status == 200 else api.url)
+
+
 def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
     with serving(Cluster(status=401)) as api:
         for connection in (None, {"context": "c"}):

@@ -1,0 +1,22 @@
+"""`plan --yaml` of an experiment that is placed on a cluster that is not there: nothing is asked of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sandbox import Sandbox
+
+pytestmark = [pytest.mark.timeout(180)]
+PROGRAM = """
+from symphony import Experiment, run_program
+with Experiment("ml") as e:
+    e.new_process("learner", image="none:1", command=["learn"]).place(pool="gpu", gpu=1)
+"""
+
+
+def test_the_manifests_of_a_placed_experiment_need_no_cluster(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.config("ml", backend="kubernetes", cluster="gke")
+    out = sandbox.symphony("plan", "ml", "--yaml").out
+    assert "kind: Pod" in out
+    assert "nvidia.com/gpu: '1'" in out
