@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pulumi
 
@@ -51,7 +51,7 @@ def find(given: str, project: str) -> ClusterStack | None:
         answer: Any = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})  # pyright: ignore[reportUnknownMemberType]
     except Exception:
         return None
-    outputs = cast("Mapping[str, Any]", mapping(answer.value, "outputs"))
+    outputs = mapping(answer.value, "outputs")
     return _of(name, outputs, given) if outputs else None
 
 

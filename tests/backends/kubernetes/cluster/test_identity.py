@@ -52,9 +52,9 @@ def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> No
                 recorded(api, clusterIdentifier="seen by another"), objects=dict.fromkeys(file, "7")
             )
             assert identity.client_for(state)
-    with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "of another cluster")})) as api:
-        with pytest.raises(UserError, match="in another cluster"):
-            identity.client_for(recorded(api, clusterIdentifier="seen by another"))
+    theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "of another cluster")}
+    with serving(Cluster(theirs)) as api, pytest.raises(UserError, match="in another cluster"):
+        identity.client_for(recorded(api, clusterIdentifier="seen by another"))
 
 
 def test_all_users_of_a_namespace_see_the_same_cluster() -> None:
