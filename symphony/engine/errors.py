@@ -25,6 +25,10 @@ _REMEDIES = (
 )
 # What is missing in a Python that nobody has set up for this project.
 _NOT_SET_UP = re.compile(r"ModuleNotFoundError: No module named '(pulumi|symphony)'")
+# Pulumi's Kubernetes plugin says so for each resource, and advises to have them deleted from the state.
+UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
+# The first line of several errors in one; each follows in a line of its own.
+_SEVERAL = re.compile(r"\d+ errors? occurred:$")
 # Lines that only repeat that something failed.
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
@@ -105,7 +109,9 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
 def _of_resources(errors: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
     """One line for the first resource that failed, one more for each other."""
     result = [_of_resource(error, outcome, path_of(error.urn)) for error in errors]
-    return result[0] if len(result) == 1 else ResourceError(result[0], result[1:])
+    # The same cause stops many resources, such as a server that does not answer.
+    distinct = list({(error.what, error.where): error for error in result}.values())
+    return distinct[0] if len(distinct) == 1 else ResourceError(distinct[0], distinct[1:])
 
 
 def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
@@ -200,6 +206,11 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         )
     if match := re.search(r"no stack named '([^']+)' found", text):
         return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists those there are")
+    if UNREACHABLE_CLUSTER.search(text):
+        return SymphonyError(
+            f"the Kubernetes cluster of {stack} does not answer",
+            remedy="Run it again once `kubectl cluster-info` works: the experiment may still be running",
+        )
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:
@@ -274,8 +285,10 @@ def _name(urn: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0].strip().rstrip(".") if lines else "no reason given"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and _SEVERAL.search(lines[0]):
+        lines = [line.removeprefix("* ") for line in lines[1:]]
+    return lines[0].rstrip(".") if lines else "no reason given"
 
 
 def _relative(place: str, folder: Path) -> str:

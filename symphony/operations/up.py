@@ -260,8 +260,13 @@ def _event_line(event: object) -> Progress | Remark | None:
             return Progress(path, "failed", seconds)
         case Note(text=text):
             return Remark(text)
-        case Diagnostic(severity="warning", message=message):
-            return Remark(_unfinished(message) or message.strip())
+        case Diagnostic(severity="warning", message=message, urn=urn, ephemeral=False):
+            if errors.UNREACHABLE_CLUSTER.search(message):
+                return None
+            of_resource = urn and "pulumi:pulumi:Stack::" not in urn
+            return Remark(
+                _unfinished(message) or (f"{_name(urn)}: " if of_resource else "") + message.strip()
+            )
         case _:
             return None
 

@@ -99,6 +99,24 @@ def test_several_failures_are_one_line_and_a_line_each() -> None:
     assert [line.split(":")[0] for line in error.details] == ["  b", "  c"]
 
 
+def test_an_error_that_holds_several_is_told_by_the_first() -> None:
+    text = '1 error occurred:\n\t* the Kubernetes API server reported that "rl/a" failed to become live\n\n'
+    error = errors.error_of(outcome((text, "urn:pulumi:rl::p::kubernetes:core/v1:Pod::a")))
+    assert error.what == 'the Kubernetes API server reported that "rl/a" failed to become live'
+    assert error.where == "a"
+
+
+def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin() -> None:
+    text = (
+        "failed to read resource state due to unreachable cluster. If the cluster was deleted, you can remove "
+        'this resource by rerunning with the PULUMI_K8S_DELETE_UNREACHABLE variable set to "true"'
+    )
+    error = errors.error_of(outcome((text, "u::a"), (text, "u::b")))
+    assert "does not answer" in error.what
+    assert "UNREACHABLE" not in str(error)
+    assert not isinstance(error, errors.ResourceError)
+
+
 def test_users_error_shows_the_users_frames() -> None:
     error = errors.error_of(outcome((SYNTAX, "")))
     assert error.line == "stacks/rl.py:1: invalid syntax."

@@ -77,6 +77,15 @@ def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, the
     assert _event_line(Diagnostic("warning", "careful\n", "")) == Remark("careful")
 
 
+POD = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process$kubernetes:core/v1:Pod::a"
+
+
+def test_a_warning_about_a_resource_names_it() -> None:
+    assert _event_line(Diagnostic("warning", "careful", POD)) == Remark("a: careful")
+    assert _event_line(Diagnostic("warning", "Failed: Error: ErrImagePull", POD, ephemeral=True)) is None
+    assert _event_line(Diagnostic("warning", "configured Kubernetes cluster is unreachable: x", POD)) is None
+
+
 @pytest.mark.parametrize(
     ("message", "fetched"),
     [
