@@ -108,7 +108,7 @@ def test_an_error_that_holds_several_is_told_by_the_first() -> None:
 
 def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin() -> None:
     text = (
-        "failed to read resource state due to unreachable cluster. If the cluster was deleted, you can remove "
+        "failed to read resource state due to unreachable cluster. If the cluster was deleted, remove "
         'this resource by rerunning with the PULUMI_K8S_DELETE_UNREACHABLE variable set to "true"'
     )
     error = errors.error_of(outcome((text, "u::a"), (text, "u::b")))
