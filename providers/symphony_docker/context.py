@@ -1,6 +1,6 @@
-"""The files of a build context with their digests, what is wrong with them, and the archive that is sent.
+"""The build context of an image: which files are sent, their digests, and the archive that Docker gets.
 
-The archive is the same for equal files: order, times, owners and all of a mode but x do not matter.
+Equal files make an equal archive: order, times, owners and all of a mode but x do not matter.
 """
 
 from __future__ import annotations
@@ -8,145 +8,202 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import stat
 import tarfile
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from symphony import paths
-from symphony.content import digests, sets, walk
+from symphony.content import digests, sets
 from symphony.content.stat_cache import StatCache, stamp_of
 from symphony.errors import SymphonyError, UserError
-from symphony_docker import ignore
+from symphony_docker import secrets
 
-# Where in the context Docker finds what we send beside the user's files; it takes these two out again.
-DOCKERFILE = ".symphony.Dockerfile"
 _IGNORE = ".dockerignore"
-_TAKEN_OUT = f"{_IGNORE}\n{DOCKERFILE}\n".encode()
-# A Dockerfile that names it gets caraml there, whose copy is the one of this symphony.
+# A Dockerfile that names it finds there the caraml of this symphony.
 CARAML = ".symphony/caraml"
 LARGEST = 10 * 10**9
-# 1 January 2000: a zip file, and so a wheel, knows nothing before 1980.
+# 1 January 2000: a zip file, and so a wheel, cannot hold an earlier date.
 _TIME = 946_684_800
 _CHUNK = 1 << 20
+_GLOB = frozenset("*?[")
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a program says of an image's content; text: a whole Dockerfile, in the place of one in a file.
+class Source:
+    """The part of an image's declaration that decides which files it is built from.
 
-    only: the files, folders and globs that are sent, all by default.
-    allow: files that are sent although they are called like credentials.
+    dockerfile: a path from the context; dockerfile_text replaces that file.
+    include:    files, folders and globs of the context; empty for all of them.
+    allow:      files that are sent although they look like credentials.
     """
 
     context: str
     dockerfile: str = "Dockerfile"
-    text: str = ""
-    only: tuple[str, ...] = ()
+    dockerfile_text: str = ""
+    include: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What is sent: the Dockerfile, and name -> file; with the digest of each file, and the bytes of all.
+    """A context that was read: the Dockerfile, name -> file, name -> digest, and the size in bytes.
 
-    troubles: why it cannot be sent, with what to do, a pair each.
+    problems: (what, remedy) of each reason why it must not be sent.
     """
 
     dockerfile: str
+    dockerfile_text: str
     files: Mapping[str, str]
     digests: Mapping[str, str]
     size: int = 0
-    troubles: tuple[tuple[str, str], ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
 
 
-def given(inputs: Mapping[str, Any]) -> Given:
-    """The same of the inputs of an image's resource."""
-    return Given(
+def source_of(inputs: Mapping[str, Any]) -> Source:
+    """Return the source that the inputs of an image resource describe."""
+    return Source(
         str(inputs["context"]),
         str(inputs["dockerfile"]),
-        str(inputs.get("text") or ""),
-        tuple(inputs.get("only") or ()),
+        str(inputs.get("dockerfile_text") or ""),
+        tuple(inputs.get("include") or ()),
         tuple(inputs.get("allow") or ()),
     )
 
 
-def read(given: Given) -> Context:
-    """Everything that would be sent; what did not change since the last time is not read again."""
-    root = Path(given.context).absolute()
+def read(source: Source, *, look_for_secrets: bool = True) -> Context:
+    """Return the files that a build would send, and every problem with them.
+
+    The digest of a file that did not change since the last call is not computed again.
+    """
+    root = Path(source.context).absolute()
     if not root.is_dir():
-        return _none(f"its context {given.context} is not a folder", "Name the folder that holds its files")
+        return _refused(
+            f"its context {source.context} is not a folder", "Name the folder that holds its files"
+        )
     try:
-        text = given.text or _dockerfile(root, given.dockerfile).read_text(encoding="utf-8")
+        text = source.dockerfile_text or (root / source.dockerfile).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
-        what = f"its Dockerfile {_dockerfile(root, given.dockerfile)} cannot be read: {why}"
-        return _none(what, "Write one, name it in dockerfile=, or use Image.python(...), which needs none")
-    place = f"{root}/".replace("//", "/")
+        what = f"its Dockerfile {root / source.dockerfile} cannot be read: {why}"
+        return _refused(what, "Write one, name it in dockerfile=, or use Image.python(...), which needs none")
     try:
+        files = {name: f"{root}/{name}" for name in _names(root, source)}
+        if CARAML in text:
+            files |= _caraml()
+        sizes = {name: os.lstat(path).st_size for name, path in files.items()}
+        if sum(sizes.values()) > LARGEST:
+            return _refused(*_too_large(sizes))
         with StatCache("context", root) as cache:
-            every = walk.files(place, _rules(place, given), cache)
-            # What is left out says nothing of what is in.
-            files = {path[len(place) :]: path for path in every if path != f"{place}{_IGNORE}"}
-            if CARAML in text:
-                files |= _caraml()
-            sizes = {name: os.lstat(path).st_size for name, path in files.items()}
-            if sum(sizes.values()) > LARGEST:
-                return _none(*_too_large(sizes))
-            result = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
-            troubles = _troubles_once(root, files, result, given.allow)
+            digest = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
+        problems = list(_problems(root, files, source.allow)) if look_for_secrets else []
     except OSError as error:
-        return _none(
+        return _refused(
             f"{error.filename or root} cannot be read: {(error.strerror or str(error)).lower()}",
             "Name it in .dockerignore, or make it yours",
         )
-    troubles += _not_there(root, given.only, result)
-    return Context(text, files, result, sum(sizes.values()), tuple(troubles))
+    problems += _missing(root, source.include, files)
+    return Context(_name_of_dockerfile(source), text, files, digest, sum(sizes.values()), tuple(problems))
 
 
 def parts(
     context: Context, build_args: Mapping[str, str], target: str = "", platform: str = ""
 ) -> dict[str, str]:
-    """What an image is made of, a digest each: a change of one of them makes another image."""
-    given = {"Dockerfile": context.dockerfile, "target": target, "platform": platform}
-    given["build_args"] = json.dumps(dict(build_args), sort_keys=True) if build_args else ""
-    result = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in given.items() if text}
+    """Return the digest of each part that decides the content of an image."""
+    texts = {"Dockerfile": context.dockerfile_text, "target": target, "platform": platform}
+    texts["build_args"] = json.dumps(dict(build_args), sort_keys=True) if build_args else ""
+    result = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items() if text}
     return {**result, "files": sets.of_all(context.digests)}
 
 
 def identity(parts: Mapping[str, str]) -> str:
-    """Thirty-two hex digits for an image by what it is made of."""
+    """Return thirty-two hex digits that name an image by its content."""
     return sets.of_all(parts)
 
 
-def _none(what: str, remedy: str) -> Context:
-    return Context("", {}, {}, 0, ((what, remedy),))
+def plain_part(pattern: str) -> str:
+    """Return the folder that holds everything a glob can match; a path without wildcards is itself.
+
+    >>> plain_part("agents/**/*.py"), plain_part("*.py"), plain_part("train.py")
+    ('agents', '.', 'train.py')
+    """
+    folders = pattern.split("/")
+    first = next((i for i, part in enumerate(folders) if _GLOB & {*part}), len(folders))
+    return "/".join(folders[:first]) or "."
 
 
-def _dockerfile(root: Path, name: str) -> Path:
-    """As `docker build -f` finds it, which may lie outside of the context."""
-    return root / name
+def _refused(what: str, remedy: str) -> Context:
+    return Context("", "", {}, {}, 0, ((what, remedy),))
 
 
-def _rules(place: str, given: Given) -> ignore.DockerIgnore:
-    lines: list[str] = []
-    # One of the Dockerfile's own goes before that of the context, as in Docker.
-    for name in (f"{given.dockerfile}.dockerignore", _IGNORE):
+def _name_of_dockerfile(source: Source) -> str:
+    """Return the name in the archive; as with `docker build -f`, the file may lie outside of the context."""
+    name = posixpath.normpath(source.dockerfile)
+    return "Dockerfile" if name.startswith(("/", "..")) else name
+
+
+def _names(root: Path, source: Source) -> list[str]:
+    """Return the names of the files that .dockerignore, `include` and the rules for credentials leave in."""
+    from docker.utils.build import PatternMatcher
+
+    ignored: Any = PatternMatcher(_ignore_lines(root, source))
+    included: Any = PatternMatcher([posixpath.normpath(each) for each in source.include])
+    allowed = [posixpath.normpath(each) for each in source.allow]
+    state = os.path.relpath(paths.home().resolve(), root.resolve())
+
+    def is_left_out(name: str, is_folder: bool) -> bool:
+        if name == state or (secrets.never_sent(name, is_folder) and not _holds(allowed, name, is_folder)):
+            return True
+        if not ignored.matches(name):
+            return False
+        exceptions = (pattern.cleaned_pattern for pattern in ignored.patterns if pattern.exclusion)
+        return not (is_folder and any(f"{each}/".startswith(f"{name}/") for each in exceptions))
+
+    tops = sorted({plain_part(posixpath.normpath(each)) for each in source.include}) or ["."]
+    names = {name: None for top in tops for name in _walk(root, top, is_left_out)}
+    everything = not source.include or "." in map(posixpath.normpath, source.include)
+    return sorted(name for name in names if name != _IGNORE and (everything or included.matches(name)))
+
+
+def _holds(allowed: Collection[str], name: str, is_folder: bool) -> bool:
+    """Return whether a name is allowed or in an allowed folder, or is a folder above an allowed name."""
+    above = [name, *map(str, Path(name).parents)]
+    return any(each in above or (is_folder and each.startswith(f"{name}/")) for each in allowed)
+
+
+def _walk(root: Path, top: str, is_left_out: Any) -> Iterator[str]:
+    start = root / top
+    if start.is_symlink() or not start.is_dir():
+        if start.is_symlink() or start.is_file():
+            yield from () if is_left_out(top, False) else (top,)
+        return
+    pending = [f"{root}/" if top == "." else f"{root}/{top}/"]
+    begin = len(f"{root}/")
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                name = entry.path[begin:]
+                if entry.is_dir(follow_symlinks=False):
+                    if not is_left_out(name, True):
+                        pending.append(f"{entry.path}/")
+                # Docker sends no sockets, pipes and devices.
+                elif (entry.is_symlink() or entry.is_file()) and not is_left_out(name, False):
+                    yield name
+
+
+def _ignore_lines(root: Path, source: Source) -> list[str]:
+    # Docker prefers the ignore file of the Dockerfile to that of the context.
+    for name in (f"{source.dockerfile}.dockerignore", _IGNORE):
+        file = root / name
         with suppress(OSError):
-            lines = Path(place, name).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-            break
-    # However the way to it is called: a link to a home is one.
-    state = os.path.relpath(paths.home().resolve(), Path(place).resolve())
-    return ignore.DockerIgnore(
-        place,
-        tuple(lines),
-        "" if state.startswith("..") else f"{place}{state}/",
-        tuple(map(os.path.normpath, given.allow)),
-        tuple(map(os.path.normpath, given.only)),
-    )
+            if file.is_file():
+                lines = file.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+                return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return []
 
 
 def _caraml() -> dict[str, str]:
@@ -165,76 +222,68 @@ def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
     return what, "Name what the image does not need in .dockerignore"
 
 
-def _not_there(root: Path, only: Sequence[str], files: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What of the code is nothing, which Docker would only say when it comes to copy it."""
-    result: list[tuple[str, str]] = []
-    for each in only:
-        chosen = os.path.normpath(each)
-        if any(ignore.is_chosen(name, chosen) for name in files):
+def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield a problem for each path that includes no file; Docker would report it only at the COPY step."""
+    from docker.utils.build import PatternMatcher
+
+    for each in include:
+        name = posixpath.normpath(each)
+        matcher: Any = PatternMatcher([name])
+        if name == "." or any(matcher.matches(file) for file in files):
             continue
-        if chosen.startswith(("/", "..")):
+        if name.startswith(("/", "..")):
             why = f"{each} is outside of the context {root}"
-        elif os.path.lexists(root / chosen):
+        elif os.path.lexists(root / name):
             why = f".dockerignore excludes every file of {each}"
         else:
             why = f"there is no {each} in {root}"
-        result.append((why, "Name files, folders and globs of the context; requirements=None is for none"))
-    return result
+        yield why, "Name files, folders and globs of the context; requirements=None is for none"
 
 
-def _troubles_once(
-    root: Path, files: Mapping[str, str], known: Mapping[str, str], allow: Sequence[str]
-) -> list[tuple[str, str]]:
-    """What is wrong with the files; those in which nothing was, are not looked into again."""
-    seen = paths.cache() / "images" / f"sound-{sets.of_all({**known, '': repr((str(root), allow))})}"
-    if seen.exists():
-        return []
-    result = list(_troubles(root, files, {os.path.normpath(each) for each in allow}))
-    if not result:
-        with suppress(OSError):
-            paths.new_file(seen, "")
-    return result
-
-
-def _troubles(root: Path, files: Mapping[str, str], allowed: Container[str]) -> Iterator[tuple[str, str]]:
+def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield links that lead out of the context, and files that look like credentials."""
+    allowed = {posixpath.normpath(each) for each in allow}
     for name, path in files.items():
-        facts = os.lstat(path)
-        if stat.S_ISLNK(facts.st_mode):
-            if why := _leads_out(root, path):
-                yield f"{name} {why}", "Copy what it means into the context, or name it in .dockerignore"
-        elif name not in allowed and (why := ignore.looks_secret(name) or _look_into(path, facts.st_size)):
-            what = f"{name} {why} and would be in the image"
-            yield what, f'Name it in .dockerignore, or set allow=["{name}"] if it is none'
+        if Path(path).is_symlink():
+            if target := _outside(root, path):
+                yield (
+                    f"{name} is a link out of the context, to {target}",
+                    "Copy what it means into the context, or name it in .dockerignore",
+                )
+        elif name not in allowed and (why := secrets.suspicion(name, path)):
+            yield (
+                f"{name} {why} and would be in the image",
+                f'Name it in .dockerignore, or set allow=["{name}"] if it is none',
+            )
 
 
-def _leads_out(root: Path, path: str) -> str:
+def _outside(root: Path, path: str) -> str:
+    """Return the target of a link that leads out of the context, else nothing."""
     target = Path(path).readlink()
-    there = os.path.normpath(Path(path).parent / target)
-    inside = not target.is_absolute() and f"{there}/".startswith(f"{root}/")
-    return "" if inside else f"is a link out of the context, to {target}"
-
-
-def _look_into(path: str, size: int) -> str:
-    return "" if size > ignore.LARGEST_LOOKED_INTO else ignore.holds_secret(Path(path).read_bytes())
+    full = os.path.normpath(Path(path).parent / target)
+    inside = not target.is_absolute() and f"{full}/".startswith(f"{root}/")
+    return "" if inside else str(target)
 
 
 def archive(context: Context) -> Iterator[bytes]:
-    """A tar of the context as Docker takes it, in pieces. SymphonyError: a file changes meanwhile."""
-    yield from _entry(_IGNORE, _TAKEN_OUT)
-    yield from _entry(DOCKERFILE, context.dockerfile.encode())
+    """Yield the pieces of the tar file that Docker gets as its context.
+
+    Raises:
+        SymphonyError: A file changes meanwhile.
+    """
     for name, path in sorted(context.files.items()):
+        if name == context.dockerfile:
+            continue
         facts = os.lstat(path)
         if stat.S_ISLNK(facts.st_mode):
             yield _header(name, 0, facts, str(Path(path).readlink()))
         else:
             yield _header(name, facts.st_size, facts)
             yield from _content(name, path, facts)
+    text = context.dockerfile_text.encode()
+    yield _header(context.dockerfile, len(text))
+    yield text + bytes(-len(text) % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)
-
-
-def _entry(name: str, content: bytes) -> Iterator[bytes]:
-    yield _header(name, len(content))
-    yield content + bytes(-len(content) % tarfile.BLOCKSIZE)
 
 
 def _header(name: str, size: int, facts: os.stat_result | None = None, link: str = "") -> bytes:

@@ -1,4 +1,4 @@
-"""Turns what Docker, a registry or the connection to them says of a failure into one line with a remedy."""
+"""Errors of Docker, of a registry and of the connections to them, as one line each with a remedy."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from contextlib import contextmanager
 from symphony.errors import SymphonyError, UserError
 
 INSTALL = "see docs.docker.com/engine/install"
-_NO_ENGINE = (
-    f"Start Docker, or install it: {INSTALL}. Images cannot be built in the cluster yet (BuildKit, Kaniko)"
-)
-_PARSE = re.compile(r"dockerfile parse error(?:(?: on)? line (\d+))?: (.*)", re.I)
-_NO_BASE = (
-    "pull access denied",
-    "manifest for ",
-    "manifest unknown",
-    "repository does not exist",
-    "failed to resolve reference",
-    "no matching manifest",
-    "failed to do request",
-)
+_NO_ENGINE = f"Start Docker, or install it: {INSTALL}. Images are built on this machine"
+_PARSE = re.compile(r"dockerfile parse error(?: on)? line (\d+): (.*)", re.I)
+_ONE_PLATFORM = ("ultiple platforms feature is currently not supported", "ulti-platform build is not")
+_METADATA = "[internal] load metadata for "
+_GONE = ("code = Unavailable", "error reading from server: EOF", "connection reset by peer", "unexpected EOF")
 _UNREACHABLE = ("connection refused", "no such host", "i/o timeout", "dial tcp", "no route to host", "EOF")
 _FULL = re.compile("no space left on device", re.I)
 _LINES_OF_CAUSE = 20
@@ -31,7 +23,7 @@ _AGAIN = "Run it again later: what is pushed is kept"
 
 
 class BuildError(UserError):
-    """A step of a Dockerfile failed; details are the last lines of its output."""
+    """Failure of a step of a Dockerfile; details are the last lines of its output."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(what, where=where, remedy=remedy)
@@ -39,14 +31,14 @@ class BuildError(UserError):
 
 
 def no_engine(place: str, why: str = "") -> SymphonyError:
-    """No Docker engine answers."""
+    """Return the error for a Docker engine that does not answer."""
     reason = f": {why}" if why else ""
     return SymphonyError(f"no Docker engine answers{reason}", where=place, remedy=_NO_ENGINE)
 
 
 @contextmanager
 def in_one_line(doing: str, place: str) -> Generator[None]:
-    """What a call of the engine raises, as an error of ours; doing: what the call does, in words."""
+    """Raise what a call of the engine raises as a SymphonyError; doing: the purpose of the call, in words."""
     import docker.errors
     import requests
     import urllib3
@@ -80,49 +72,62 @@ def of_credentials(text: str) -> UserError:
 
 
 def of_engine(text: str, doing: str) -> SymphonyError:
-    """What the engine refused."""
+    """Return the error for a call that the engine refused."""
     text = " ".join(text.split())
     if _FULL.search(text):
         return _full()
     return SymphonyError(f"Docker refused {doing}: {text}")
 
 
-def of_build(text: str, step: str, output: Sequence[str], dockerfile: str) -> SymphonyError:
-    """Why a build failed; step: the one it was at, output: the lines that it wrote."""
+def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host: str) -> SymphonyError:
+    """Return the reason why a build failed.
+
+    Args:
+        text: The error, as BuildKit or the docker command words it.
+        step: The step that failed, such as `RUN make`; empty where none had begun.
+        output: The lines that the step wrote.
+        dockerfile: Name of the Dockerfile.
+        host: Address of the Docker engine.
+    """
     plain = " ".join(text.split())
-    # A step that fails for that says so in its own words.
+    # A step that fails for want of room says so in its own words.
     if _FULL.search(plain) or any(map(_FULL.search, output[-_LINES_OF_CAUSE:])):
         return _full()
+    if any(words in plain for words in ("Cannot connect to the Docker daemon", "error during connect")):
+        return no_engine(host, "it is not running")
+    if any(words in plain for words in _GONE):
+        return SymphonyError(
+            "the Docker engine went away during the build", where=host, remedy="Start it, and run this again"
+        )
     if match := _PARSE.search(plain):
-        where = f"{dockerfile}:{match[1]}" if match[1] else dockerfile
-        return BuildError(f"the Dockerfile has an error: {match[2]}", where=where)
-    if not step and "unknown instruction" in plain:
-        return BuildError(f"the Dockerfile has an error: {plain}", where=dockerfile)
-    if step.startswith("FROM ") and any(words in plain for words in (*_NO_BASE, *_UNREACHABLE)):
-        base = step.split()[1]
+        return BuildError(f"the Dockerfile has an error: {match[2]}", where=f"{dockerfile}:{match[1]}")
+    base = step.removeprefix(_METADATA)
+    if base != step:
         remedy = f"Check its name; if it is private, `docker login {host_of(base)}`"
         if any(words in plain for words in _UNREACHABLE):
             remedy = "Check the network, or name a base that is on this machine"
         return BuildError(
             f"the base {base} cannot be pulled: {_last(plain)}", where=dockerfile, remedy=remedy
         )
-    if "platform" in plain and "does not match" in plain:
-        return BuildError(plain, where=dockerfile, remedy="Set platform=, or name a base of that platform")
-    if match := re.search(r"returned a non-zero code: (\d+)", plain):
+    if match := re.search(r"exit code: (\d+)", plain):
         if match[1] == _KILLED:
             what = f"{step} was killed: memory ran out, or the Docker engine stopped"
             return BuildError(what, where=dockerfile, remedy=_MORE_MEMORY, details=output)
         return BuildError(f"{step} failed with exit code {match[1]}", where=dockerfile, details=output)
-    if "forbidden path outside the build context" in plain:
+    if any(words in plain for words in _ONE_PLATFORM):
         return BuildError(
-            f"{step} is outside of the context", where=dockerfile, remedy="Copy it into the context first"
+            "Docker's current builder builds for one platform only",
+            where="platform",
+            remedy="Create one that builds for several: `docker buildx create --use`",
         )
-    why = plain.removeprefix("COPY failed: ").removeprefix("ADD failed: ")
-    return BuildError(f"{step or 'the build'} failed: {why}", where=dockerfile, details=output)
+    if missing := re.search(r'"([^"]+)"?: not found', plain):
+        why = f"there is no {missing[1].lstrip('/')} in the context, or .dockerignore excludes it"
+        return BuildError(f"{step} failed: {why}", where=dockerfile)
+    return BuildError(f"{step or 'the build'} failed: {_last(plain)}", where=dockerfile, details=output)
 
 
 def of_push(text: str, repository: str) -> SymphonyError:
-    """Why a push failed."""
+    """Return the reason why a push failed."""
     plain, host = " ".join(text.split()), host_of(repository)
     lowered = plain.lower()
     if _FULL.search(plain):
@@ -144,7 +149,7 @@ def of_push(text: str, repository: str) -> SymphonyError:
 
 
 def host_of(repository: str) -> str:
-    """The registry of a repository, or of an image.
+    """Return the host of the registry of a repository or image.
 
     >>> host_of("localhost:5000/rl"), host_of("me/rl")
     ('localhost:5000', 'docker.io')
@@ -163,5 +168,5 @@ def _full() -> SymphonyError:
 
 
 def _last(text: str) -> str:
-    """The end of a chain of errors, which says what really failed."""
+    """Return the end of a chain of errors: the cause."""
     return text.rpartition(": ")[2] or text

@@ -14,8 +14,8 @@ from typing import Any
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from symphony.errors import SymphonyError
-from symphony_docker import context, failures, registry, uses
-from symphony_docker.engine import IDENTITY_LABEL, Build, Engine
+from symphony_docker import builder, context, failures, registry, uses
+from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 
@@ -90,41 +90,54 @@ def _made(props: Props) -> Props:
     def tell(what: str, done: int = 0, total: int = 0) -> None:
         report(Report(name, what, done, total))
 
-    identity = str(props["identity"])
+    identity, repository, tag = str(props["identity"]), str(props["repository"]), str(props["tag"])
     with uses.lock(identity, reference):
-        existing = engine.find(reference)
-        if existing is None or existing.labels.get(IDENTITY_LABEL) != identity:
-            if same := engine.list_images(identity=identity):
-                # Another stack had it built: experiments of a sweep have one image.
-                engine.tag(same[0].id, str(props["repository"]), str(props["tag"]))
-            else:
-                tell("reading the context")
-                _build(engine, props, reference, tell)
-            existing = engine.find(reference)
-        tell("pushing")
-        digest = engine.push(str(props["repository"]), str(props["tag"]), tell)
+        if "," in str(props.get("platform") or ""):
+            # An engine's store holds no image of several platforms: the build itself pushes it.
+            digest = _build(engine, props, reference, tell)
+        else:
+            _find_or_build(engine, props, reference, tell)
+            tell("pushing")
+            digest = engine.push(repository, tag, tell)
         uses.add(reference, str(props["owner"]))
+    existing = engine.find(reference)
     return {
         **without(props, REASON),
-        "image": f"{props['repository']}@{digest}",
+        "image": f"{repository}@{digest}",
         "digest": digest,
         "size": existing.size if existing else 0,
         "built": time.time(),
     }
 
 
-def _build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
-    given = context.given(props)
-    result = context.read(given)
+def _find_or_build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
+    """Give the engine the image under this name: it is there, another stack had it built, or it is built."""
+    identity = str(props["identity"])
+    existing = engine.find(reference)
+    if existing is not None and existing.labels.get(IDENTITY_LABEL) == identity:
+        return
+    if same := engine.list_images(identity=identity):
+        engine.tag(same[0].id, str(props["repository"]), str(props["tag"]))
+        return
+    tell("reading the context")
+    _build(engine, props, reference, tell)
+
+
+def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
+    """Build the image and return its id, or the digest of one for several platforms, which is pushed."""
+    source = context.source_of(props)
+    # The plan has looked for secrets, and the identity says that the files are the same.
+    read = context.read(source, look_for_secrets=False)
     arguments: dict[str, str] = dict(props.get("build_args") or {})
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")
+    parts = context.parts(read, arguments, target, platform)
+    if read.problems or context.identity(parts) != props["identity"]:
+        raise SymphonyError("its files changed since the plan", where=source.context, remedy="Run it again")
     labels = {IDENTITY_LABEL: str(props["identity"])}
-    build = Build(result, reference, given.dockerfile, arguments, target, platform, labels)
-    parts = context.parts(result, arguments, target, platform)
-    if result.troubles or context.identity(parts) != props["identity"]:
-        raise SymphonyError("its files changed since the plan", where=given.context, remedy="Run it again")
+    secrets: dict[str, str] = dict(props.get("secrets") or {})
     try:
-        engine.build(build, tell)
+        build = builder.Build(read, reference, arguments, target, platform, secrets, labels)
+        return builder.build(build, engine.place, tell)
     except failures.BuildError as error:
         if not os.environ.get(_DEBUG):
             error.details = error.details[-_LINES:]

@@ -12,7 +12,8 @@ from typing import Any, Self
 from symphony.classic.uncaught import fails_in_one_line
 from symphony.errors import UserError
 from symphony_docker import context
-from symphony_docker.engine import Build, Engine, names
+from symphony_docker.builder import Build, build
+from symphony_docker.engine import Engine, names
 
 _SETTINGS = ("dockerfile", "context_directories", "temp_directory", "verbose", "allow")
 _OF_DIRECTORY = ("name", "path", "force_update")
@@ -71,13 +72,12 @@ class DockerBuilder:
         UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
         """
         self._put_together()
-        given = context.Given(str(self.temp_directory), str(self.dockerfile), allow=self.allow)
-        result = context.read(given)
-        if result.troubles:
-            what, remedy = result.troubles[0]
+        source = context.Source(str(self.temp_directory), str(self.dockerfile), allow=self.allow)
+        read = context.read(source)
+        if read.problems:
+            what, remedy = read.problems[0]
             raise UserError(what, where=str(self.temp_directory), remedy=remedy)
-        build = Build(result, tag or "", str(self.dockerfile))
-        self._built = Engine().build(build, log=self._say)
+        self._built = build(Build(read, tag or ""), Engine().place, log=self._say)
         return self._built
 
     @fails_in_one_line

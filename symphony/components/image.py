@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
 
 from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.location import caller
@@ -21,17 +22,22 @@ class Image:
     `symphony up` builds it with Docker and pushes it where something in it changed: the Dockerfile, an
     argument, a file of the context that .dockerignore leaves in. Pods run it by its digest.
 
-    name:       of the image.
-    repository: where it is pushed; by default the setting symphony:registry with the name.
-    context:    the folder whose files the Dockerfile copies; dockerfile is found in it.
-    build_args: values of the Dockerfile's ARGs; everybody who has the image can read them.
-    target:     the stage of the Dockerfile to build, the last by default.
-    platform:   such as "linux/amd64"; by default that of the machine that builds.
-    allow:      files that look like credentials and are none.
-    builder:    what builds it; Docker is what there is today.
-    retain_on_delete: whether the registry keeps it when the experiment is deleted; else the last one goes.
+    Args:
+        name: Name of the image.
+        repository: Where it is pushed; by default the setting symphony:registry with the name.
+        context: The folder whose files the Dockerfile copies.
+        dockerfile: Path of the Dockerfile from there.
+        build_args: Values of the Dockerfile's ARGs; everybody who has the image can read them.
+        target: The stage of the Dockerfile to build, the last by default.
+        platform: Such as "linux/amd64", by default that of the machine that builds; for several, such as
+            "linux/amd64,linux/arm64", Docker needs a builder of `docker buildx create`.
+        allow: Files that look like credentials and are none.
+        secrets: {id: file} for `RUN --mount=type=secret,id=ID` of the Dockerfile, which finds the file in
+            /run/secrets. No layer and no history holds it, and a change of it builds nothing anew.
+        retain_on_delete: Whether the registry keeps the image when the experiment is deleted.
 
-    What is wrong, and an image that cannot be built, is a pulumi.RunError at launch.
+    Raises:
+        pulumi.RunError: At launch: a value is wrong, or the image cannot be built.
     """
 
     def __init__(
@@ -45,7 +51,7 @@ class Image:
         target: str | None = None,
         platform: str | None = None,
         allow: Texts = (),
-        builder: Literal["docker"] = "docker",
+        secrets: Mapping[str, Text] | None = None,
         retain_on_delete: bool = True,
     ) -> None:
         self._spec = ImageSpec(
@@ -57,7 +63,7 @@ class Image:
             target=target,
             platform=platform,
             allow=read_texts(allow),
-            builder=builder,
+            secrets={name: read_path(file) for name, file in (secrets or {}).items()},
             retain_on_delete=retain_on_delete,
             where=caller(),
         )
@@ -74,20 +80,23 @@ class Image:
         context: Text = ".",
         platform: str | None = None,
         allow: Texts = (),
-        builder: Literal["docker"] = "docker",
+        secrets: Mapping[str, Text] | None = None,
         retain_on_delete: bool = True,
     ) -> Self:
-        """An image without a Dockerfile: Python with the requirements, caraml, and the code in /app.
+        """Return an image that needs no Dockerfile: Python, the requirements, caraml, and the code in /app.
 
         Image.python("rl", code=["agents", "train.py"])
 
-        name:         of the image; a program with several names each.
-        requirements: a file for pip, whose packages are a layer of their own; None for none.
-        code:         files, folders and globs of the context; by default all that .dockerignore leaves in.
-        base:         the image that it begins with, which has Python.
-        repository, context, platform, allow, builder, retain_on_delete: as of Image.
+        Args:
+            name: Name of the image; a program with several names each.
+            requirements: A file for pip, whose packages are a layer of their own; None for none.
+            code: Files, folders and globs of the context; by default all that .dockerignore leaves in.
+            base: The image that it begins with, which has Python.
+            secrets: As of Image, for pip; one with the id "pip.conf" is pip's configuration.
+            repository, context, platform, allow, retain_on_delete: As of Image.
 
-        print(image.dockerfile) shows the Dockerfile that it stands for.
+        Example:
+            print(Image.python("rl", code=["train.py"]).dockerfile)
         """
         import dataclasses
 
@@ -100,13 +109,13 @@ class Image:
             context=context,
             platform=platform,
             allow=allow,
-            builder=builder,
+            secrets=secrets,
             retain_on_delete=retain_on_delete,
         )
         image._spec = dataclasses.replace(
             image._spec,
-            text=dockerfile.python(base, needs, sources),
-            only=(*sources, *([needs] if needs else [])),
+            dockerfile_text=dockerfile.python(base, needs, sources, secrets or ()),
+            include=(*sources, *([needs] if needs else [])),
             where=caller(),
         )
         return image
@@ -123,8 +132,8 @@ class Image:
 
     @property
     def dockerfile(self) -> str:
-        """The Dockerfile of Image.python(...), to print or to write into a file and go on with that."""
-        return self._spec.text
+        """The Dockerfile of Image.python(...), to print, or to write into a file and edit."""
+        return self._spec.dockerfile_text
 
     @property
     def reference(self) -> pulumi.Output[str]:

@@ -7,7 +7,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from symphony import paths
 from symphony.backends import registry
@@ -110,17 +109,17 @@ def _docker() -> list[Finding]:
     except SymphonyError as error:
         first = Finding("docker engine (optional)", False, get=f"{error.what}; {INSTALL}", needed=False)
     states = {host: _registry(host) for host in registries()}
-    return [first, _buildx(), *states.values(), _credentials(states)]
+    return [first, _buildkit(), *states.values(), _credentials(states)]
 
 
-def _buildx() -> Finding:
-    folders = (Path.home() / ".docker", Path("/usr/libexec/docker"), Path("/usr/local/lib/docker"))
-    places = [folder / "cli-plugins" / "docker-buildx" for folder in (*folders, Path("/usr/lib/docker"))]
-    place = next((str(each) for each in places if each.exists()), "")
-    # Only for a `docker build` by hand.
-    return Finding(
-        "docker buildx (optional)", bool(place), place=place, get="symphony builds without", needed=False
-    )
+def _buildkit() -> Finding:
+    from symphony_docker import builder
+
+    try:
+        version, place = builder.buildkit()
+    except SymphonyError as error:
+        return Finding("docker build (optional)", False, get=error.remedy, needed=False)
+    return Finding("docker build (optional)", True, version, place, needed=False)
 
 
 def _registry(host: str) -> Finding:

@@ -43,7 +43,9 @@ class Sources:
         declared = code_files.files_of(self.code, self.place.folder, self.stack)
         state = {name: digest for each in declared.values() for name, digest in each.files.items()}
         for image in self.images:
-            state |= _of_image(image, context.read(context.given(image)).digests, self.place)
+            state |= _of_image(
+                image, context.read(context.source_of(image), look_for_secrets=False).digests, self.place
+            )
         return replace(self, state={**state, **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def watched(folder: Path) -> sources.Sources:
     """What a plan with declared code and an image leads to."""
     image = {"context": str(folder / "app"), "dockerfile": "Dockerfile"}
-    built = context.read(context.given(image)).digests
+    built = context.read(context.source_of(image)).digests
     parts = {"files": sets.of_all(built)}
     plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
     code = code_files.files_of(["agents/"], folder, "rl")["agents/"].files

@@ -25,7 +25,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REPOSITORY = re.compile(
     r"([a-zA-Z0-9][-.a-zA-Z0-9]*(:\d+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
-_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?")
+_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?(,[a-z0-9]+/[a-z0-9_]+(/v\d+)?)*")
+_SECRET_ID = re.compile(r"[A-Za-z0-9_][-.A-Za-z0-9_]*")
 _SECRET = re.compile(
     r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?"
     r"|(api|access|private|secret|ssh|deploy)_?key)(_.*)?"
@@ -116,17 +117,20 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     repository = spec.repository or (f"{registry.rstrip('/')}/{spec.name}" if registry else "")
     problems = [
         Problem(f"image {spec.name} {what}", remedy, (spec.where,))
-        for what, remedy in _wrong(spec, repository)
+        for what, remedy in _wrong(spec, repository, context.folder)
     ]
     folder = str((context.folder / Path(spec.context).expanduser()).resolve())
-    given = build_context.Given(folder, spec.dockerfile, spec.text, spec.only, spec.allow)
-    result = build_context.read(given)
+    source = build_context.Source(folder, spec.dockerfile, spec.dockerfile_text, spec.include, spec.allow)
+    result = build_context.read(source)
     problems += [
-        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in result.troubles
+        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in result.problems
     ]
     parts = build_context.parts(result, spec.build_args, spec.target or "", spec.platform or "")
     identity = build_context.identity(parts)
     tag = f"{context.launched_as[:100]}-{identity[:_DIGITS]}"
+    secrets = {
+        name: str((context.folder / Path(file).expanduser()).resolve()) for name, file in spec.secrets.items()
+    }
     inputs: dict[str, Any] = {
         "name": spec.name,
         "repository": repository,
@@ -135,10 +139,11 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
         "parts": parts,
         "context": folder,
         "dockerfile": spec.dockerfile,
-        "text": spec.text,
-        "only": list(spec.only),
+        "dockerfile_text": spec.dockerfile_text,
+        "include": list(spec.include),
         "allow": list(spec.allow),
         "build_args": dict(spec.build_args),
+        "secrets": secrets,
         "target": spec.target,
         "platform": spec.platform,
         "owner": context.owner,
@@ -151,7 +156,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     return _Read(image, tuple(problems), result.digests)
 
 
-def _wrong(spec: ImageSpec, repository: str) -> Iterator[tuple[str, str]]:
+def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
     """What is wrong with what the program says of an image, and the remedy."""
     if not _NAME.fullmatch(spec.name):
         yield "has an invalid name", "use small letters, digits and inner hyphens, 63 at most"
@@ -164,11 +169,13 @@ def _wrong(spec: ImageSpec, repository: str) -> Iterator[tuple[str, str]]:
         )
     if spec.platform and not _PLATFORM.fullmatch(spec.platform):
         yield f"has an invalid platform: {spec.platform}", 'write one such as "linux/amd64"'
-    if spec.builder != "docker":
-        what = f"has the builder {spec.builder}, which is not supported yet"
-        yield what, "leave builder out, and Docker builds it"
+    for name, file in spec.secrets.items():
+        if not _SECRET_ID.fullmatch(name) or "," in file:
+            yield f"has an invalid secret: {name}={file}", "write {id: path}, without a comma"
+        elif not (folder / Path(file).expanduser()).is_file():
+            yield f"has the secret {name}: there is no file {file}", "create it, or take the secret out"
     secrets = secret_settings()
     for name, value in spec.build_args.items():
         if _SECRET.fullmatch(name) or value in secrets:
             what = f"has the build argument {name}: everybody who has the image could read it"
-            yield what, "give it to the process that needs it, in secret_env"
+            yield what, "give it to the build in secrets=, or to the process that needs it in secret_env="

@@ -1,4 +1,4 @@
-"""A container image as the user declared it: what it is built from, and where it is pushed."""
+"""A container image as the user declared it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from symphony.spec.location import NOWHERE, Location
 class ImageSpec:
     """An image to be built.
 
-    text: a whole Dockerfile, in the place of one in a file. only: what is sent of the context.
+    dockerfile_text: replaces the file that dockerfile names.
+    include: the files that are sent, all if empty.
+    secrets: id -> file.
     """
 
     name: str = field(metadata=setting.metadata(types.TEXT))
@@ -21,13 +23,13 @@ class ImageSpec:
     repository: str | None = setting.setting(types.OPTIONAL_TEXT)
     context: str = field(default=".", metadata=setting.metadata(types.TEXT))
     dockerfile: str = field(default="Dockerfile", metadata=setting.metadata(types.TEXT))
-    text: str = setting.setting(types.TEXT)
+    dockerfile_text: str = setting.setting(types.TEXT)
     build_args: Mapping[str, str] = setting.setting(types.VARIABLES)
+    secrets: Mapping[str, str] = setting.setting(types.VARIABLES)
     target: str | None = setting.setting(types.OPTIONAL_TEXT)
     platform: str | None = setting.setting(types.OPTIONAL_TEXT)
-    only: tuple[str, ...] = setting.setting(types.TEXTS)
+    include: tuple[str, ...] = setting.setting(types.TEXTS)
     allow: tuple[str, ...] = setting.setting(types.TEXTS)
-    builder: str = field(default="docker", metadata=setting.metadata(types.TEXT))
     retain_on_delete: bool = field(default=True, metadata=setting.metadata(types.FLAG))
     where: Location = field(default=NOWHERE, compare=False)
 

@@ -32,7 +32,7 @@ printf '{{"ServerURL": "%s", "Username": "me", "Secret": "%s"}}' "$host" "$(cat 
 
 def inputs(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict[str, Any]:
     """What the provider is given for the image of a folder."""
-    parts = context.parts(context.read(context.Given(str(folder))), {})
+    parts = context.parts(context.read(context.Source(str(folder))), {})
     return {
         "name": "rl",
         "repository": repository,
@@ -211,7 +211,7 @@ def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
             f"--host={host}",
         ]
         words += [f"--data-root={disk}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-        words += ["--bridge=none", "--iptables=false", "--log-level=error"]
+        words += ["--iptables=false", "--log-level=error"]
         try:
             with _running(words, folder / "log") as process:
                 answers = ["docker", "--host", host, "version"]

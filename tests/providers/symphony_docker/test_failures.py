@@ -8,44 +8,58 @@ from symphony_docker import failures
 
 
 @pytest.mark.parametrize(
-    ("text", "step", "line"),
+    ("text", "step", "what", "remedy"),
     [
         (
-            "dockerfile parse error on line 3: unknown instruction: RUNN",
+            "failed to solve: dockerfile parse error on line 3: unknown instruction: RUNN",
             "",
-            "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:3).",
+            "unknown instruction: RUNN",
+            "",
         ),
         (
-            "The command '/bin/sh -c pip install x' returned a non-zero code: 1",
+            'process "/bin/sh -c pip install x" did not complete successfully: exit code: 1',
             "RUN pip install x",
-            "RUN pip install x failed with exit code 1 (Dockerfile).",
+            "RUN pip install x failed with exit code 1",
+            "",
+        ),
+        ("executor failed running [/bin/sh -c make]: exit code: 137", "RUN make", "was killed", "memory"),
+        (
+            "pull access denied, repository does not exist or may require authorization",
+            "[internal] load metadata for docker.io/nowhere/x:1",
+            "the base docker.io/nowhere/x:1 cannot be pulled",
+            "docker login docker.io",
         ),
         (
-            "The command '/bin/sh -c make' returned a non-zero code: 137",
+            "failed to do request: Head https://r.io/v2/: dial tcp: lookup r.io: no such host",
+            "[internal] load metadata for r.io/python:3",
+            "cannot be pulled: no such host",
+            "network",
+        ),
+        (
+            "write /x: no space left on device",
             "RUN make",
-            "RUN make was killed: memory ran out, or the Docker engine stopped (Dockerfile).",
+            "disk of the Docker engine is full",
+            "images clean",
         ),
         (
-            "pull access denied for nowhere, repository does not exist or may require 'docker login'",
-            "FROM nowhere/x:1",
-            "the base nowhere/x:1 cannot be pulled",
-        ),
-        (
-            'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host',
-            "FROM python:3.11-slim",
-            "the base python:3.11-slim cannot be pulled: no such host (Dockerfile). Check the network",
-        ),
-        ("write /x: no space left on device", "RUN make", "the disk of the Docker engine is full. Make room"),
-        (
-            "COPY failed: forbidden path outside the build context: ../x ()",
+            'failed to compute cache key: "/../x": not found',
             "COPY ../x /",
-            "COPY ../x / is outside of the context (Dockerfile).",
+            "COPY ../x / failed",
+            "",
+        ),
+        ("Cannot connect to the Docker daemon at x. Is it running?", "", "no Docker engine answers", "Start"),
+        (
+            "Multi-platform build is not supported for the docker driver.",
+            "",
+            "builds for one platform only",
+            "docker buildx create",
         ),
     ],
 )
-def test_why_a_build_failed(text: str, step: str, line: str) -> None:
-    error = failures.of_build(text, step, ["one", "two"], "Dockerfile")
-    assert error.line.startswith(line)
+def test_why_a_build_failed(text: str, step: str, what: str, remedy: str) -> None:
+    error = failures.of_build(text, step, ["one", "two"], "Dockerfile", "unix:///docker.sock")
+    assert what in error.what
+    assert remedy in error.remedy
     assert "\n" not in error.line
 
 

@@ -21,7 +21,9 @@ def test_code_comes_after_what_it_needs_and_nobody_is_root() -> None:
     assert steps == sorted(steps)
     assert 'COPY ["agents", "/app/agents"]' in lines
     assert 'COPY ["train.py", "/app/train.py"]' in lines
-    assert all("--no-cache-dir" in line for line in lines if "pip install" in line)
+    assert all(
+        "--mount=type=cache,target=/root/.cache/pip" in line for line in lines if "pip install" in line
+    )
     assert lines[-1] == "USER 1000:1000"
 
 

@@ -129,9 +129,7 @@ def containers() -> list[str]:
 
 def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     place.sandbox.write(
-        PROGRAM.replace(
-            '"rl")', '"rl", platform="linux/arm64", builder="kaniko", build_args={"API_KEY": "x"})'
-        )
+        PROGRAM.replace('"rl")', '"rl", platform="linux/arm64", build_args={"API_KEY": "x"})')
     )
     place.write("app/credentials.json", "{}")
     message = place.up(code=2)
@@ -168,7 +166,7 @@ def test_two_builds_of_one_image_are_one(
     from symphony_docker import context, progress, provider
 
     place.write("Dockerfile", DOCKERFILE.replace("RUN echo", f"RUN echo {uuid.uuid4()}; sleep 3; echo"))
-    parts = context.parts(context.read(context.Given(str(place.sandbox.folder))), {})
+    parts = context.parts(context.read(context.Source(str(place.sandbox.folder))), {})
     inputs = {
         "name": "rl",
         "repository": place.repository,

@@ -1,0 +1,91 @@
+"""Rules that keep credentials out of images: names that are never sent, names and contents to ask about."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# Never sent, wherever they lie: version control, keys and credentials, state, and files that belong to the
+# Python of this machine, some of which would make another image each time.
+_FOLDERS = re.compile(r"\.(git|hg|svn|ssh|aws|azure|kube|docker|gnupg|pulumi|venv)|__pycache__")
+_FILES = re.compile(
+    r"\.env(rc|\..+)?|.+\.(pem|key|ppk|p12|pfx|jks|keystore|kdbx|kubeconfig|py[co])|id_(rsa|dsa|ecdsa|ed25519)(_sk)?"
+    r"|kubeconfig(\..+)?|\.netrc|\.pypirc|\.git-credentials|\.git|\.dockercfg|\.dockerconfigjson|\.boto|\.s3cfg"
+    r"|application_default_credentials\.json|Pulumi\..+\.yaml|\.pgpass|\.my\.cnf|.+\.tfstate(\.backup)?"
+)
+_HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
+_GCLOUD = re.compile(r"(.*/)?\.config/gcloud")
+# Names that may be those of a credential; a person decides.
+_SUSPECT = re.compile(
+    r"(?i)(.*[-_.])?(credentials?|secrets?|service[-_]?account([-_]?key)?|passwords?|passwd|api[-_]?keys?)"
+    r"([-_.].*)?\.?(json|ya?ml|toml|ini|cfg|conf|txt|env|csv)|\.?(credentials?|htpasswd|npmrc|vault-token)"
+    r"|\.?([a-z]+[-_])?token(\.txt)?|.+\.env|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?key(\..+)?"
+)
+# detect-secrets has no rule for these; the formats are those of Hugging Face, gcloud, kubectl and Docker.
+_CONTENTS = (
+    ("Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
+    ("key of a Google service account", re.compile(r'"type"\s*:\s*"service_account"')),
+    ("kubeconfig", re.compile(r"(?m)^\s*client-key-data\s*:\s*\S")),
+    ("AWS secret key", re.compile(r"(?i)aws_secret_access_key\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}")),
+    ("registry password", re.compile(r'"auths?"\s*:\s*\{.{0,400}"auth"\s*:\s*"', re.DOTALL)),
+    # The list of detect-secrets names the kinds of keys, and source code names them too.
+    ("private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),
+)
+# A credential is short; larger files are data.
+LARGEST_READ = 256 * 1024
+
+
+def never_sent(name: str, is_folder: bool) -> bool:
+    """Return whether a file or folder of this name is never part of an image.
+
+    >>> never_sent("a/.git", True), never_sent("keys/id_rsa", False), never_sent("train.py", False)
+    (True, True, False)
+    """
+    base = name.rpartition("/")[2]
+    if is_folder:
+        return _FOLDERS.fullmatch(base) is not None or _GCLOUD.fullmatch(name) is not None
+    return _FILES.fullmatch(base) is not None and _HARMLESS.fullmatch(base) is None
+
+
+def suspicion(name: str, path: str) -> str:
+    """Return why a file may hold a credential, by its name or its content; empty if nothing says so."""
+    if _SUSPECT.fullmatch(name.rpartition("/")[2]) and _HARMLESS.fullmatch(name.rpartition("/")[2]) is None:
+        return "is named like a credential"
+    if os.lstat(path).st_size > LARGEST_READ:
+        return ""
+    text = Path(path).read_bytes().decode("utf-8", "replace")
+    kind = next((kind for kind, pattern in (*_CONTENTS, *_known_formats()) if pattern.search(text)), "")
+    return f"holds a {kind}" if kind else ""
+
+
+@cache
+def _known_formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the formats of tokens that detect-secrets lists.
+
+    Its patterns alone: its scanner takes 60 ms a file, mostly to filter what these do not match.
+    """
+    from detect_secrets.plugins.aws import AWSKeyDetector
+    from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
+    from detect_secrets.plugins.github_token import GitHubTokenDetector
+    from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+    from detect_secrets.plugins.npm import NpmDetector
+    from detect_secrets.plugins.openai import OpenAIDetector
+    from detect_secrets.plugins.pypi_token import PypiTokenDetector
+    from detect_secrets.plugins.slack import SlackDetector
+    from detect_secrets.plugins.stripe import StripeDetector
+
+    detectors: tuple[Any, ...] = (
+        AWSKeyDetector,
+        AzureStorageKeyDetector,
+        GitHubTokenDetector,
+        GitLabTokenDetector,
+        NpmDetector,
+        OpenAIDetector,
+        PypiTokenDetector,
+        SlackDetector,
+        StripeDetector,
+    )
+    return tuple((each.secret_type, pattern) for each in detectors for pattern in each.denylist)
