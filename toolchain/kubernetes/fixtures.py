@@ -21,7 +21,7 @@ from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes import images
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import Layout
-from toolchain.kubernetes.registry import python_image
+from toolchain.kubernetes.registry import docker, python_image
 
 KWOK_NODES = 4
 # What another cluster can pull, by the variable that says so.
@@ -49,6 +49,7 @@ class Access:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Access]:
     """The cluster to test against, running."""
+    os.environ["PATH"] = docker.path_with_buildkit()
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
         if words := unusable(existing):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from toolchain.kubernetes.calls import succeeds
-from toolchain.kubernetes.layout import Layout
+from toolchain.kubernetes.layout import Layout, cache_folder
 from toolchain.kubernetes.machine import kernel
 
 
@@ -34,3 +35,18 @@ def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
 
 def ready(layout: Layout) -> bool:
     return succeeds(["docker", "--host", f"unix://{socket(layout)}", "version"], timeout=5)
+
+
+def path_with_buildkit() -> str:
+    """Return a PATH whose docker command builds with BuildKit.
+
+    A command of version 23 or newer needs its buildx plugin for that; Debian's version 20 does not.
+    """
+    path, debian = os.environ.get("PATH", os.defpath), Path("/usr/bin/docker")
+    if succeeds(["docker", "buildx", "version"], timeout=10) or not debian.is_file():
+        return path
+    link = cache_folder() / "docker-with-buildkit" / "docker"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(debian)
+    return f"{link.parent}{os.pathsep}{path}"
