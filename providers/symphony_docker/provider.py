@@ -149,7 +149,7 @@ def _release(props: Mapping[str, Any]) -> None:
     reference = reference_of(props)
     if not uses.drop(reference, str(props.get("owner") or "")):
         return
-    # Without an engine there is nothing on this machine.
+    # An image that stays, or whose engine does not answer, is still listed by `symphony images`.
     with suppress(SymphonyError):
-        Engine().remove(reference)
-    uses.forget(reference)
+        if not Engine().remove(reference):
+            uses.forget(reference)

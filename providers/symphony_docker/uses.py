@@ -1,4 +1,4 @@
-"""Who on this machine uses an image that we built, and one builder of it at a time."""
+"""Records of the images that this user's symphony built here, of their stacks, and a lock for each build."""
 
 from __future__ import annotations
 
@@ -10,39 +10,44 @@ from pathlib import Path
 
 from symphony import files, paths
 
-# A build of hours is one that nobody waits for.
+# As long as a build may take.
 SECONDS = 4 * 3600.0
 
 
 @contextmanager
 def lock(identity: str, reference: str) -> Generator[None]:
-    """Whoever else builds an image of this content, by whichever name, has done so when the block begins."""
+    """Wait for other builds of this content, under whichever name, and hold them off during the block."""
     file = paths.cache() / "images" / f"{identity}.lock"
     with files.locked(file, seconds=SECONDS, what=f"the image {reference}"):
         yield
 
 
 def add(reference: str, owner: str) -> None:
-    """From now on a stack uses it."""
+    """Record that a stack uses the image."""
     files.own_folder(_folder(reference))
     files.replace(_file(reference, owner), owner.encode())
 
 
 def owners(reference: str) -> list[str]:
-    """The stacks of this user that use it, of whichever state."""
+    """Return the stacks of this user that use the image, in every state store."""
     with suppress(OSError):
         return sorted(each.read_text() for each in files.matching(_folder(reference), "*.use"))
     return []
 
 
+def is_known(reference: str) -> bool:
+    """Return whether this user's symphony built an image of this name, and did not remove it."""
+    return _folder(reference).is_dir()
+
+
 def drop(reference: str, owner: str) -> bool:
-    """A stack uses it no more; whether nobody does."""
+    """Record that a stack no longer uses the image; return whether no stack does."""
     _file(reference, owner).unlink(missing_ok=True)
     return not files.matching(_folder(reference), "*.use")
 
 
 def forget(reference: str) -> None:
-    """The image is gone."""
+    """Remove the record of an image that was removed."""
     shutil.rmtree(_folder(reference), ignore_errors=True)
 
 

@@ -77,7 +77,9 @@ class DockerBuilder:
         if read.problems:
             what, remedy = read.problems[0]
             raise UserError(what, where=str(self.temp_directory), remedy=remedy)
-        self._built = build(Build(read, tag or ""), Engine().place, log=self._say)
+        engine = Engine()
+        engine.facts()  # An engine that does not answer is the first thing to say.
+        self._built = build(Build(read, tag or ""), engine.place, log=self._say)
         return self._built
 
     @fails_in_one_line

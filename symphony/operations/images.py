@@ -43,9 +43,15 @@ class BuiltImage:
 
 
 def images() -> list[BuiltImage]:
-    """Those that are here, the newest first. SymphonyError: no Docker engine answers."""
+    """Return the images that this user's symphony built on this engine, the newest first.
+
+    Raises:
+        SymphonyError: No Docker engine answers.
+    """
     used = _used()
-    rows = [_row(name, image, used) for name, image in names(Engine().list_images(ours=True))]
+    # On a shared engine there are also images that another user's symphony built.
+    listed = [each for each in names(Engine().list_images(ours=True)) if uses.is_known(each[0])]
+    rows = [_row(name, image, used) for name, image in listed]
     return sorted(rows, key=lambda each: (-each.created, each.reference))
 
 
