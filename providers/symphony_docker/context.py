@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from symphony import paths
-from symphony.content import digests, sets
-from symphony.content.stat_cache import StatCache, stamp_of
+from symphony.content import digests
+from symphony.content.digests import DigestCache, stamp_of
 from symphony.errors import SymphonyError, UserError
 from symphony_docker import secrets
 
@@ -98,7 +98,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
         sizes = {name: os.lstat(path).st_size for name, path in files.items()}
         if sum(sizes.values()) > LARGEST:
             return _refused(*_too_large(sizes))
-        with StatCache("context", root) as cache:
+        with DigestCache("context", root) as cache:
             digest = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
         problems = list(_problems(root, files, source.allow)) if look_for_secrets else []
     except OSError as error:
@@ -117,12 +117,12 @@ def parts(
     texts = {"Dockerfile": context.dockerfile_text, "target": target, "platform": platform}
     texts["build_args"] = json.dumps(dict(build_args), sort_keys=True) if build_args else ""
     result = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items() if text}
-    return {**result, "files": sets.of_all(context.digests)}
+    return {**result, "files": digests.of_all(context.digests)}
 
 
 def identity(parts: Mapping[str, str]) -> str:
     """Return thirty-two hex digits that name an image by its content."""
-    return sets.of_all(parts)
+    return digests.of_all(parts)
 
 
 def plain_part(pattern: str) -> str:

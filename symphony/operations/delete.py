@@ -12,7 +12,7 @@ from pathlib import Path
 
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import Recorded
-from symphony.content import stat_cache
+from symphony.content import digests
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.outcome import Outcome
@@ -222,10 +222,10 @@ def _terminate_early(stack: stacks.Stack) -> None:
 
 def _forget_files(stack: stacks.Stack) -> None:
     """What is known of the files of its code and its images."""
-    stat_cache.forget("code", Path(stacks.folder(stack), stack.name.stack))
+    digests.forget("code", Path(stacks.folder(stack), stack.name.stack))
     for each in stack.state.resources if stack.state else ():
         if each.type == image_changes.TYPE:
-            stat_cache.forget("context", Path(str(each.inputs["context"])))
+            digests.forget("context", Path(str(each.inputs["context"])))
 
 
 def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:

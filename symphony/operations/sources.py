@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.components.inputs import code_files
-from symphony.content import sets
+from symphony.content import digests
 from symphony.engine.workspace import Workspace, config_file
 from symphony.operations.plan import Planned
 from symphony_docker import context
@@ -68,7 +68,7 @@ class Sources:
             yield_on_timeout=True,
         ):
             now = self.now()
-            if names := sets.changed_names(self.state, now.state):
+            if names := digests.changed_names(self.state, now.state):
                 return now, tuple(dict.fromkeys(_named(name, self.place) for name in names))
         raise KeyboardInterrupt
 

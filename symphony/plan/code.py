@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from symphony.content import sets
+from symphony.content import digests
 from symphony.spec.experiment import ExperimentSpec
 
 # Every process that declares code gets its digest in this variable: on each backend it is a part of it.
@@ -28,7 +28,7 @@ def files_of(spec: ExperimentSpec, code: Iterable[str]) -> dict[str, str]:
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    return sets.of_all(files)[:_LENGTH]
+    return digests.of_all(files)[:_LENGTH]
 
 
 def packed(code: CodeSets) -> str:
@@ -53,7 +53,7 @@ def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
     if before not in known or after not in known:
         return None
     brief = [{name: each[:_FILE_LENGTH] for name, each in known[key].items()} for key in (before, after)]
-    return sets.changed_names(*brief)
+    return digests.changed_names(*brief)
 
 
 def why(before: str | None, after: str | None, known: CodeSets) -> str:

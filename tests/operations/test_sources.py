@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony.components.inputs import code_files
-from symphony.content import sets
+from symphony.content import digests
 from symphony.engine import workspace
 from symphony.operations import sources
 from symphony.operations.plan import Planned
@@ -28,12 +28,12 @@ def watched(folder: Path) -> sources.Sources:
     """What a plan with declared code and an image leads to."""
     image = {"context": str(folder / "app"), "dockerfile": "Dockerfile"}
     built = context.read(context.source_of(image)).digests
-    parts = {"files": sets.of_all(built)}
+    parts = {"files": digests.of_all(built)}
     plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
     code = code_files.files_of(["agents/"], folder, "rl")["agents/"].files
-    digests = {"code": code, parts["files"]: built}
+    known = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
-    planned = Planned("rl", "lab", plan, (), (), 1, code=digests, program=program)
+    planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program)
     return sources.of(workspace.load(folder / "Pulumi.yaml"), planned)
 
 
@@ -54,5 +54,5 @@ def test_what_did_not_change_since_the_plan_is_no_change(folder: Path) -> None:
 def test_a_file_of_code_program_or_image_is_one(folder: Path, name: str, counts: bool) -> None:
     before = watched(folder)
     (folder / name).write_text("another")
-    changed_names = sets.changed_names(before.state, before.now().state)
+    changed_names = digests.changed_names(before.state, before.now().state)
     assert [each.rpartition(f"{folder}/")[2] for each in changed_names] == ([name] if counts else [])

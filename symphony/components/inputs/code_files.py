@@ -12,7 +12,7 @@ from symphony.plan.checked_spec import CheckedSpec
 from symphony.spec.inputs.code import CodeFiles
 
 if TYPE_CHECKING:
-    from symphony.content.stat_cache import StatCache
+    from symphony.content.digests import DigestCache
 
 _GLOB = frozenset("*?[")
 
@@ -26,19 +26,19 @@ def read(spec: CheckedSpec, folder: Path, stack: str) -> CheckedSpec:
 def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
     """text of `code=` -> its files; what stack runs them decides only where their digests are kept."""
     # Most experiments declare no code.
-    from symphony.content.stat_cache import StatCache
+    from symphony.content.digests import DigestCache
 
-    with StatCache("code", folder / stack) as cache:
+    with DigestCache("code", folder / stack) as cache:
         return {text: _files_of(text, str(folder), cache) for text in declared}
 
 
-def _files_of(text: str, folder: str, cache: StatCache) -> CodeFiles:
+def _files_of(text: str, folder: str, cache: DigestCache) -> CodeFiles:
     from symphony.content import digests
 
     try:
         # A home that nobody has is a trouble with a line.
         place = os.path.normpath(Path(folder, Path(text).expanduser()))
-        paths = list(_paths(place, folder, cache))
+        paths = list(_paths(place, folder))
         files = {_named(path, text, folder): digests.of_file(path, cache) for path in paths}
     except (OSError, RuntimeError, ValueError) as error:
         return CodeFiles(trouble=f"which cannot be read: {getattr(error, 'strerror', None) or error}".lower())
@@ -51,18 +51,18 @@ def _files_of(text: str, folder: str, cache: StatCache) -> CodeFiles:
     return CodeFiles(trouble=why)
 
 
-def _paths(place: str, folder: str, cache: StatCache) -> Iterator[str]:
+def _paths(place: str, folder: str) -> Iterator[str]:
     """The absolute paths of the files that a path, or a glob, stands for."""
     from pathspec import GitIgnoreSpec
 
-    from symphony.content import ignore_files, walk
+    from symphony.content import ignore_files
 
     base, pattern = place, ""
     if _GLOB & {*place} and not os.path.lexists(place):
         parts = Path(place).parts
         first = next(i for i, part in enumerate(parts) if _GLOB & {*part})
         base, pattern = str(Path(*parts[:first])), "/" + "/".join(parts[first:])
-    rules = ignore_files.above(base, folder)
+    rules = ignore_files.rules_above(base, folder)
     if rules is None or not os.path.lexists(base):
         return
     if not Path(base).is_dir():
@@ -70,7 +70,7 @@ def _paths(place: str, folder: str, cache: StatCache) -> Iterator[str]:
             yield base
     elif not rules.leaves_out(f"{base}/"):
         wanted = GitIgnoreSpec.from_lines([pattern] if pattern else [])
-        for path in walk.files(base, rules, cache):
+        for path in ignore_files.walk(base, rules):
             if not pattern or wanted.match_file(path[len(base) :].lstrip("/")):
                 yield path
 
