@@ -40,6 +40,7 @@ class Recorded:
     host:      the machine it was started on, where that matters.
     connection: how its backend is reached, where there is more than one.
     objects:   the path of what it has beside processes -> its uid.
+    unmade:    the processes that the program declares and the last run did not make.
     """
 
     owner: str
@@ -48,6 +49,7 @@ class Recorded:
     host: str = ""
     connection: Mapping[str, str] = field(default_factory=dict[str, str])
     objects: Mapping[str, str] = field(default_factory=dict[str, str])
+    unmade: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

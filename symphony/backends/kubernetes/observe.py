@@ -14,7 +14,7 @@ from symphony.backends.kubernetes.api.fields import Values, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.backends.kubernetes.status import job_pods, pod_events, pod_status, service_address
+from symphony.backends.kubernetes.status import admission, job_pods, pod_events, pod_status, service_address
 from symphony.backends.kubernetes.status import watch as watching
 from symphony.backends.kubernetes.status.job_pods import JobStatus
 from symphony.backends.observe import (
@@ -31,6 +31,7 @@ from symphony.errors import SymphonyError
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
+_PROCESS_TYPE = "symphony:index:Process"
 # What an experiment has beside pods, by how the server calls it.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
@@ -47,8 +48,10 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     objects: dict[str, str] = {}
-    namespace = ""
+    namespace, declared = "", list[str]()
     for resource in resources:
+        if resource.type == _PROCESS_TYPE:
+            declared.append(resource.name)
         if resource.type in _RECORDED_KINDS and _is_ours(resource):
             objects.update(_recorded_object(resource))
         if resource.urn.endswith(_PROVIDER):
@@ -65,7 +68,10 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             result.update(_processes(resource))
     for facts in result.values():
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    return Recorded(owner, namespace, result, connection=connection, objects=objects) if namespace else None
+    unmade = tuple(path for path in declared if path not in result)
+    if not namespace:
+        return None
+    return Recorded(owner, namespace, result, connection=connection, objects=objects, unmade=unmade)
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -130,6 +136,7 @@ def watch(
     """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
     client = client_for(recorded)
     reported = watching.Reported()
+    not_made = _not_made(client, recorded)
 
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         kept_ones = _kept(client, recorded, pods)
@@ -138,7 +145,7 @@ def watch(
             reported.pending = _pending(client, recorded)
         reported.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, kept_ones)
-        return tuple(_with_balancers(recorded, statuses, reported.pending))
+        return (*_with_balancers(recorded, statuses, reported.pending), *not_made)
 
     names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
     return watching.watch(client, recorded.launched_as, names, look, reported, patience, limit)
@@ -236,7 +243,8 @@ def _statuses(
         replaced = _kept(client, recorded, pods)
         events = pod_events.of_pods(client, recorded.launched_as, pods.values())
         result = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
-        return _with_balancers(recorded, result, _pending(client, recorded))
+        result = _with_balancers(recorded, result, _pending(client, recorded))
+        return [*result, *_not_made(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -274,6 +282,15 @@ def _with_tries(
             status = replace(status, restarts=status.restarts + len(tries), last=message)
         result.append(status)
     return result
+
+
+def _not_made(client: Client, recorded: Recorded) -> list[ProcessStatus]:
+    """Return the processes whose pods were never made; the cluster is asked only where there are some."""
+    if not recorded.unmade:
+        return []
+    rules = admission.rules(client, recorded.launched_as)
+    why = f"not made: {'; '.join(rules) or admission.UNKNOWN}"
+    return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.unmade]
 
 
 def _pending(client: Client, recorded: Recorded) -> Collection[str]:

@@ -38,6 +38,21 @@ _SCALING = (
 )
 
 
+# What is wrong with the claims of a pod: no node would help.
+_CLAIMS = {
+    "not found": "Create that claim in the namespace, or correct its name in pod_yml",
+    "unbound": "Its claim has no volume: `kubectl describe pvc` tells why",
+    "being deleted": "Its claim is being deleted: wait, and create it again",
+}
+_STARTS_NOT = (
+    (
+        "will run as root",
+        "Set runAsUser in the securityContext of container_yml, or use an image with a USER",
+    ),
+    ("not found", "Create what its variables name, or correct their names"),
+)
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is known of one process, all of it read before: the chain asks nothing.
@@ -129,7 +144,8 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
     scaling = _words(facts.event("NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"))
     remedies = [remedy for word, remedy in _SCALING if word in scaling.lower()]
     more = (scaling,) if scaling else ()
-    yield Link("scheduled", f"no: {message}", None, True, more, "; ".join([*remedies, facts.room()]))
+    remedies.append(_CLAIMS.get(next((words for words in _CLAIMS if words in reason), "")) or facts.room())
+    yield Link("scheduled", f"no: {message}", None, True, more, "; ".join(remedies))
 
 
 def _prepared(facts: Facts, _: str) -> Iterator[Link]:
@@ -213,7 +229,9 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
     waiting = mapping(container, "state", "waiting")
     if waiting.get("reason") in _NOT_STARTED:
         what = f"no: {_why_not_started(waiting)}"
-        yield Link("started", what, None, True, remedy="Correct its command, or what its variables name")
+        remedies = [remedy for words, remedy in _STARTS_NOT if words in what]
+        remedy = remedies[0] if remedies else "Correct its command, or what its variables name"
+        yield Link("started", what, None, True, remedy=remedy)
         return
     ended = mapping(container, "state", "terminated") or mapping(container, "lastState", "terminated")
     if ended.get("reason") in _NEVER_RAN:
@@ -256,7 +274,10 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             why = _words(facts.event("Unhealthy")) or "its container reports that it is not ready"
             yield Link("ready", f"no: {why}", status.since, True)
         case "completed":
-            yield Link("exit", "exit 0", status.since)
+            remedy = "Give it more with resource_limit(memory=...)" if status.why else ""
+            yield Link(
+                "exit", f"exit 0{', but ' if status.why else ''}{status.why}", status.since, remedy=remedy
+            )
         case "lost":
             yield Link("lost", status.why, status.since, True, remedy=again)
         case "unknown":

@@ -11,7 +11,7 @@ from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.diagnosis import chain
 from symphony.backends.kubernetes.logs import reader
 from symphony.backends.kubernetes.manifests import controllers, labels
-from symphony.backends.kubernetes.status import job_pods
+from symphony.backends.kubernetes.status import admission, job_pods
 from symphony.backends.observe import Link, Recorded
 from symphony.errors import SymphonyError
 
@@ -88,18 +88,9 @@ def _room(client: Client, pod: Values) -> str:
 
 
 def _never_made(client: Client, namespace: str, name: str) -> Link:
-    """A process that is declared and not in the state, and what keeps it out, as far as one can see."""
+    """Return the link of a process that is declared and not in the state."""
+    rules = admission.rules(client, namespace)
     remedy = f"`symphony up {name}` tries again and says why not"
-    try:
-        quotas = client.items(path_of("resourcequotas", namespace))
-    except Refused:
-        quotas = []
-    used_up = [
-        f"the quota {text(quota, 'metadata', 'name')} is used up: {kind} {used} of {hard}"
-        for quota in quotas
-        for kind, hard in mapping(quota, "status", "hard").items()
-        if (used := mapping(quota, "status", "used").get(kind)) == hard
-    ]
-    if used_up:
-        remedy = f"Have the quota raised, or end something in {namespace}; then `symphony up {name}`"
-    return Link("created", "no: the last `up` did not make it", None, True, tuple(used_up), remedy)
+    if rules:
+        remedy = f"Ask for less, have the rules of {namespace} changed, or end something there; {remedy}"
+    return Link("created", f"no: {admission.UNKNOWN}", None, True, tuple(rules), remedy)

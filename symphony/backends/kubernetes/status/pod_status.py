@@ -19,9 +19,12 @@ LONGEST = 300
 _LINES = 3
 # What containerd says of a program that is not there, at the end of a chain of causes.
 _MISSING = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)')
+# The scheduler's own words, without what it says of evicting other pods.
+_SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
 _NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
+CHILD_KILLED = "a process that it started was killed: out of memory"
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 # Waiting does not cure these by itself.
 _HOPELESS = (
@@ -145,8 +148,11 @@ def _condition(pod: Pod, name: str, container: _Container, event: str) -> tuple[
     if ended and _comes_again(pod, ended):
         return "waiting", f"to be started again after {_how(ended)}", epoch(ended.get("finishedAt"))
     if ended:
-        state: State = "completed" if ended.get("exitCode") == 0 else "failed"
-        return state, "" if state == "completed" else _how(ended), epoch(ended.get("finishedAt"))
+        moment = epoch(ended.get("finishedAt"))
+        if ended.get("exitCode") != 0:
+            return "failed", _how(ended), moment
+        # The kernel killed a process that the program had started, and the program went on.
+        return "completed", CHILD_KILLED if ended.get("reason") == "OOMKilled" else "", moment
     if pod["metadata"].get("deletionTimestamp"):
         return "stopped", "it is being ended", epoch(pod["metadata"]["deletionTimestamp"])
     if running:
@@ -247,8 +253,16 @@ def _unscheduled(pod: Pod) -> str:
 
 
 def in_short(message: str) -> str:
-    """What the scheduler says, without what it says of evicting others for it."""
-    return message.partition(" no new claims to deallocate")[0].partition(" preemption: ")[0]
+    """Return what the scheduler says, without how many nodes there are and whether others could be evicted.
+
+    >>> in_short("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. no")
+    '1 Insufficient cpu, 2 untolerated taint {a: b}'
+    >>> in_short('0/1 nodes are available: persistentvolumeclaim "data" not found. preemption: 0/1')
+    'persistentvolumeclaim "data" not found'
+    """
+    found = _SCHEDULER.match(message)
+    reasons = found[1] if found else message
+    return reasons.replace("node(s) had ", "").replace("node(s) ", "")
 
 
 def _how(ended: Mapping[str, Any]) -> str:
@@ -284,7 +298,7 @@ def how_it_ended(ended: Mapping[str, Any]) -> str:
     if code > 128 and (name := _signal_name(code - 128)):
         how += f" ({name})"
     if reason == "OOMKilled":
-        return f"out of memory, {how}"
+        return f"out of memory, {how}" if code else f"{how}, but {CHILD_KILLED}"
     return how if reason in ("", "Error", "Completed") else f"{reason}, {how}"
 
 

@@ -37,6 +37,59 @@ def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     return list(chain.chain(facts, "rl"))
 
 
+@pytest.mark.parametrize(
+    ("thing", "words"),
+    [
+        (
+            pod(
+                None,
+                conditions=[
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "message": 'persistentvolumeclaim "x" not found',
+                    }
+                ],
+            ),
+            "Create that claim",
+        ),
+        (
+            pod(waits("CreateContainerConfigError", "runAsNonRoot and image will run as root")),
+            "runAsUser",
+        ),
+        (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "variables name"),
+    ],
+)
+def test_a_remedy_is_for_its_cause(thing: Body, words: str) -> None:
+    if thing["status"].get("conditions"):
+        del thing["spec"]["nodeName"]
+    assert words in links(thing)[-1].remedy
+
+
+def test_a_process_whose_child_was_killed_for_memory_says_so() -> None:
+    result = links(pod(ended(0, reason="OOMKilled")))[-1]
+    assert "out of memory" in result.what
+    assert "resource_limit" in result.remedy
+
+
+QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
+RANGE = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}}
+
+
+def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
+    def answer(asked: Asked) -> Answer:
+        kind = asked.path.partition("?")[0].rpartition("/")[2]
+        return 200, {"items": {"resourcequotas": [QUOTA], "limitranges": [RANGE]}.get(kind, [])}
+
+    with serving(answer) as api:
+        link = collect.read_chain(api.client(), Recorded("o", "rl", {}, unmade=("b",)), "b", "rl")[-1]
+        assert link.more == ("quota few: pods 1 of 1 used", "limit range small: at most 1 cpu a Container")
+        connection = {"kubeconfig": api.kubeconfig()}
+        (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, unmade=("b",))])
+        assert not isinstance(statuses, Exception)
+        assert statuses[0].why.startswith("not made: quota few: pods 1 of 1 used")
+
+
 def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
     done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     made = {

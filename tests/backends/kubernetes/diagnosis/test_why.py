@@ -144,7 +144,8 @@ def test_a_process_that_a_quota_kept_out_is_told_so(
     wait_for(lambda: kubectl(*used) == "1", 20, "the quota counts")
     up(sandbox, stack, program + '; e.new_process("b", command="true")', code=1)
     created = broken(sandbox, stack, "b", "created")
-    assert created["more"] == ["the quota few is used up: pods 1 of 1"]
+    assert created["more"] == ["quota few: pods 1 of 1 used"]
+    assert "not made: quota few" in sandbox.processes(stack)["b"]["why"]
 
 
 @pytest.mark.thorough

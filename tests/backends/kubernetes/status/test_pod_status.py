@@ -92,6 +92,7 @@ CASES = [
     (pod(waits("ContainerCreating")), "waiting", "ContainerCreating: FailedMount: no server"),
     (pod(None, phase="Failed", reason="Evicted", message="low on memory"), "lost", "Evicted: low on memory"),
     (pod(waits("PodInitializing"), phase="Failed", initContainerStatuses=[{"name": "clone-x", "state": ended(128)}]), "failed", "clone-x: exit 128"),
+    (pod(ended(0, reason="OOMKilled")), "completed", pod_status.CHILD_KILLED),
     (pod(None), "waiting", "not started yet"),
     (None, "lost", "its pod is gone"),
 ]  # fmt: skip
