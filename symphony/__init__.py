@@ -6,6 +6,7 @@ Everything public is found here and loaded when it is first used: `import sympho
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,63 +28,41 @@ if TYPE_CHECKING:
     from symphony.components.process_group import ProcessGroup as ProcessGroup
     from symphony.errors import SymphonyError as SymphonyError
     from symphony.errors import UserError as UserError
+    from symphony.spec.pod import Place as Place
+    from symphony.spec.pod import Toleration as Toleration
+    from symphony.spec.process import Resources as Resources
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Experiment": "symphony.components.experiment",
-    "GkeCluster": "symphony.components.gke.cluster",
-    "NodePool": "symphony.components.gke.node_pool",
-    "Image": "symphony.components.image",
-    "Process": "symphony.components.process",
-    "ProcessGroup": "symphony.components.process_group",
-    "run_program": "symphony.components.dispatch",
-    "SymphonyError": "symphony.errors",
-    "UserError": "symphony.errors",
-    **dict.fromkeys(
-        (
-            "AddressBook",
-            "Cluster",
-            "DockerBuilder",
-            "GKEDispatcher",
-            "KubeCluster",
-            "SymphonyConfig",
-            "SymphonyParser",
-            "TmuxCluster",
-            "clean_images",
-        ),
-        "symphony.classic",
+# What a program finds at run time; type checkers read the imports above.
+_NAMES = {
+    "classic": (
+        "AddressBook Cluster DockerBuilder GKEDispatcher KubeCluster SymphonyConfig SymphonyParser"
+        " TmuxCluster clean_images"
     ),
+    "components.dispatch": "run_program",
+    "components.experiment": "Experiment",
+    "components.gke.cluster": "GkeCluster",
+    "components.gke.node_pool": "NodePool",
+    "components.image": "Image",
+    "components.process": "Process",
+    "components.process_group": "ProcessGroup",
+    "errors": "SymphonyError UserError",
+    "spec.pod": "Place Toleration",
+    "spec.process": "Resources",
 }
-__all__ = [
-    "AddressBook",
-    "Cluster",
-    "DockerBuilder",
-    "Experiment",
-    "GKEDispatcher",
-    "GkeCluster",
-    "Image",
-    "KubeCluster",
-    "NodePool",
-    "Process",
-    "ProcessGroup",
-    "SymphonyConfig",
-    "SymphonyError",
-    "SymphonyParser",
-    "TmuxCluster",
-    "UserError",
-    "clean_images",
-    "run_program",
-]
+_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
+globals()["__all__"] = sorted(_MODULES)
 
 # A type checker would take any misspelt name for one that this finds.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        home = _HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(home), name)
+        if name not in _MODULES:
+            # With these, Python adds "Did you mean".
+            obj = sys.modules[__name__]
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=obj)
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_HOMES})
+        return sorted({*globals(), *_MODULES})

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import pulumi
 
     from symphony.backends.stack_settings import StackSettings
-    from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan, PlannedImage
     from symphony.plan.target import Target
+    from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.resource import ImageResource
 
 Rendered = Mapping[str, Mapping[str, Any]]
@@ -60,7 +60,7 @@ class Components:
 class Expander(Protocol):
     """The half of a backend that runs inside the user's Pulumi program: its module `expand`."""
 
-    def target(self, spec: CheckedSpec, context: Context) -> Target:
+    def target(self, spec: ExperimentSpec, context: Context) -> Target:
         """What the backend can do for this experiment, and what it would hand out; changes nothing."""
         ...
 
@@ -68,7 +68,7 @@ class Expander(Protocol):
         """Where images are pushed, where symphony:registry says nothing; empty: nobody knows."""
         ...
 
-    def prepare(self, plan: Plan, spec: CheckedSpec, context: Context) -> Any:
+    def prepare(self, plan: Plan, spec: ExperimentSpec, context: Context) -> Any:
         """What `expand` is given; unless it is a dry run, what must be reserved or deleted first is."""
         ...
 

@@ -1,4 +1,4 @@
-"""The names of the original Symphony, one thin face over our own objects."""
+"""The names of the original Symphony, thin faces of our own objects, loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -6,48 +6,40 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from symphony.components.experiment import Experiment
-    from symphony.components.process import Process
-    from symphony.components.process_group import ProcessGroup
-
-    ExperimentSpec = KubeExperimentSpec = TmuxExperimentSpec = Experiment
-    ProcessSpec = KubeProcessSpec = TmuxProcessSpec = Process
-    ProcessGroupSpec = KubeProcessGroupSpec = TmuxProcessGroupSpec = ProcessGroup
     from symphony.classic.addresses import AddressBook as AddressBook
     from symphony.classic.cluster import Cluster as Cluster
     from symphony.classic.cluster import KubeCluster as KubeCluster
     from symphony.classic.cluster import TmuxCluster as TmuxCluster
     from symphony.classic.config import SymphonyConfig as SymphonyConfig
+    from symphony.classic.declaration import Experiment as Experiment
+    from symphony.classic.declaration import Process as Process
+    from symphony.classic.declaration import ProcessGroup as ProcessGroup
     from symphony.classic.docker_builder import DockerBuilder as DockerBuilder
     from symphony.classic.docker_builder import clean_images as clean_images
     from symphony.classic.gke_dispatcher import GKEDispatcher as GKEDispatcher
     from symphony.classic.parser import SymphonyParser as SymphonyParser
 
-_HOMES = {
-    "AddressBook": "symphony.classic.addresses",
-    "Cluster": "symphony.classic.cluster",
-    "GKEDispatcher": "symphony.classic.gke_dispatcher",
-    "DockerBuilder": "symphony.classic.docker_builder",
-    "clean_images": "symphony.classic.docker_builder",
-    "KubeCluster": "symphony.classic.cluster",
-    "SymphonyConfig": "symphony.classic.config",
-    "SymphonyParser": "symphony.classic.parser",
-    "TmuxCluster": "symphony.classic.cluster",
-    **{
-        f"{backend}{name}Spec": f"symphony.components.{module}:{name}"
-        for backend in ("", "Kube", "Tmux")
-        for name, module in (
-            ("Experiment", "experiment"),
-            ("ProcessGroup", "process_group"),
-            ("Process", "process"),
-        )
-    },
+    ExperimentSpec = KubeExperimentSpec = TmuxExperimentSpec = Experiment
+    ProcessSpec = KubeProcessSpec = TmuxProcessSpec = Process
+    ProcessGroupSpec = KubeProcessGroupSpec = TmuxProcessGroupSpec = ProcessGroup
+
+# module -> the names in it; a Spec is the class of that name.
+_NAMES = {
+    "addresses": ("AddressBook",),
+    "cluster": ("Cluster", "KubeCluster", "TmuxCluster"),
+    "config": ("SymphonyConfig",),
+    "declaration": ("Experiment", "Process", "ProcessGroup"),
+    "docker_builder": ("DockerBuilder", "clean_images"),
+    "gke_dispatcher": ("GKEDispatcher",),
+    "parser": ("SymphonyParser",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_SPECS = {f"{backend}{name}Spec": name for backend in ("", "Kube", "Tmux") for name in _NAMES["declaration"]}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module, _, alias = _HOMES[name].partition(":")
-        return getattr(importlib.import_module(module), alias or name)
+        home = _SPECS.get(name, name)
+        if home not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[home]}"), home)

@@ -9,14 +9,14 @@ from symphony.backends import registry
 from symphony.classic import launch as launching
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
+from symphony.classic.declaration import ClassicExperimentOptions, Experiment, require_name
 from symphony.classic.experiments import Experiments
 from symphony.components import run
 from symphony.components.errors import usage_error
-from symphony.components.experiment import Experiment
+from symphony.components.experiment import Experiment as AnyExperiment
 from symphony.operations import delete as deletion
 from symphony.operations.plan import Planned
 from symphony.operations.up import Ended
-from symphony.spec.experiment import ExperimentOptions
 from symphony.spec.shared import Text, Texts
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Cluster(Experiments):
         return cluster
 
     @overload
-    def new_experiment(self, name: str, **given: Unpack[ExperimentOptions]) -> Experiment: ...
+    def new_experiment(self, name: str, **given: Unpack[ClassicExperimentOptions]) -> Experiment: ...
     @overload
     def new_experiment(
         self,
@@ -100,16 +100,17 @@ class Cluster(Experiments):
         of this cluster. A wrong value is a UserError at launch, with its line.
         """
         given.update(port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir)
+        require_name("an experiment", name)
         made = {key: value for key, value in given.items() if value is not None}
         return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
 
     @overload
-    def launch(self, exp: Experiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
     @overload
-    def launch(self, exp: Experiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
+    def launch(self, exp: AnyExperiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
     @overload
-    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
-    def launch(self, exp: Experiment, force: bool = False, dry_run: bool = False) -> Any:
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Any:
         """Start an experiment: cluster.launch(experiment). At a terminal progress and plan are shown as well.
 
         exp:     what new_experiment() returned.
@@ -121,7 +122,7 @@ class Cluster(Experiments):
         UserError: one of that name exists, or it cannot run (PlanError).
         SymphonyError: it is up and some of its processes neither run nor came to a good end.
         """
-        if not isinstance(exp, Experiment):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise options.mistake(
                 f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
             )
@@ -131,12 +132,14 @@ class Cluster(Experiments):
             return run.launch(exp, self.settings)
         return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
 
-    def launch_batch(self, experiments: Iterable[Experiment], force: bool = False) -> list[Ended | Planned]:
+    def launch_batch(
+        self, experiments: Iterable[AnyExperiment], force: bool = False
+    ) -> list[Ended | Planned]:
         """Start several, one after the other: cluster.launch_batch([first, second]).
 
         experiments: what new_experiment() returned. force, errors: as launch(); those before it stay up.
         """
-        return [self.launch(experiment, force=force) for experiment in experiments]
+        return [self.launch(each, force=force) for each in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
         """Stop an experiment and everything it started: cluster.delete("rl").

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from symphony.backends import registry
 from symphony.classic.config import SymphonyConfig
 from symphony.cli import plan_table, screen
@@ -48,7 +50,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     switch.remember(target.name, launched=True)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        exp.dump_yaml(folder / "experiment.yaml")
+        (folder / "experiment.yaml").write_text(yaml.safe_dump(exp.to_dict(), sort_keys=False))
     if ended.troubled:
         raise _troubled(ended)
     return ended

@@ -1,4 +1,4 @@
-"""What Process and ProcessGroup share: a frozen spec that each call replaces; the line of each setting."""
+"""What Process and ProcessGroup share: a frozen spec that a call replaces, and the line of every setting."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from symphony.components.errors import usage_error
-from symphony.components.overrides import Override
-from symphony.plan.names import shown
+import pulumi
+
+from symphony.components.errors import as_usage_error, usage_error
+from symphony.components.overrides import Override, written
+from symphony.plan.names import listed, nearest, shown
+from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_of
 from symphony.spec.mounts import (
@@ -20,103 +23,106 @@ from symphony.spec.mounts import (
     SecretMount,
     SharedMemoryMount,
 )
-from symphony.spec.plain import DEEPEST
-from symphony.spec.pod import Effect, Operator, RestartPolicy, Toleration
-from symphony.spec.process import ProcessSpec, Quantity
-from symphony.spec.setting import keywords_of
+from symphony.spec.pod import Effect, Operator, Place, PodSettings, RestartPolicy, Toleration
+from symphony.spec.process import ProcessSpec, Quantity, Resources
+from symphony.spec.setting import Setting, settings_of
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
-from symphony.spec.types import read_text, read_variables
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)
+_RESOURCES = ("resources", "limits")
 
 
-# What the original Symphony took: whether a process has a pod of its own. It has one when it is in no group.
-_MEANS_NOTHING = ("standalone",)
+def keywords_of(kind: type[Any]) -> Mapping[str, Setting]:
+    """Return the settings that are keywords where a thing of this class is declared."""
+    own = {name: each for name, each in settings_of(kind).items() if each.keyword}
+    pod = settings_of(PodSettings) if "pod" in settings_of(kind) else dict[str, Setting]()
+    return own | {name: each for name, each in pod.items() if each.keyword}
 
 
-def merged(before: Any, added: Any) -> Any:
-    """Two mappings as one, the later value wins; what is no mapping stays, for the plan to refuse."""
-    if not isinstance(before, Mapping):
-        return before
-    if not isinstance(added, Mapping):
-        return added
-    return {**cast("Mapping[Any, Any]", before), **cast("Mapping[Any, Any]", added)}
-
-
-def names_in(value: Any) -> tuple[Any, ...]:
-    """The names in a mapping; none in what is no mapping."""
-    return tuple(cast("Mapping[Any, Any]", value)) if isinstance(value, Mapping) else ()
-
-
-def single(name: Any, value: Any) -> dict[Any, Any]:
-    """A mapping of one item, whatever the name is; the plan refuses one that is no text."""
-    try:
-        return {name: value}
-    except TypeError:
-        return {(type(name).__name__,): value}
-
-
-def declare(kind: type[AnySpec], name: str, given: Mapping[str, Any]) -> AnySpec:
-    """The spec of what is declared on the caller's line; None is a setting that is not made."""
-    keywords = keywords_of(kind)
+def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySpec:
+    """Return the spec of a declaration on the caller's line; None is a setting that is not made."""
+    keywords, where = keywords_of(kind), caller()
     made: dict[str, Any] = {}
-    unknown: list[str] = []
-    for keyword, value in given.items():
-        setting = keywords.get(keyword)
-        if keyword in _MEANS_NOTHING:
-            continue
-        if setting is None:
-            unknown.append(keyword)
-        elif value is not None and (setting.name not in made or keyword == setting.name):
-            made[setting.name] = setting.type.read(value)
-    where = caller()
-    return kind(name, unknown=tuple(unknown), where=where, places=dict.fromkeys(made, where), **made)
+    with as_usage_error():
+        strict_text(name, "name")
+        for keyword, value in options.items():
+            if keyword in _RESOURCES and kind is ProcessSpec:
+                made |= _claims(keyword, value, name, made)
+            elif keyword not in keywords:
+                raise _unknown(keyword, name, [*keywords, *(_RESOURCES if kind is ProcessSpec else ())])
+            elif value is not None:
+                made[keyword] = keywords[keyword].convert(value, f"{name}: {keyword}")
+    pod = {each: made.pop(each) for each in settings_of(PodSettings) if each in made}
+    places = dict.fromkeys([*made, *pod], where)
+    if pod:
+        made["pod"] = PodSettings(**pod)
+    return kind(name, where=where, places=places, **made)
 
 
-def copied(value: Any, within: tuple[int, ...] = ()) -> Any:
-    """The value with lists and dicts of its own; what holds itself is left for the plan to refuse."""
-    if id(value) in within or len(within) > DEEPEST:
-        return value
-    seen = (*within, id(value))
-    if isinstance(value, Mapping):
-        return {name: copied(each, seen) for name, each in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [copied(each, seen) for each in cast("list[Any]", value)]
-    return value
+def _claims(keyword: str, value: Any, name: str, made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that resources= and limits= stand for: GPUs are a limit, and so a request too."""
+    if value is None:
+        return {}
+    given: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
+    limit: Resources = made.get("resource_limit", Resources())
+    if keyword == "resources":
+        limit = limit if given.gpu is None else dataclasses.replace(limit, gpu=given.gpu)
+        return {"resource_request": dataclasses.replace(given, gpu=None), "resource_limit": limit}
+    return {"resource_limit": given if given.gpu is not None else dataclasses.replace(given, gpu=limit.gpu)}
+
+
+def _unknown(keyword: str, name: str, known: list[str]) -> Exception:
+    if keyword.startswith("mount_"):
+        remedy = f"Call .{keyword}(...) instead"
+    elif near := nearest(keyword, known):
+        remedy = f"Did you mean {near}?"
+    else:
+        remedy = f"The options are: {listed(sorted(known), 40)}"
+    return usage_error(f"{name}: unknown option {shown(keyword)}", remedy)
 
 
 class Builder(Generic[AnySpec]):
-    """Holds what the user declared so far; every call replaces the frozen spec and notes its line."""
+    """Holds what the program declared so far; a call replaces the frozen spec and notes its line."""
 
     _spec: AnySpec
 
     if TYPE_CHECKING:  # Pulumi evaluates the annotations of components, and would load the plan's module
         _plan: Plan | None
+        _options: pulumi.ResourceOptions | None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """A setting that is assigned would be lost without a word, so it is refused."""
+        """Refuse to assign a setting, which would be lost without a word."""
         if callable(getattr(type(self), name, None)):
-            raise usage_error(f"{name} is not assigned", f"Call {name}(...)")
+            raise usage_error(f"{name} is a method and cannot be assigned", f"Call {name}(...)")
         # Before a spec is there, what is assigned is the component's own.
-        if (spec := vars(self).get("_spec")) is not None and name in keywords_of(
-            cast("type[Any]", type(spec))
-        ):
+        spec: Any = vars(self).get("_spec")
+        if spec is not None and name in keywords_of(cast("type[Any]", type(spec))):
             kind = type(self).__name__
-            raise usage_error(f"{name} of a {kind} is not assigned", f"Give {name}=... where it is declared")
+            what = f"{name} of a {kind} cannot be assigned"
+            raise usage_error(what, f"Give {name}=... where the {kind} is declared")
         super().__setattr__(name, value)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the near attribute: the engine prints errors without Python's own suggestion."""
+            near = None if name.startswith("_") else nearest(name, dir(type(self)))
+            hint = f". Did you mean: {near!r}?" if near else ""
+            what = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(what, name=name, obj=self)
 
     @property
     def spec(self) -> AnySpec:
-        """What was declared, as a frozen value."""
+        """The declaration, as a frozen value."""
         return self._spec
 
     @property
     def name(self) -> str:
-        """The name it was declared with."""
+        """The name that the program gave it."""
         return self._spec.name
 
     @property
@@ -131,6 +137,16 @@ class Builder(Generic[AnySpec]):
         """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
         return self._launched.launched_as
 
+    def _options_under(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Return the resource options of the program, for a component under a parent."""
+        under = pulumi.ResourceOptions(parent=parent)
+        return under if self._options is None else pulumi.ResourceOptions.merge(self._options, under)
+
+    def _convert(self, setting: str, value: Any, kind: type[Any] | None = None) -> Any:
+        with as_usage_error():
+            converter = settings_of(kind or type(self._spec))[setting].convert
+            return converter(value, f"{self.name}: {setting}")
+
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""
         where = caller()
@@ -141,35 +157,61 @@ class Builder(Generic[AnySpec]):
 class MemberBuilder(Builder[MemberSpec]):
     """The calls that a process and a process group share; those of a pod go to the group where there is one.
 
-    Of a setting that is made twice the later value wins. Nothing is checked here: what is wrong is reported
-    with its line at launch. pod_yml is a dict that is merged last into the pod's manifest.
+    A setting that is made twice has the later value. pod_yml is a dict that is merged last into the pod's
+    manifest.
     """
 
     pod_yml: Override
 
     @property
     def spec(self) -> MemberSpec:
-        """What was declared, as a frozen value."""
-        pod = dataclasses.replace(self._spec.pod, pod_yml=copied(self.pod_yml))
-        return dataclasses.replace(self._spec, pod=pod)
+        """The declaration, as a frozen value."""
+        pod_yml = self._convert("pod_yml", written(self.pod_yml), PodSettings)
+        return dataclasses.replace(self._spec, pod=dataclasses.replace(self._spec.pod, pod_yml=pod_yml))
 
     def set_env(self, name: str, value: EnvValue) -> None:
-        """Set one environment variable: set_env("LR", 0.1).
+        """Set one environment variable.
 
-        value: text, a number, a path or an Output of Pulumi, under this name.
+        Args:
+            name: The name of the variable.
+            value: Text, a number, a path or an Output of Pulumi.
+
+        Raises:
+            UserError: The value has another type.
+
+        Example:
+            process.set_env("LR", 0.1)
         """
-        self.set_envs(single(name, value))
+        self.set_envs({name: value})
 
     def set_envs(self, env: Env) -> None:
-        """Set environment variables: set_envs({"SEED": 1, "DEVICE": "cpu"}). env: see set_env()."""
-        self._set_more("env", self._spec.env, read_variables(env))
+        """Set environment variables.
+
+        Args:
+            env: The values by name; see set_env().
+
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.set_envs({"SEED": 1, "DEVICE": "cpu"})
+        """
+        added = self._convert("env", env)
+        self._set("env", added, env={**self._spec.env, **added})
 
     def image_pull_policy(self, policy: PullPolicy) -> None:
-        """When Kubernetes pulls the image: image_pull_policy("Always").
+        """Set when Kubernetes pulls the image.
 
-        policy: "Always", "IfNotPresent" or "Never".
+        Args:
+            policy: "Always", "IfNotPresent" or "Never".
+
+        Raises:
+            UserError: It is none of these.
+
+        Example:
+            process.image_pull_policy("Always")
         """
-        self._set("image_pull_policy", image_pull_policy=policy)
+        self._set("image_pull_policy", image_pull_policy=self._convert("image_pull_policy", policy))
 
     def place(
         self,
@@ -182,33 +224,44 @@ class MemberBuilder(Builder[MemberSpec]):
         gpu_type: str | None = None,
         spot: bool | None = None,
     ) -> None:
-        """Choose machines: place("cpu", per_machine=4), place(gpu=1, gpu_type="v100"), place(cpu=3).
+        """Choose machines. Called on a group, all amounts are those of its processes together.
 
-        pool:        the node pool; by default the cheapest whose machines offer the rest.
-        per_machine: a share of a machine, so that this many fit on one and no more.
-        cpu:         cores, such as 2, 0.5 or "500m". memory: bytes, such as 8e9 or "8Gi".
-        gpu:         how many; gpu_type: of which type.
-        spot:        whether machines will do that the cloud may take away.
+        Args:
+            pool: The node pool; by default the cheapest whose machines offer the rest.
+            per_machine: A share of a machine, so that this many processes fit on one and no more.
+            cpu: Cores, such as 2, 0.5 or "500m".
+            memory: Bytes, such as 8e9 or "8Gi".
+            gpu: The number of GPUs.
+            gpu_type: The type of the GPUs, such as "v100".
+            spot: Whether the cloud may take the machines away.
 
-        Of a group, all of this is of its processes together.
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.place(gpu=1, gpu_type="v100")
         """
-        given = {
-            "pool": pool,
-            "per_machine": per_machine,
-            "cpu": cpu,
-            "memory": memory,
-            "gpu": gpu,
-            "gpu_type": gpu_type,
-            "spot": spot,
-        }
-        made = {name: value for name, value in given.items() if value is not None}
+        with as_usage_error():
+            given = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot)
+        made = {name: value for name, value in vars(given).items() if value is not None}
         self._set("place", made, place=dataclasses.replace(self._spec.place, **made))
 
     # pod level
 
     def node_selector(self, key: str, value: Value) -> None:
-        """Run only on nodes whose label `key` has this value: node_selector("gpu-type", "a100")."""
-        self._pod_more("node_selector", self._spec.pod.node_selector, single(key, read_text(value)))
+        """Run only on nodes with this label.
+
+        Args:
+            key: The name of the label.
+            value: The value that the node has.
+
+        Raises:
+            UserError: The value has another type.
+
+        Example:
+            process.node_selector("gpu-type", "a100")
+        """
+        self._pod("node_selector", {key: value})
 
     def add_toleration(
         self,
@@ -216,77 +269,119 @@ class MemberBuilder(Builder[MemberSpec]):
         operator: Operator | None = None,
         value: str | None = None,
         effect: Effect | None = None,
-        tolerationSeconds: int | None = None,
+        toleration_seconds: int | None = None,
     ) -> None:
-        """May run on nodes with this taint; what is left out matches any.
+        """Allow nodes with this taint; what is left out matches any.
 
-        operator: "Equal" (by default) compares key and value, "Exists" only the key.
-        effect:   "NoSchedule", "PreferNoSchedule" or "NoExecute".
-        tolerationSeconds: for how many seconds after the taint comes (NoExecute); for ever by default.
+        Args:
+            key: The key of the taint.
+            operator: "Equal" (by default) compares key and value, "Exists" only the key.
+            value: The value of the taint.
+            effect: "NoSchedule", "PreferNoSchedule" or "NoExecute".
+            toleration_seconds: For how many seconds after the taint comes (NoExecute); for ever by default.
 
-        add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
         """
+        with as_usage_error():
+            added = Toleration(key, operator, value, effect, toleration_seconds)
         before = self._spec.pod.tolerations
-        added = Toleration(key, operator, value, effect, tolerationSeconds)
-        self._pod("tolerations", [len(before)], tolerations=(*before, added))
+        pod = dataclasses.replace(self._spec.pod, tolerations=(*before, added))
+        self._set("tolerations", [len(before)], pod=pod)
 
     def restart_policy(self, policy: RestartPolicy) -> None:
-        """Whether what has ended is started again: restart_policy("OnFailure").
+        """Set when to start the process again after it has ended.
 
-        policy: "Always", "OnFailure" (an exit code other than 0, or a signal) or "Never".
+        Args:
+            policy: "Always", "OnFailure" (an exit code other than 0, or a signal) or "Never".
+
+        Raises:
+            UserError: It is none of these.
+
+        Example:
+            process.restart_policy("OnFailure")
         """
-        self._pod("restart_policy", (), restart_policy=policy)
+        restart_policy = self._convert("restart_policy", policy, PodSettings)
+        pod = dataclasses.replace(self._spec.pod, restart_policy=restart_policy)
+        self._set("restart_policy", pod=pod)
 
     def add_label(self, key: str, value: Value) -> None:
-        """Label the pod, under this key with this value: add_label("team", "rl")."""
-        self.add_labels(single(key, value))
+        """Label the pod.
+
+        Args:
+            key: The name of the label.
+            value: The value of the label.
+
+        Raises:
+            UserError: The value has another type.
+
+        Example:
+            process.add_label("team", "rl")
+        """
+        self._pod("labels", {key: value})
 
     def add_labels(self, labels: Variables | None = None, **more: Value) -> None:
-        """Label the pod: add_labels({"team": "rl"}, stage="test"). labels: {key: value}; more: key=value."""
-        self._pod_more("labels", self._spec.pod.labels, merged(read_variables(labels), read_variables(more)))
+        """Label the pod.
 
-    def _set_more(self, setting: str, before: Any, more: Any) -> None:
-        # The first value that is no mapping is the mistake to report, on its own line.
-        if isinstance(before, Mapping):
-            self._set(setting, names_in(more), **{setting: merged(before, more)})
+        Args:
+            labels: The values by name.
+            more: Further labels, whose names are Python names.
 
-    def _pod_more(self, setting: str, before: Any, more: Any) -> None:
-        if isinstance(before, Mapping):
-            self._pod(setting, names_in(more), **{setting: merged(before, more)})
+        Raises:
+            UserError: A value has another type.
 
-    def _pod(self, setting: str, parts: Iterable[Any], **changes: Any) -> None:
-        self._set(setting, parts, pod=dataclasses.replace(self._spec.pod, **changes))
+        Example:
+            process.add_labels({"team": "rl"}, stage="test")
+        """
+        self._pod("labels", {**self._convert("labels", labels, PodSettings), **more})
+
+    def _pod(self, setting: str, more: Any) -> None:
+        """Add to a mapping of the pod's settings."""
+        added = self._convert(setting, more, PodSettings)
+        every = {**getattr(self._spec.pod, setting), **added}
+        self._set(setting, added, pod=dataclasses.replace(self._spec.pod, **{setting: every}))
 
     # mounts
 
     def mount_nfs(self, server: str, path: str, mount_path: str, name: str | None = None) -> None:
-        """Mount a folder of an NFS server: mount_nfs("10.0.0.2", "/data", "/mnt/data").
+        """Mount a folder of an NFS server.
 
-        path: the folder there. mount_path: where it appears in the container.
-        name: of the volume, chosen by default.
+        Args:
+            server: The name or address of the server.
+            path: The folder on the server.
+            mount_path: The folder in the container.
+            name: The name of the volume, chosen by default.
+
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.mount_nfs("10.0.0.2", "/data", "/mnt/data")
         """
-        self._mount(NfsMount(server=server, path=path, mount_path=mount_path, name=name, where=caller()))
+        self._mount(NfsMount, server=server, path=path, mount_path=mount_path, name=name)
 
     def mount_secret(
-        self,
-        secret_name: str,
-        mount_path: str,
-        defaultMode: int | None = None,
-        name: str | None = None,
+        self, secret_name: str, mount_path: str, default_mode: int | None = None, name: str | None = None
     ) -> None:
-        """Mount a Secret of the namespace as files: mount_secret("wandb", "/etc/wandb", defaultMode=0o400).
+        """Mount a Secret of the namespace as files.
 
-        secret_name: of the Secret, which you create. mount_path: the folder of its files in the container.
-        defaultMode: their mode, 0o644 by default. name: of the volume, chosen by default.
+        Args:
+            secret_name: The Secret, which you create.
+            mount_path: The folder of its files in the container.
+            default_mode: The mode of the files, 0o644 by default.
+            name: The name of the volume, chosen by default.
+
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.mount_secret("wandb", "/etc/wandb", default_mode=0o400)
         """
         self._mount(
-            SecretMount(
-                secret_name=secret_name,
-                mount_path=mount_path,
-                default_mode=defaultMode,
-                name=name,
-                where=caller(),
-            )
+            SecretMount, secret_name=secret_name, mount_path=mount_path, default_mode=default_mode, name=name
         )
 
     def mount_git_repo(
@@ -294,46 +389,70 @@ class MemberBuilder(Builder[MemberSpec]):
     ) -> None:
         """Mount a git repository, cloned before the process starts.
 
-        mount_git_repo("https://github.com/me/rl.git", "main", "/code")
+        Args:
+            repository: The URL of the repository.
+            revision: A branch, tag or commit.
+            mount_path: The folder in the container.
+            name: The name of the volume, chosen by default.
 
-        repository: its URL. revision: a branch, tag or commit. mount_path: where it appears in the container.
-        name: of the volume, chosen by default.
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.mount_git_repo("https://github.com/me/rl.git", "main", "/code")
         """
-        self._mount(
-            GitRepoMount(
-                repository=repository, revision=revision, mount_path=mount_path, name=name, where=caller()
-            )
-        )
+        self._mount(GitRepoMount, repository=repository, revision=revision, mount_path=mount_path, name=name)
 
     def mount_host_path(
         self, path: str, mount_path: str, hostpath_type: str = "", name: str | None = None
     ) -> None:
-        """Mount a file or folder of the machine: mount_host_path("/mnt/disks/ssd0", "/scratch").
+        """Mount a file or folder of the machine; it needs `symphony:podSecurity: privileged`.
 
-        It needs `symphony:podSecurity: privileged`.
-        path: on the machine. mount_path: where it appears in the container.
-        hostpath_type: what Kubernetes checks or makes there, such as "Directory"; nothing by default.
-        name: of the volume, chosen by default.
+        Args:
+            path: The path on the machine.
+            mount_path: The path in the container.
+            hostpath_type: What Kubernetes checks or makes there, such as "Directory"; nothing by default.
+            name: The name of the volume, chosen by default.
+
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.mount_host_path("/mnt/disks/ssd0", "/scratch")
         """
-        self._mount(
-            HostPathMount(
-                path=path, mount_path=mount_path, hostpath_type=hostpath_type, name=name, where=caller()
-            )
-        )
+        self._mount(HostPathMount, path=path, mount_path=mount_path, hostpath_type=hostpath_type, name=name)
 
     def mount_empty_dir(self, name: str, use_memory: bool, mount_path: str) -> None:
-        """Mount an empty folder that goes with the pod: mount_empty_dir("scratch", False, "/scratch").
+        """Mount an empty folder that is deleted with the pod.
 
-        name: of the volume. use_memory: keep it in memory instead of on disk. mount_path: where it appears.
+        Args:
+            name: The name of the volume.
+            use_memory: Whether it is in memory instead of on disk.
+            mount_path: The folder in the container.
+
+        Raises:
+            UserError: A value has another type.
+
+        Example:
+            process.mount_empty_dir("scratch", use_memory=False, mount_path="/scratch")
         """
-        self._mount(EmptyDirMount(name=name, use_memory=use_memory, mount_path=mount_path, where=caller()))
+        self._mount(EmptyDirMount, name=name, use_memory=use_memory, mount_path=mount_path)
 
     def mount_shared_memory(self, name: str = "devshm") -> None:
-        """Mount a /dev/shm in memory, larger than the usual 64 MiB, for data loaders: mount_shared_memory().
+        """Mount a /dev/shm in memory, larger than the usual 64 MiB, for data loaders.
 
-        name: of the volume.
+        Args:
+            name: The name of the volume.
+
+        Raises:
+            UserError: The name has another type.
+
+        Example:
+            process.mount_shared_memory()
         """
-        self._mount(SharedMemoryMount(name=name, mount_path="/dev/shm", where=caller()))
+        self._mount(SharedMemoryMount, name=name, mount_path="/dev/shm")
 
-    def _mount(self, mount: Mount) -> None:
+    def _mount(self, kind: type[Mount], **fields: Any) -> None:
+        with as_usage_error():
+            mount = kind(**fields, where=caller())
         self._set("mounts", mounts=(*self._spec.mounts, mount))

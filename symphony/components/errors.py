@@ -16,19 +16,17 @@ class UsageError(UserError, pulumi.RunError):
 
 
 def usage_error(what: str, remedy: str) -> UsageError:
-    """The error for the line of the user's program that is running now."""
+    """Return the error for the line of the user's program that is running now."""
     return UsageError(what, where=str(caller()), remedy=remedy)
 
 
 @contextmanager
 def as_usage_error() -> Generator[None]:
-    """Turn a UserError of the rooms below, and a file that cannot be used, into a UsageError."""
+    """Turn a UserError of the rooms below into a UsageError with the user's line."""
     try:
         yield
+    except UsageError:
+        raise
     except UserError as error:
-        raise UsageError(error.what, where=error.where or str(caller()), remedy=error.remedy) from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise usage_error(f"{error.filename}: {reason}", "Check the path") from error
-    except UnicodeError as error:
-        raise usage_error(f"the file is not UTF-8 text: {error}", "Save the experiment again") from error
+        where = error.where or str(caller())
+        raise UsageError(error.what, where=where, remedy=error.remedy) from None

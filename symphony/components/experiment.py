@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import pulumi
 
@@ -14,11 +14,12 @@ from symphony.backends.expand import Components
 from symphony.components import run
 from symphony.components.builder import Builder, declare
 from symphony.components.errors import as_usage_error
-from symphony.components.members import Members, expect, find
+from symphony.components.members import Members, adopt, expect, find
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup
 from symphony.plan import plan_file
 from symphony.plan.code import packed
+from symphony.plan.names import shown
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -30,24 +31,30 @@ if TYPE_CHECKING:
 class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     """Processes that talk over named services, launched as one: a session in tmux, a namespace on Kubernetes.
 
-    with Experiment("rl") as experiment:
-        experiment.new_process("learner", command="python", args=["learner.py"])
-
-    Leaving the block, or launch(), plans the experiment: a mistake ends the program there and nothing is
+    Leaving the with block, or launch(), plans the experiment: a mistake ends the program there and nothing is
     started. The processes start when the program has come to its end without an error.
 
-    name:       letters, digits, "-" and "_"; that of the stack by default.
-    secrets:    files that appear in the folder $SYMPH_SECRETS_DIR of every process.
-    configs:    files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
-    port_range: (first, last) of the ports that are chosen for services (tmux).
-    inherit:    variables of the caller's environment that the processes get beside the usual ones (tmux).
-    opts:       the pulumi.ResourceOptions of its component.
+    What preamble_cmds, start_dir, code, env, secret_env and image set here holds for every process; Process
+    explains them. A change of a secret or config file restarts nothing.
 
-    Of preamble_cmds, start_dir, code, env, secret_env and image (or container_image), see Process: what is
-    said here holds for every process. What changes in a secret or config file restarts nothing.
+    Args:
+        name: Letters, digits, "-" and "_"; the name of the stack by default.
+        secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
+        configs: Files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
+        port_range: The first and the last of the ports that services get (tmux).
+        inherit: Variables of the caller's environment that the processes get beside the usual ones (tmux).
+        opts: The pulumi.ResourceOptions of its component.
+
+    Raises:
+        UserError: A value has another type than its option takes, or an option is unknown.
+
+    Example:
+        with Experiment("rl") as experiment:
+            experiment.new_process("learner", command="python", args=["learner.py"])
     """
 
     _kind = "experiment"
+    group_class: ClassVar[type[ProcessGroup]] = ProcessGroup
 
     def __init__(
         self,
@@ -66,7 +73,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @property
     def spec(self) -> ExperimentSpec:
-        """What was declared of the experiment and everything in it, as a frozen value."""
+        """The declaration of the experiment and everything in it, as a frozen value."""
         return dataclasses.replace(
             self._spec,
             processes=tuple(each.spec for each in self._processes),
@@ -75,124 +82,116 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @property
     def plan(self) -> Plan:
-        """Everything that will run, as a value. UserError: it is not launched yet."""
+        """Everything that will run, as a value. UserError: the experiment is not launched yet."""
         return self._launched
 
     @property
     def addresses(self) -> dict[str, str]:
-        """service -> "host:port". UserError: it is not launched yet."""
+        """The address "host:port" of every service. UserError: the experiment is not launched yet."""
         return self.plan.addresses()
 
     # declaring
 
-    def new_process_group(self, name: str, **options: Unpack[GroupOptions]) -> ProcessGroup:
-        """Declare a process group: new_process_group("agents", env={"SEED": 1}).
+    def new_process_group(
+        self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[GroupOptions]
+    ) -> ProcessGroup:
+        """Declare a process group; ProcessGroup explains all keywords.
 
-        name: letters, digits, "-" and "_". This and all other keywords are those of ProcessGroup.
+        Args:
+            name: Letters, digits, "-" and "_".
+            opts: The pulumi.ResourceOptions of its component.
+
+        Raises:
+            UserError: A value has another type than its option takes, or an option is unknown.
+
+        Example:
+            experiment.new_process_group("agents", env={"SEED": 1})
         """
-        return self.add_process_group(ProcessGroup(name, **options))
+        return self.add_process_group(self.group_class(name, opts=opts, **options))
 
     def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
-        """Put a group into the experiment: add_process_group(ProcessGroup("a")). UserError: it is none."""
+        """Put a group into the experiment.
+
+        Args:
+            group: A ProcessGroup that is in no experiment yet.
+
+        Raises:
+            UserError: It is no ProcessGroup, or it is in an experiment.
+
+        Example:
+            experiment.add_process_group(ProcessGroup("agents"))
+        """
         expect(group, ProcessGroup, "ProcessGroup(...)")
+        adopt(group, f"experiment {shown(self.name)}")
         self._groups.append(group)
         return group
 
     def add_process_groups(self, groups: Iterable[ProcessGroup]) -> None:
-        """Put groups into it: add_process_groups([ProcessGroup("a"), ProcessGroup("b")]).
+        """Put several groups into it.
 
-        groups, UserError: as add_process_group(), of each.
+        Args:
+            groups: As of add_process_group().
+
+        Raises:
+            UserError: As add_process_group().
+
+        Example:
+            experiment.add_process_groups([ProcessGroup("a"), ProcessGroup("b")])
         """
         for group in groups:
             self.add_process_group(group)
 
     def get_process_group(self, name: str) -> ProcessGroup:
-        """The process group of that name: get_process_group("agents"). UserError: there is none."""
+        """Return the process group of this name.
+
+        Args:
+            name: The name of the group.
+
+        Raises:
+            UserError: There is none of this name.
+
+        Example:
+            experiment.get_process_group("agents")
+        """
         return find(self._groups, name, f"{self._kind} {self.name}")
 
     def list_all_processes(self) -> list[Process]:
-        """All processes, those in groups last."""
+        """Return all processes, those in groups last."""
         return [*self._processes, *(process for group in self._groups for process in group.list_processes())]
 
     def list_process_groups(self) -> list[ProcessGroup]:
-        """The process groups."""
+        """Return the process groups."""
         return list(self._groups)
 
     # saving
 
-    def dump_dict(self) -> dict[str, Any]:
-        """The declaration as plain values. UserError: a value of it cannot be saved."""
-        with as_usage_error():
-            return serialize.dump_dict(self.spec)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain values, to save as YAML or JSON.
 
-    def dump_json(self, file: str | Path) -> None:
-        """Save the declaration as JSON: dump_json("rl.json"). file: its path; an old one is replaced.
-
-        UserError: a value of it cannot be saved, or the file cannot be written.
+        Raises:
+            UserError: A value, such as an Output, cannot be saved.
         """
         with as_usage_error():
-            Path(file).write_text(serialize.dump_json(self.spec), encoding="utf-8")
-
-    def dump_yaml(self, file: str | Path) -> None:
-        """Save the declaration as YAML: dump_yaml("rl.yaml"). file, UserError: as dump_json()."""
-        with as_usage_error():
-            Path(file).write_text(serialize.dump_yaml(self.spec), encoding="utf-8")
-
-    def dump_json_str(self) -> str:
-        """The declaration as JSON. UserError: a value of it cannot be saved."""
-        with as_usage_error():
-            return serialize.dump_json(self.spec)
-
-    def dump_yaml_str(self) -> str:
-        """The declaration as YAML. UserError: a value of it cannot be saved."""
-        with as_usage_error():
-            return serialize.dump_yaml(self.spec)
-
-    dump_json_file = dump_json
-    dump_yaml_file = dump_yaml
+            return serialize.to_dict(self.spec)
 
     @classmethod
-    def load_dict(cls, data: Mapping[str, Any]) -> Experiment:
-        """An experiment that declares what a saved one did: Experiment.load_dict(experiment.dump_dict()).
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return an experiment that declares what a saved one did.
 
-        data: what dump_dict() returned. UserError: it is not a saved experiment.
+        Args:
+            data: What to_dict() returned.
+
+        Raises:
+            UserError: It is not a saved experiment.
+
+        Example:
+            Experiment.from_dict(experiment.to_dict())
         """
         with as_usage_error():
-            return cls.from_spec(serialize.load_dict(data, caller()))
-
-    @classmethod
-    def load_json(cls, file: str | Path) -> Experiment:
-        """The experiment in a JSON file: Experiment.load_json("rl.json"). UserError: no saved experiment."""
-        with as_usage_error():
-            return cls.from_spec(serialize.load_json(Path(file).read_text(encoding="utf-8"), caller()))
-
-    @classmethod
-    def load_yaml(cls, file: str | Path) -> Experiment:
-        """The experiment in a YAML file: Experiment.load_yaml("rl.yaml"). UserError: no saved experiment."""
-        with as_usage_error():
-            return cls.from_spec(serialize.load_yaml(Path(file).read_text(encoding="utf-8"), caller()))
-
-    @classmethod
-    def load_json_str(cls, text: str) -> Experiment:
-        """The experiment in a JSON text: Experiment.load_json_str(text). UserError: no saved experiment."""
-        with as_usage_error():
-            return cls.from_spec(serialize.load_json(text, caller()))
-
-    @classmethod
-    def load_yaml_str(cls, text: str) -> Experiment:
-        """The experiment in a YAML text: Experiment.load_yaml_str(text). UserError: no saved experiment."""
-        with as_usage_error():
-            return cls.from_spec(serialize.load_yaml(text, caller()))
-
-    load_json_file = load_json
-    load_yaml_file = load_yaml
-
-    @classmethod
-    def from_spec(cls, spec: ExperimentSpec) -> Experiment:
-        """An experiment that declares what a spec declares."""
+            spec = serialize.from_dict(data, caller())
         experiment = cls(spec.name)
-        experiment._processes = [Process.from_spec(each) for each in spec.processes]
-        experiment._groups = [ProcessGroup.from_spec(each) for each in spec.groups]
+        experiment._processes = [cls.process_class.from_spec(each) for each in spec.processes]
+        experiment._groups = [cls.group_class.from_spec(each) for each in spec.groups]
         experiment._spec = dataclasses.replace(spec, processes=(), groups=())
         return experiment
 
@@ -210,9 +209,9 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     def launch(self) -> None:
         """Plan the experiment and hand it to the running Pulumi program; the end of a with block does so.
 
-        experiment.launch()
-
-        pulumi.RunError: it cannot run, with every reason. SystemExit: no Pulumi program is running.
+        Raises:
+            pulumi.RunError: The experiment cannot run; the error has every reason.
+            SystemExit: No Pulumi program is running.
         """
         run.launch(self)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from symphony.components.errors import as_usage_error
+from symphony.spec.convert import texts
 from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts, Variables
-from symphony.spec.types import read_path, read_texts, read_variables
 
 if TYPE_CHECKING:
     import pulumi
@@ -17,16 +19,14 @@ if TYPE_CHECKING:
 class Image:
     """A container image, given as `image=` to an experiment, a process group or a process (Kubernetes).
 
-    image = Image("rl", repository="europe-docker.pkg.dev/me/rl", context=".", dockerfile="Dockerfile")
-
     `symphony up` builds it with Docker and pushes it where something in it changed: the Dockerfile, an
     argument, a file of the context that .dockerignore leaves in. Pods run it by its digest.
 
     Args:
-        name: Name of the image.
+        name: The name of the image.
         repository: Where it is pushed; by default the setting symphony:registry with the name.
         context: The folder whose files the Dockerfile copies.
-        dockerfile: Path of the Dockerfile from there.
+        dockerfile: The Dockerfile, from the context.
         build_args: Values of the Dockerfile's ARGs; everybody who has the image can read them.
         target: The stage of the Dockerfile to build, the last by default.
         platform: Such as "linux/amd64", by default that of the machine that builds; for several, such as
@@ -37,7 +37,10 @@ class Image:
         retain_on_delete: Whether the registry keeps the image when the experiment is deleted.
 
     Raises:
-        pulumi.RunError: At launch: a value is wrong, or the image cannot be built.
+        UserError: A value has another type. Everything else is a pulumi.RunError at launch.
+
+    Example:
+        image = Image("rl", repository="europe-docker.pkg.dev/me/rl", context=".", dockerfile="Dockerfile")
     """
 
     def __init__(
@@ -54,19 +57,19 @@ class Image:
         secrets: Mapping[str, Text] | None = None,
         retain_on_delete: bool = True,
     ) -> None:
-        self._spec = ImageSpec(
-            name,
-            repository=repository,
-            context=read_path(context),
-            dockerfile=read_path(dockerfile),
-            build_args=read_variables(build_args),
-            target=target,
-            platform=platform,
-            allow=read_texts(allow),
-            secrets={name: read_path(file) for name, file in (secrets or {}).items()},
-            retain_on_delete=retain_on_delete,
-            where=caller(),
-        )
+        given: dict[str, Any] = {"context": context, "dockerfile": dockerfile, "build_args": build_args}
+        with as_usage_error():
+            self._spec = ImageSpec(
+                name,
+                repository=repository,
+                target=target,
+                platform=platform,
+                allow=cast("Any", allow),
+                secrets=cast("Any", secrets),
+                retain_on_delete=retain_on_delete,
+                where=caller(),
+                **given,
+            )
 
     @classmethod
     def python(
@@ -85,15 +88,17 @@ class Image:
     ) -> Self:
         """Return an image that needs no Dockerfile: Python, the requirements, caraml, and the code in /app.
 
-        Image.python("rl", code=["agents", "train.py"])
-
         Args:
-            name: Name of the image; a program with several names each.
+            name: The name of the image; a program with several images names them.
             requirements: A file for pip, whose packages are a layer of their own; None for none.
             code: Files, folders and globs of the context; by default all that .dockerignore leaves in.
             base: The image that it begins with, which has Python.
+            repository: As of Image.
+            context: As of Image.
+            platform: As of Image.
+            allow: As of Image.
             secrets: As of Image, for pip; one with the id "pip.conf" is pip's configuration.
-            repository, context, platform, allow, retain_on_delete: As of Image.
+            retain_on_delete: As of Image.
 
         Example:
             print(Image.python("rl", code=["train.py"]).dockerfile)
@@ -102,7 +107,6 @@ class Image:
 
         from symphony_docker import dockerfile
 
-        needs, sources = read_path(requirements), read_texts(code)
         image = cls(
             name,
             repository=repository,
@@ -112,6 +116,9 @@ class Image:
             secrets=secrets,
             retain_on_delete=retain_on_delete,
         )
+        with as_usage_error():
+            sources = texts(code, "code")
+        needs = os.fspath(requirements) if requirements is not None else None
         image._spec = dataclasses.replace(
             image._spec,
             dockerfile_text=dockerfile.python(base, needs, sources, secrets or ()),
@@ -122,12 +129,12 @@ class Image:
 
     @property
     def name(self) -> str:
-        """The name it was declared with."""
+        """The name that the program gave it."""
         return self._spec.name
 
     @property
     def spec(self) -> ImageSpec:
-        """What was declared, as a frozen value."""
+        """The declaration, as a frozen value."""
         return self._spec
 
     @property
@@ -139,7 +146,7 @@ class Image:
     def reference(self) -> pulumi.Output[str]:
         """The image by its digest, `repository@sha256:...`, once it is built and pushed.
 
-        Whoever asks has it built on every backend. pulumi.RunError: it cannot be.
+        It is built on every backend where a program reads this. pulumi.RunError: it cannot be built.
         """
         from symphony.components import run
 

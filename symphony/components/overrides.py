@@ -1,4 +1,4 @@
-"""What is merged last into a manifest: a dict, with the calls that the original Symphony had on it."""
+"""A part of a manifest that is merged last: a dict, with the calls that the original Symphony had on it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,17 @@ class ContainerOverride(Override):
 
     def set_env(self, name: str, value: Any) -> None:
         """Set one environment variable of the process."""
-        self._set_env(str(name), value)
+        self._set_env(name, value)
 
     def set_envs(self, env: Mapping[str, Any]) -> None:
         """Set environment variables of the process."""
         for name, value in env.items():
             self.set_env(name, value)
+
+
+def written(override: Any) -> Any:
+    """Return an override without the mappings that were only read: pod_yml["spec"] makes an empty one."""
+    if not isinstance(override, Override):
+        return override
+    kept = {name: written(part) for name, part in override.items()}
+    return {name: part for name, part in kept.items() if part or not isinstance(override[name], Override)}

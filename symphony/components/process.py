@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
 
-from symphony.components.builder import MemberBuilder, copied, declare
-from symphony.components.overrides import ContainerOverride, Override
-from symphony.spec.location import caller
+from symphony.components.builder import MemberBuilder, declare
+from symphony.components.errors import as_usage_error
+from symphony.components.overrides import ContainerOverride, Override, written
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
-from symphony.spec.services import Services, read_services
-from symphony.spec.shared import Texts
-from symphony.spec.types import read_texts, read_words
+from symphony.spec.services import Services
+from symphony.spec.shared import Arguments, Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
@@ -22,23 +21,46 @@ if TYPE_CHECKING:
 class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     """One program: a window in tmux, a container on Kubernetes. It starts when its experiment is launched.
 
-    worker = experiment.new_process("worker", command="python", args=["worker.py", "--lr", 0.1])
-    worker.connects("replay")
-    worker.resource_request(cpu=2, memory="8Gi")
+    Most keywords are also calls, for what is decided later: worker.binds("replay"). A wrong type is an error
+    on its line; names, services and places are checked at launch.
 
-    name:          letters, digits, "-" and "_"; no two alike in an experiment or group.
-    command, args: the program and its arguments, run without a shell; one text is split at its blanks.
-    cmds:          lines for a shell, in place of both.
-    preamble_cmds: lines for a shell before it, such as "source venv/bin/activate".
-    start_dir:     the folder that it starts in: by default that of the program, on Kubernetes the image's.
-    code:          files, folders and globs of the project: at a change of them, `up` starts it again.
-    env:           {variable: value}; a number or path becomes text.
-    secret_env:    {variable: file with its value}, or a secret Output; kept out of states, plans and logs.
-    image:         the container image (Kubernetes); container_image is the same.
-    container_yml: a dict that is merged last into the container's manifest (Kubernetes); pod_yml the same of
-                   its pod.
+    Args:
+        name: Letters, digits, "-" and "_"; no two alike in an experiment or group.
+        cmds: Lines for a shell, in place of command and args.
+        command: The program, run without a shell; one text is split at its blanks.
+        args: The arguments of the program.
+        preamble_cmds: Lines for a shell before it, such as "source venv/bin/activate".
+        start_dir: The folder that it starts in: by default that of the program, on Kubernetes the image's.
+        code: Files, folders and globs of the project; when they change, `up` starts the process again.
+        env: The environment variables; a number or path becomes text. An Output is kept secret.
+        secret_env: A file with its value, or a secret Output, for each variable; kept out of states and logs.
+        binds: Services that it serves to the other processes: names, lists of names, or {name: port}.
+        connects: Services of other processes that it uses.
+        exposes: Services that it serves to outside; `symphony visit` opens them.
+        image: The name of the container image, an Image, or an Output (Kubernetes).
+        image_pull_policy: "Always", "IfNotPresent" or "Never" (Kubernetes).
+        resources: The cpu and memory that the container requests, and its GPUs (Kubernetes).
+        limits: The cpu and memory that the container may use at most (Kubernetes).
+        place: The machines that it runs on (Kubernetes); see place().
+        node_selector: Labels that its node has (Kubernetes).
+        tolerations: Taints of nodes that it may run on (Kubernetes).
+        restart_policy: "Always", "OnFailure" or "Never".
+        labels: Labels of its pod (Kubernetes).
+        container_yml: Merged last into the container's manifest (Kubernetes).
+        pod_yml: Merged last into the manifest of its pod (Kubernetes).
+        opts: The pulumi.ResourceOptions of its component, such as depends_on and protect.
 
-    Nothing is checked here: what is wrong is reported at launch, with its line.
+    Raises:
+        UserError: A value has another type than its option takes, or an option is unknown.
+
+    Example:
+        worker = experiment.new_process(
+            "worker",
+            command="python",
+            args=["worker.py", "--lr", 0.1],
+            connects="replay",
+            resources=Resources(cpu=2, memory="8Gi"),
+        )
     """
 
     container_yml: ContainerOverride
@@ -47,93 +69,154 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self,
         name: str,
         cmds: Texts | None = None,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ProcessOptions],
     ) -> None:
         """Declare a process; Process says what it takes."""
-        self.pod_yml = Override()
+        given: dict[str, Any] = {"cmds": cmds, **options}
+        self.pod_yml = Override(given.pop("pod_yml", None) or {})
         self.container_yml = ContainerOverride(self.set_env)
+        self.container_yml.update(given.pop("container_yml", None) or {})
         self._path = name
         self._plan = None
-        self._spec = declare(ProcessSpec, name, {"cmds": cmds, **options})
+        self._options = opts
+        self._spec = declare(ProcessSpec, name, given)
 
     @classmethod
     def from_spec(cls, spec: ProcessSpec) -> Process:
-        """A process that declares what a loaded spec declares."""
-        process = cls(spec.name)
-        process.pod_yml.update(copied(spec.pod.pod_yml))
-        process.container_yml.update(copied(spec.container_yml))
+        """Return a process that declares what a loaded spec declares."""
+        yml: Any = {"pod_yml": spec.pod.pod_yml, "container_yml": spec.container_yml}
+        process = cls(spec.name, **yml)
         process._spec = spec
         return process
 
     @property
     def spec(self) -> ProcessSpec:
-        """What was declared, as a frozen value."""
-        return dataclasses.replace(super().spec, container_yml=copied(self.container_yml))
+        """The declaration, as a frozen value."""
+        container_yml = self._convert("container_yml", written(self.container_yml))
+        return dataclasses.replace(super().spec, container_yml=container_yml)
 
     @property
     def services(self) -> dict[str, str]:
-        """The services that it serves -> "host:port". UserError: it is not launched yet."""
+        """The address "host:port" of every service that it serves. UserError: it is not launched yet."""
         return self._launched.addresses(self._path)
 
-    def set_command(self, command: Texts) -> None:
-        """Set the command, which runs without a shell: set_command(["python", "agent.py"])."""
-        self._set("command", command=read_words(command))
+    def set_command(self, command: Arguments) -> None:
+        """Set the command, which runs without a shell.
 
-    def set_args(self, args: Texts) -> None:
-        """Set the args of the command: set_args(["--lr", 0.1])."""
-        self._set("args", args=read_texts(args))
+        Args:
+            command: A list of words, or one text, which is split at its blanks.
+
+        Raises:
+            UserError: It has another type.
+
+        Example:
+            process.set_command(["python", "agent.py"])
+        """
+        self._set("command", command=self._convert("command", command))
+
+    def set_args(self, args: Arguments) -> None:
+        """Set the arguments of the command.
+
+        Args:
+            args: Texts, numbers, paths and Outputs.
+
+        Raises:
+            UserError: One has another type.
+
+        Example:
+            process.set_args(["--lr", 0.1])
+        """
+        self._set("args", args=self._convert("args", args))
 
     def binds(self, *services: Services) -> None:
-        """Serve these services to the other processes: names, lists of names, or {name: port}.
+        """Serve services to the other processes.
 
-        A service without a port gets one: binds("replay", {"tensorboard": 6006}).
+        Args:
+            services: Names, lists of names, or {name: port}; a service without a port gets one.
+
+        Raises:
+            UserError: A name or port has another type.
+
+        Example:
+            process.binds("replay", {"tensorboard": 6006})
         """
-        self._set("binds", binds=(*self._spec.binds, *read_services(services, caller())))
+        self._set("binds", binds=(*self._spec.binds, *self._convert("binds", services)))
 
     def connects(self, *services: Services) -> None:
-        """Use these services, which other processes bind: connects("replay", "params")."""
-        self._set("connects", connects=(*self._spec.connects, *read_services(services, caller())))
+        """Use services that other processes bind.
+
+        Args:
+            services: Names, or lists of names.
+
+        Raises:
+            UserError: A name has another type.
+
+        Example:
+            process.connects("replay", "params")
+        """
+        self._set("connects", connects=(*self._spec.connects, *self._convert("connects", services)))
 
     def exposes(self, *services: Services) -> None:
-        """Serve these services to outside; `symphony visit` opens them: exposes({"tensorboard": 6006})."""
-        self._set("exposes", exposes=(*self._spec.exposes, *read_services(services, caller())))
+        """Serve services to outside; `symphony visit` opens them.
 
-    bind = binds
-    connect = connects
-    expose = exposes
+        Args:
+            services: As of binds().
 
-    def resource_request(
-        self, cpu: Quantity | None = None, memory: Quantity | None = None, *, mem: Quantity | None = None
-    ) -> None:
-        """What the container needs at least: resource_request(cpu="500m", memory="8Gi").
+        Raises:
+            UserError: A name or port has another type.
 
-        cpu: cores, such as 2, 0.5 or "500m". memory, or mem: bytes, such as 8e9 or "8Gi".
+        Example:
+            process.exposes({"tensorboard": 6006})
         """
-        self._claim("resource_request", cpu=cpu, memory=mem if memory is None else memory)
+        self._set("exposes", exposes=(*self._spec.exposes, *self._convert("exposes", services)))
+
+    def resource_request(self, cpu: Quantity | None = None, memory: Quantity | None = None) -> None:
+        """Claim what the container needs at least.
+
+        Args:
+            cpu: Cores, such as 2, 0.5 or "500m".
+            memory: Bytes, such as 8e9 or "8Gi".
+
+        Raises:
+            UserError: An amount has another type.
+
+        Example:
+            process.resource_request(cpu="500m", memory="8Gi")
+        """
+        self._claim("resource_request", cpu=cpu, memory=memory)
 
     def resource_limit(
-        self,
-        cpu: Quantity | None = None,
-        memory: Quantity | None = None,
-        gpu: int | None = None,
-        *,
-        mem: Quantity | None = None,
+        self, cpu: Quantity | None = None, memory: Quantity | None = None, gpu: int | None = None
     ) -> None:
-        """What the container may use at most: resource_limit(cpu=4, memory="16Gi", gpu=1).
+        """Limit what the container may use.
 
-        cpu: cores, such as 2, 0.5 or "500m". memory, or mem: bytes, such as 8e9 or "8Gi". gpu: how many.
+        Args:
+            cpu: Cores, such as 2, 0.5 or "500m".
+            memory: Bytes, such as 8e9 or "8Gi".
+            gpu: The number of GPUs, which the container gets.
+
+        Raises:
+            UserError: An amount has another type.
+
+        Example:
+            process.resource_limit(cpu=4, memory="16Gi", gpu=1)
         """
-        self._claim("resource_limit", cpu=cpu, memory=mem if memory is None else memory, gpu=gpu)
+        self._claim("resource_limit", cpu=cpu, memory=memory, gpu=gpu)
 
     def _claim(self, setting: str, **amounts: Any) -> None:
-        given = {kind: amount for kind, amount in amounts.items() if amount is not None}
+        with as_usage_error():
+            claimed = Resources(**amounts)
+        given = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
         self._set(setting, given, **{setting: dataclasses.replace(before, **given)})
 
     def register(self, path: str, plan: Plan, parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
-        options = pulumi.ResourceOptions(parent=parent)
-        pulumi.ComponentResource.__init__(self, "symphony:index:Process", path, None, options)
+        pulumi.ComponentResource.__init__(
+            self, "symphony:index:Process", path, None, self._options_under(parent)
+        )
         self._path, self._plan = path, plan
         declared = plan.process(path).where
         self.register_outputs({"services": self.services, "session": self.session, "declared": declared})

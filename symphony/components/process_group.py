@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
 
-from symphony.components.builder import MemberBuilder, copied, declare
+from symphony.components.builder import MemberBuilder, declare
 from symphony.components.members import Members
 from symphony.components.overrides import Override
 from symphony.components.process import Process
@@ -20,46 +20,55 @@ if TYPE_CHECKING:
 class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroupSpec]):
     """Processes that share a machine and a fate: one pod on Kubernetes, windows `group:process` in tmux.
 
-    group = experiment.new_process_group("agents", env={"SEED": 1})
-    group.new_process("agent-0", command=["python", "agent.py"])
+    Its settings hold for all its processes, which may set others: preamble_cmds, start_dir, code, env,
+    secret_env, image, image_pull_policy. Those of a pod belong to the group: place, node_selector,
+    tolerations, restart_policy, labels, pod_yml. Process explains them.
 
-    name: letters, digits, "-" and "_".
+    Args:
+        name: Letters, digits, "-" and "_".
+        opts: The pulumi.ResourceOptions of its component, such as depends_on and protect.
 
-    Of preamble_cmds, start_dir, code, env, secret_env and image (or container_image), see Process: what is
-    said here holds for each of its processes, which may say another.
+    Raises:
+        UserError: A value has another type than its option takes, or an option is unknown.
 
-    Nothing is checked here: what is wrong is reported at launch, with its line.
+    Example:
+        group = experiment.new_process_group("agents", env={"SEED": 1})
+        group.new_process("agent-0", command=["python", "agent.py"])
     """
 
     _kind = "process group"
 
-    def __init__(self, name: str, **options: Unpack[GroupOptions]) -> None:
+    def __init__(
+        self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[GroupOptions]
+    ) -> None:
         """Declare a process group; ProcessGroup says what it takes."""
-        self.pod_yml = Override()
+        given: dict[str, Any] = {**options}
+        self.pod_yml = Override(given.pop("pod_yml", None) or {})
         self._processes: list[Process] = []
         self._plan = None
-        self._spec = declare(ProcessGroupSpec, name, options)
+        self._options = opts
+        self._spec = declare(ProcessGroupSpec, name, given)
 
     @classmethod
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
-        """A group that declares what a loaded spec declares."""
-        group = cls(spec.name)
-        group.pod_yml.update(copied(spec.pod.pod_yml))
-        group._processes = [Process.from_spec(each) for each in spec.processes]
+        """Return a group that declares what a loaded spec declares."""
+        group = cls(spec.name, pod_yml=spec.pod.pod_yml)
+        group._processes = [cls.process_class.from_spec(each) for each in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
         return group
 
     @property
     def spec(self) -> ProcessGroupSpec:
-        """What was declared of the group and its processes, as a frozen value."""
+        """The declaration of the group and its processes, as a frozen value."""
         return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
 
     def register(self, plan: Plan, parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
-        options = pulumi.ResourceOptions(parent=parent)
         self._plan = plan
         name = plan.renamed.get(self.name, self.name)
-        pulumi.ComponentResource.__init__(self, "symphony:index:ProcessGroup", name, None, options)
+        pulumi.ComponentResource.__init__(
+            self, "symphony:index:ProcessGroup", name, None, self._options_under(parent)
+        )
         declared = [f"{self.name}/{each.name}" for each in self._processes]
         paths = [plan.renamed.get(path, path) for path in declared]
         for process, path in zip(self._processes, paths, strict=True):

@@ -26,7 +26,6 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs.image import ImageSpec
 
 if TYPE_CHECKING:
-    from symphony.plan.checked_spec import CheckedSpec
     from symphony.plan.plan import Plan
 
 # engine/tuning/guard knows the name: it runs in programs that never load this.
@@ -50,7 +49,7 @@ class Launched:
 
     experiment: Declared
     spec: ExperimentSpec
-    checked: CheckedSpec
+    checked: ExperimentSpec
     plan: Plan
 
 
@@ -118,20 +117,21 @@ def _planned(
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.components.inputs import code_files
     from symphony.plan.build import build_plan
-    from symphony.plan.checked_spec import checked
 
     try:
         if given:
             run.context = _context(given)
         _refuse_to_move(run.context)
         _require_plugins(run.context)
-        clean = code_files.read(checked(secret_env.read(spec)), run.context.folder, run.context.stack)
+        clean, problems = secret_env.read(spec)
+        clean = code_files.read(clean, run.context.folder, run.context.stack)
         if "image" in registry.get(run.context.backend).settings:
-            clean, built = run.images.named(clean)
+            clean, built, image_problems = run.images.named(clean)
+            problems += image_problems
             run.context = replace(run.context, images=built)
         else:
             clean = images.unused(clean)
-        plan = build_plan(clean, run.expander.target(clean, run.context))
+        plan = build_plan(clean, run.expander.target(clean, run.context), problems)
         _refuse_undeclared(plan, spec, run.context.stack)
         remarks = (*_overruled(run, given), *plan.remarks)
         code = {**plan.code, **run.images.files} if run.context.images else plan.code

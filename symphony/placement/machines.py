@@ -17,7 +17,7 @@ class Machine:
     """
 
     type: str
-    cpu: int
+    cpu: float
     memory: int
     gpu_type: str = ""
     gpus: int = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from symphony.placement.summary import summed
 from symphony.plan import code
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.merged import merged, superseded
 from symphony.plan.placed import Placed, placed
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
@@ -23,24 +22,29 @@ from symphony.spec.process import ProcessSpec
 _LISTED = 5
 
 
-def problems(spec: CheckedSpec, target: Target) -> tuple[Problem, ...]:
-    """Everything that keeps the experiment from running there, each once, in the order of the program."""
-    return _problems(spec, target, placed(spec, target))
+def problems(
+    spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()
+) -> tuple[Problem, ...]:
+    """Return every reason why the experiment cannot run there, once, in the order of the program."""
+    return _problems(spec, target, placed(spec, target), image_problems)
 
 
-def _problems(spec: CheckedSpec, target: Target, where: Placed) -> tuple[Problem, ...]:
-    result = dict.fromkeys((*spec.mistakes, *check(spec, target), *where.problems))
-    return tuple(sorted(result, key=lambda problem: problem.where[:1]))
+def _problems(
+    spec: ExperimentSpec, target: Target, where: Placed, image_problems: Sequence[Problem]
+) -> tuple[Problem, ...]:
+    every = dict.fromkeys((*image_problems, *check(spec, target), *where.problems))
+    return tuple(sorted(every, key=lambda problem: problem.where[:1]))
 
 
-def build_plan(spec: CheckedSpec, target: Target) -> Plan:
-    """The plan of the experiment in the target's backend. PlanError: it cannot run, with every reason.
+def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()) -> Plan:
+    """Return the plan of the experiment in the target's backend. Equal arguments give equal plans.
 
-    Pure: equal arguments give equal plans.
+    Raises:
+        PlanError: The experiment cannot run; the error has every reason.
     """
     where = placed(spec, target)
-    if result := _problems(spec, target, where):
-        raise PlanError(target.launched_as, result)
+    if found := _problems(spec, target, where, image_problems):
+        raise PlanError(target.launched_as, found)
     services = resolve(spec, target)
     members = tuple(_planned(spec, group, process, target, where) for group, process in spec.members())
     names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}

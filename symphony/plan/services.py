@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from caraml import service_env
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.names import as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules import environment
@@ -14,7 +13,7 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
 
-def wanted_ports(spec: CheckedSpec) -> dict[str, int | None]:
+def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     """service -> the fixed port it asks for, None where one is to be chosen; what is illegal is left out."""
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():

@@ -1,1 +1,1 @@
-"""What the user said: plain frozen values, standard library only."""
+"""The declaration: plain frozen values, converted where the program gives them."""

@@ -1,25 +1,31 @@
-"""An experiment and its groups as the user declared them: what build_plan is given besides the target."""
+"""An experiment and its groups as the user declared them: what build_plan takes besides the target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-from symphony.spec import setting, types
+from msgspec import Meta
+
+from symphony.spec.convert import all_of, convert, instance_of, texts, wrong_type
 from symphony.spec.inputs.code import CodeFiles
 from symphony.spec.process import ProcessSpec
-from symphony.spec.shared import Declared, MemberSettings, SharedOptions, SharedSettings, Texts
+from symphony.spec.setting import setting
+from symphony.spec.shared import Declared, MemberOptions, MemberSettings, SharedOptions, SharedSettings, Texts
+
+_Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class GroupOptions(SharedOptions, total=False):
+class GroupOptions(MemberOptions, total=False):
     """Keywords of a process group."""
 
 
 @dataclass(frozen=True)
 class ProcessGroupSpec(MemberSettings, Declared):
-    """Its processes, and settings that hold for all of them."""
+    """The processes of a group, and settings that hold for all of them."""
 
-    processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
+    processes: tuple[ProcessSpec, ...] = setting(all_of(instance_of(ProcessSpec)), (), part=ProcessSpec)
 
 
 class ExperimentOptions(SharedOptions, total=False):
@@ -31,27 +37,40 @@ class ExperimentOptions(SharedOptions, total=False):
     port_range: Sequence[int] | None
 
 
+def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
+    """Return the first and the last port of a pair or a range."""
+    if value is None:
+        return None
+    ends = [min(value), max(value)] if isinstance(value, range) and value else value
+    first, last = convert(ends, tuple[_Port, _Port], setting)
+    if first > last:
+        raise wrong_type(setting, value, "the first and the last port, such as (7000, 7999)")
+    return first, last
+
+
 @dataclass(frozen=True)
 class ExperimentSpec(SharedSettings, Declared):
-    """Processes in no group, process groups, and what holds for all of them.
+    """Processes in no group, process groups, and settings that hold for all of them.
 
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
-    maps_names: names that are not legal are mapped to those that are, as in the original Symphony.
-    code_files: what each text of `code=` stood for when it was launched.
+    maps_names: illegal names are mapped to legal ones, as in the original Symphony.
+    code_files: the files of each text of `code=` at the launch.
     """
 
-    processes: tuple[ProcessSpec, ...] = setting.setting(types.parts(ProcessSpec))
-    groups: tuple[ProcessGroupSpec, ...] = setting.setting(types.parts(ProcessGroupSpec))
-    inherit: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
-    secrets: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
-    configs: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
-    port_range: tuple[int, int] | None = setting.setting(types.PORT_RANGE, keyword=True, varies=True)
+    processes: tuple[ProcessSpec, ...] = setting(all_of(instance_of(ProcessSpec)), (), part=ProcessSpec)
+    groups: tuple[ProcessGroupSpec, ...] = setting(
+        all_of(instance_of(ProcessGroupSpec)), (), part=ProcessGroupSpec
+    )
+    inherit: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
+    secrets: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
+    configs: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
+    port_range: tuple[int, int] | None = setting(_port_range, keyword=True, varies=True)
     maps_names: bool = field(default=False, compare=False)
     code_files: Mapping[str, CodeFiles] = field(default_factory=dict[str, CodeFiles], compare=False)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
-        """Every process with its group, in the order of declaration: groups after the free processes."""
+        """Yield every process with its group, in the order of declaration; those in groups last."""
         for process in self.processes:
             yield None, process
         for group in self.groups:
@@ -59,16 +78,16 @@ class ExperimentSpec(SharedSettings, Declared):
                 yield group, process
 
     def parts(self) -> Iterator[tuple[str, ProcessGroupSpec | ProcessSpec]]:
-        """Every group and then every process, with what it is called in a message."""
+        """Yield every group and then every process, with its name for a message."""
         yield from ((f"process group {group.name}", group) for group in self.groups)
         yield from ((path_of(group, process), process) for group, process in self.members())
 
     def owners(self) -> Iterator[tuple[str, ExperimentSpec | ProcessGroupSpec | ProcessSpec]]:
-        """Everything that settings are given to, with what it is called in a message."""
+        """Yield everything that has settings, with its name for a message."""
         yield "the experiment", self
         yield from self.parts()
 
 
 def path_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
-    """How a process is named within its experiment: `process`, or `group/process`."""
-    return f"{group.name}/{process.name}" if group else str(process.name)
+    """Return the name of a process within its experiment: `process`, or `group/process`."""
+    return f"{group.name}/{process.name}" if group else process.name

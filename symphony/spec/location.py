@@ -1,4 +1,4 @@
-"""The line of the user's program that said something."""
+"""The line of the user's program that declared something."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent) + os.sep, "<frozen", contextlib.__file__)
 _LIBRARIES = ("site-packages", "dist-packages", "pulumi-language-python-exec")
@@ -46,9 +47,9 @@ NOWHERE = Location("", 0)
 
 
 def caller() -> Location:
-    """The nearest line on the call stack that is not symphony's own, and what called its function."""
+    """Return the nearest line on the call stack that is the user's, with the caller of its function."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and _is_ours(frame.f_code):
         frame = frame.f_back
     if frame is None:
         return NOWHERE
@@ -63,8 +64,14 @@ def caller() -> Location:
     return dataclasses.replace(_at(file, line), called_from=called_from)
 
 
+def _is_ours(code: CodeType) -> bool:
+    """Return whether code is symphony's, or the __init__ that dataclasses makes in a file without a name."""
+    is_generated = code.co_name == "__init__" and code.co_filename == "<string>"
+    return is_generated or code.co_filename.startswith(_NOT_THE_USERS)
+
+
 def _is_between(file: str) -> bool:
-    """Whether a file is of symphony or of a library that calls the user's functions."""
+    """Return whether a file belongs to symphony or to a library that calls the user's functions."""
     return file.startswith(_NOT_THE_USERS) or any(part in file for part in _LIBRARIES)
 
 
@@ -74,10 +81,10 @@ def _at(file: str, line: int) -> Location:
 
 
 def part_of(setting: str, part: object) -> str:
-    """How the line of a part of a setting is noted: `env PATH`, `tolerations 0`."""
+    """Return the key for the line of a part of a setting: `env PATH`, `tolerations 0`."""
     return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"
 
 
 def place_of(setting: str, places: Mapping[str, Location], otherwise: Location) -> Location:
-    """Where a setting was made: `env PATH` was if that was noted, else where `env` was, else `otherwise`."""
+    """Return the line that made a setting: that of `env PATH`, else that of `env`, else `otherwise`."""
     return places.get(setting) or places.get(setting.partition(" ")[0], otherwise)

@@ -6,50 +6,70 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.spec import setting, types
-from symphony.spec.services import ServiceUse
-from symphony.spec.shared import Declared, MemberSettings, SharedOptions, Texts
+from symphony.spec.convert import NUMBER, QUANTITY, arguments, instance_of, manifest, texts, words
+from symphony.spec.services import Services, ServiceUse, services
+from symphony.spec.setting import Checked, setting
+from symphony.spec.shared import Arguments, Declared, MemberOptions, MemberSettings
 
-# Of cpu in cores, of memory in bytes; as text with the suffixes of Kubernetes.
+# Cores of cpu, bytes of memory; as text with the suffixes of Kubernetes.
 Quantity = str | float
 
 
-class ProcessOptions(SharedOptions, total=False):
+@dataclass(frozen=True)
+class Resources(Checked):
+    """The resources of a container.
+
+    Args:
+        cpu: Cores, such as 2, 0.5 or "500m".
+        memory: Bytes, such as 8e9 or "8Gi".
+        gpu: The number of GPUs.
+
+    Example:
+        experiment.new_process("learner", image="rl:1", resources=Resources(cpu=2, memory="8Gi", gpu=1))
+    """
+
+    cpu: Quantity | None = setting(QUANTITY)
+    memory: Quantity | None = setting(QUANTITY)
+    gpu: int | None = setting(NUMBER)
+
+
+class ProcessOptions(MemberOptions, total=False):
     """Keywords of a process."""
 
-    command: Texts | None
-    args: Texts | None
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a container claims; quantities as Kubernetes writes them, gpu as a count."""
-
-    cpu: Quantity | None = setting.setting(types.QUANTITY)
-    memory: Quantity | None = setting.setting(types.QUANTITY)
-    gpu: int | None = setting.setting(types.WHOLE_NUMBER)
+    command: Arguments | None
+    args: Arguments | None
+    binds: Services | None
+    connects: Services | None
+    exposes: Services | None
+    resources: Resources | None
+    limits: Resources | None
+    container_yml: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSettings(MemberSettings):
-    """What runs, and what it claims: command and args are run without a shell; cmds are shell lines."""
+    """The program that runs and the resources it claims: command and args run without a shell, cmds are shell
+    lines.
+    """
 
-    command: tuple[str, ...] | None = setting.setting(
-        types.COMMAND, keyword=True, varies=True, stand_in=("/bin/sh",)
+    command: tuple[str, ...] | None = setting(words, keyword=True, varies=True)
+    args: tuple[str, ...] = setting(arguments, (), keyword=True, varies=True)
+    cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
+    resource_request: Resources = setting(
+        instance_of(Resources), Resources(), calls=("resource_request",), varies=True, part=Resources
     )
-    args: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
-    cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True, stand_in=("?",))
-    resource_request: Resources = setting.setting(
-        types.part(Resources), calls=("resource_request",), varies=True
+    resource_limit: Resources = setting(
+        instance_of(Resources), Resources(), calls=("resource_limit",), varies=True, part=Resources
     )
-    resource_limit: Resources = setting.setting(types.part(Resources), calls=("resource_limit",), varies=True)
-    container_yml: Mapping[str, Any] = setting.setting(types.MANIFEST, varies=True)
+    container_yml: Mapping[str, Any] = setting(manifest, {}, varies=True)
 
 
 @dataclass(frozen=True)
 class ProcessSpec(ProcessSettings, Declared):
     """A program with its settings for every backend."""
 
-    binds: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("binds",))
-    connects: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("connects",))
-    exposes: tuple[ServiceUse, ...] = setting.setting(types.parts(ServiceUse), calls=("exposes",))
+    binds: tuple[ServiceUse, ...] = setting(services, (), keyword=True, calls=("binds",), part=ServiceUse)
+    connects: tuple[ServiceUse, ...] = setting(
+        services, (), keyword=True, calls=("connects",), part=ServiceUse
+    )
+    exposes: tuple[ServiceUse, ...] = setting(services, (), keyword=True, calls=("exposes",), part=ServiceUse)

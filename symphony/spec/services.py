@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from symphony.spec import setting, types
-from symphony.spec.location import NOWHERE, Location
-from symphony.spec.plain import DEEPEST
+from symphony.spec.convert import NUMBER, strict_text, wrong_type
+from symphony.spec.location import NOWHERE, Location, caller
+from symphony.spec.setting import Checked, required, setting
 
 # A name, names, or names with their ports.
-Services = str | Sequence[str] | Mapping[str, int | None]
+Services = str | Sequence[str | Mapping[str, int | None]] | Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
-class ServiceUse:
-    """One service named by one process; port None leaves the choice to the plan.
+class ServiceUse(Checked):
+    """One service named by one process; port None leaves the choice to the plan."""
 
-    name and port are what the user wrote, right or wrong: plan/ judges them.
-    """
-
-    name: str = field(metadata=setting.metadata(types.TEXT))
-    port: int | None = setting.setting(types.WHOLE_NUMBER)
+    name: str = required(strict_text)
+    port: int | None = setting(NUMBER)
     where: Location = field(default=NOWHERE, compare=False)
 
 
-def read_services(given: tuple[Any, ...], where: Location) -> tuple[ServiceUse, ...]:
-    """Flatten what `binds`, `connects` and `exposes` accept: names, lists of names, mappings name -> port.
+def services(value: Any, setting: str) -> tuple[ServiceUse, ...]:
+    """Return the services in a name, a list of names, or a mapping of names to ports, or in lists of these.
 
-    >>> [use.name for use in read_services(("a", ["b"], {"c": 6006}), NOWHERE)]
-    ['a', 'b', 'c']
+    >>> [(use.name, use.port) for use in services(("a", ["b"], {"c": 6006}), "binds")]
+    [('a', None), ('b', None), ('c', 6006)]
     """
-    return tuple(_read(given, where, 0))
+    return tuple(_read(value, setting, caller()))
 
 
-def _read(item: Any, where: Location, depth: int) -> Iterator[ServiceUse]:
-    if depth > DEEPEST:
-        yield ServiceUse(item, None, where)
-    elif isinstance(item, Mapping):
-        for name, port in cast("Mapping[Any, Any]", item).items():
+def _read(value: Any, setting: str, where: Location) -> Iterator[ServiceUse]:
+    if isinstance(value, ServiceUse):
+        yield value
+    elif isinstance(value, str):
+        yield ServiceUse(value, None, where)
+    elif isinstance(value, Mapping):
+        for name, port in cast("Mapping[Any, Any]", value).items():
             yield ServiceUse(name, port, where)
-    elif isinstance(item, (list, tuple)):
-        for each in cast("Iterable[Any]", item):
-            yield from _read(each, where, depth + 1)
-    elif isinstance(item, (set, frozenset)):
-        for each in sorted(cast("Iterable[Any]", item), key=str):
-            yield from _read(each, where, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for each in cast("Sequence[Any]", value):
+            yield from _read(each, setting, where)
+    elif isinstance(value, (set, frozenset)):
+        for name in sorted(cast("set[Any]", value), key=str):
+            yield from _read(name, setting, where)
     else:
-        yield ServiceUse(item, None, where)
+        raise wrong_type(setting, value, "service names, lists of them, or {name: port}")

@@ -1,43 +1,48 @@
-"""What an experiment, a process group and a process have in common: who declared it, and shared settings."""
+"""The settings that an experiment, a process group and a process have in common, and their declaration."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
-from symphony.spec import setting, types
+from symphony.spec.convert import (
+    OPTIONAL_TEXT,
+    Output,
+    all_of,
+    builtin,
+    environment,
+    instance_of,
+    mapping_of,
+    of_type,
+    strict_text,
+    texts,
+    wrong_type,
+)
 from symphony.spec.inputs.image import ImageSpec
 from symphony.spec.inputs.secret import Secret
 from symphony.spec.location import NOWHERE, Location, place_of
 from symphony.spec.mounts import Mount
-from symphony.spec.pod import Place, PodSettings
+from symphony.spec.pod import Place, PodSettings, RestartPolicy, Toleration
+from symphony.spec.setting import required, setting
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 Text = str | os.PathLike[str]
-Texts = Text | Sequence[Text | float]
-
-
-class Output(Protocol):
-    """An Output of Pulumi's, of which this room knows nothing more."""
-
-    @property
-    def apply(self) -> Callable[..., Any]: ...
-
-
-class Image(Protocol):
-    """An image that is built; of its builder this room knows nothing more."""
-
-    @property
-    def spec(self) -> ImageSpec: ...
-
-
 Value = Text | float
+Texts = Text | Sequence[Value]
+Arguments = Text | Output | Sequence[Value | Output]
 Variables = Mapping[str, Value]
 EnvValue = Value | Output
 Env = Mapping[str, EnvValue]
 SecretEnv = Mapping[str, Text | Output]
+
+
+class Image(Protocol):
+    """An image that is built; this room knows only its declaration."""
+
+    @property
+    def spec(self) -> ImageSpec: ...
 
 
 class SharedOptions(TypedDict, total=False):
@@ -48,54 +53,76 @@ class SharedOptions(TypedDict, total=False):
     code: Texts | None
     env: Env | None
     secret_env: SecretEnv | None
-    image: str | Image | None
-    container_image: str | Image | None
+    image: str | Image | Output | None
+
+
+class MemberOptions(SharedOptions, total=False):
+    """Keywords of a process group and a process."""
+
+    image_pull_policy: PullPolicy | None
+    place: Place | None
+    node_selector: Variables | None
+    tolerations: Toleration | Sequence[Toleration] | None
+    restart_policy: RestartPolicy | None
+    labels: Variables | None
+    pod_yml: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What was declared, and where: places maps a setting to the line that made it; unknown are keywords that
-    are no setting.
-    """
+    """A thing with a name, the line that declared it, and the lines that made its settings."""
 
-    name: str = field(metadata=setting.metadata(types.TEXT))
+    name: str = required(strict_text)
     _: KW_ONLY
-    unknown: tuple[str, ...] = field(default=(), metadata=setting.metadata(types.TEXTS))
     where: Location = field(default=NOWHERE, compare=False)
     places: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
-        """The line that made a setting (or one part of it: `env PATH`), else that of the declaration."""
+        """Return the line that made a setting (or one part of it: `env PATH`), else the declaration's."""
         return place_of(setting, self.places, self.where)
+
+
+def _secret(value: Any, setting: str) -> Any:
+    """Return the path of a file, an Output, or what the launch made of these."""
+    secret = value if isinstance(value, (Secret, Output)) else builtin(value)
+    if not isinstance(secret, (str, Secret, Output)):
+        raise wrong_type(setting, value, "the path of a file, or a secret Output")
+    return secret
+
+
+def _image(value: Any, setting: str) -> Any:
+    """Return the name of an image, an Output of one, or the declaration of one that is built."""
+    if value is None or isinstance(value, (str, Output)):
+        return value
+    return _IMAGE(value, setting)
+
+
+_IMAGE = instance_of(ImageSpec, "the name of an image, an Output of one, or Image(...)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSettings:
-    """What is said of an experiment or a group holds for each of its processes: lists are joined, the
-    experiment's first; of mappings, and of all else, the value nearest to the process wins.
+    """Settings that hold for every process of an experiment or a group: lists are joined, the experiment's
+    first; of mappings, and of everything else, the value nearest to the process wins.
     """
 
-    preamble_cmds: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True, varies=True)
-    start_dir: str | None = setting.setting(types.PATH, keyword=True, varies=True)
-    code: tuple[str, ...] = setting.setting(types.TEXTS, keyword=True)
-    env: Mapping[str, str] = setting.setting(types.VARIABLES, keyword=True, calls=("set_env", "set_envs"))
-    secret_env: Mapping[str, Secret] = setting.setting(types.SECRETS, keyword=True, varies=True)
-    image: str | ImageSpec | None = setting.setting(
-        types.text_or(ImageSpec, "text, or Image(...)"),
-        keyword=True,
-        aliases=("container_image",),
-        varies=True,
-        stand_in="image",
-    )
+    preamble_cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
+    start_dir: str | None = setting(OPTIONAL_TEXT, keyword=True, varies=True)
+    code: tuple[str, ...] = setting(texts, (), keyword=True)
+    env: Mapping[str, str] = setting(environment, {}, keyword=True, calls=("set_env", "set_envs"))
+    secret_env: Mapping[str, Secret] = setting(mapping_of(_secret), {}, keyword=True, varies=True)
+    image: str | ImageSpec | None = setting(_image, keyword=True, varies=True, part=ImageSpec)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSettings(SharedSettings):
     """Settings of a process, or of a group for each of its processes."""
 
-    image_pull_policy: PullPolicy | None = setting.setting(
-        types.one_of(PullPolicy), calls=("image_pull_policy",), varies=True
+    image_pull_policy: PullPolicy | None = setting(
+        of_type(PullPolicy | None), keyword=True, calls=("image_pull_policy",), varies=True
     )
-    mounts: tuple[Mount, ...] = setting.setting(types.parts(Mount), varies=True)
-    place: Place = setting.setting(types.part(Place), calls=("place",), varies=True)
-    pod: PodSettings = setting.setting(types.part(PodSettings))
+    mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)
+    place: Place = setting(
+        instance_of(Place), Place(), keyword=True, calls=("place",), varies=True, part=Place
+    )
+    pod: PodSettings = setting(instance_of(PodSettings), PodSettings(), part=PodSettings)

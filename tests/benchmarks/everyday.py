@@ -8,7 +8,6 @@ import sys
 import tempfile
 
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
@@ -53,7 +52,7 @@ def _plan_thousand():
         "127.0.0.1",
         {"data": 20000},
     )
-    return lambda: seconds(lambda: build_plan(checked(spec), target))
+    return lambda: seconds(lambda: build_plan(spec, target))
 
 
 def _python(code: str) -> float:

@@ -20,7 +20,6 @@ from symphony.placement.planner import place
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from tests.benchmarks.clusters import add_plugin, configure
 from tests.benchmarks.kubernetes import IMAGE, Kubectl
 from tests.benchmarks.projects import project
@@ -95,7 +94,7 @@ def _by_kubectl(cluster: Access, folder: Path, declare: str, pool: Pool) -> floa
     experiment = Experiment("bench")
     scope["declare"](experiment)
     chosen, namespace = Settings(image=IMAGE, grace=0), f"bench-{uuid.uuid4().hex[:8]}"
-    spec = checked(experiment.spec)
+    spec = experiment.spec
     plan = build_plan(spec, target.target(spec, chosen, namespace, pools=(pool,)))
     file = folder / f"{namespace}.json"
     items = render.render(plan, chosen, "bench/kubectl#1").all()

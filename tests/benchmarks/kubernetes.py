@@ -17,7 +17,6 @@ from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from tests.benchmarks import code
 from tests.benchmarks.clusters import add_plugin, configure
 from tests.benchmarks.projects import Project, project
@@ -149,9 +148,7 @@ class Kubectl:
         experiment = Experiment("bench")
         scope["declare"](experiment)
         chosen, namespace = Settings(image=IMAGE, grace=0), f"bench-{uuid.uuid4().hex[:8]}"
-        plan = build_plan(
-            checked(experiment.spec), target.target(checked(experiment.spec), chosen, namespace)
-        )
+        plan = build_plan(experiment.spec, target.target(experiment.spec, chosen, namespace))
         manifests = render.render(plan, chosen, "bench/kubectl#1").all()
         file = self._folder / f"{namespace}.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))

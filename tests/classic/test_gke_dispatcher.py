@@ -37,7 +37,7 @@ OURS = Toleration("surreal", "Equal", "true", "NoExecute")
 
 @pytest.fixture
 def process() -> Process:
-    return Experiment("rl").new_process("agent", container_image="i")
+    return Experiment("rl").new_process("agent", image="i")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ _HEADER = f"""
 import argparse, os, subprocess
 from typing import Any
 import symphony.tmux
-from symphony import {", ".join(symphony.__all__)}
+from symphony import {", ".join(vars(symphony)["__all__"])}
 from symphony.operations.plan import Planned
 from symphony.operations.tmux_session import Session
 
@@ -45,7 +45,8 @@ class MyParser(SymphonyParser): ...
 def examples(
     book: AddressBook, builder: DockerBuilder, cluster: TmuxCluster, dispatcher: GKEDispatcher,
     experiment: Experiment, first: Experiment, second: Experiment, process: Process, worker: Process,
-    learner: Process, agent: Process, processgroup: ProcessGroup, parser: argparse.ArgumentParser,
+    learner: Process, agent: Process, processgroup: ProcessGroup, group: ProcessGroup,
+    parser: argparse.ArgumentParser,
     planned: Planned, session: Session, self: SymphonyParser, settings: dict[str, Any], text: str,
 ) -> None:
 """
@@ -53,7 +54,7 @@ def examples(
 
 def public() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
     """Each class, function and method; a method with its class."""
-    every: list[Any] = [getattr(symphony, name) for name in symphony.__all__]
+    every: list[Any] = [getattr(symphony, name) for name in vars(symphony)["__all__"]]
     for thing in [*every, *_OTHERS]:
         yield None, thing
         for name, each in inspect.getmembers(thing, inspect.isroutine) if inspect.isclass(thing) else ():
@@ -81,8 +82,10 @@ def needs_example(thing: Callable[..., Any]) -> bool:
 
 
 def example(thing: Callable[..., Any]) -> str | None:
-    """Of a class the first paragraph that is a program, of all else the first call."""
+    """Return the section Example, else of a class the first paragraph that is a program, else a call."""
     doc = inspect.getdoc(thing) or ""
+    if section := re.search(r"^Example:\n((?:    .*\n?|\n)+)", doc, re.MULTILINE):
+        return textwrap.dedent(section[1]).strip()
     if inspect.isclass(thing):
         paragraphs = [part for part in doc.split("\n\n") if "(" in part and _is_program(part)]
         return paragraphs[0] if paragraphs else None

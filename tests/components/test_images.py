@@ -14,7 +14,6 @@ from symphony.backends.kubernetes import platforms, target
 from symphony.backends.kubernetes.settings import Settings
 from symphony.components.inputs.images import Images
 from symphony.plan.build import problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.plan import PlannedImage
 from tests.backends.kubernetes.scripted_api import serving
 
@@ -41,8 +40,8 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
             launched_as="rl-1",
             owner="me",
         )
-        spec, (image,) = Images(context).named(checked(experiment.spec))
-        result = problems(spec, target.target(spec, Settings(), "rl"))
+        spec, (image,), image_problems = Images(context).named(experiment.spec)
+        result = problems(spec, target.target(spec, Settings(), "rl"), image_problems)
         return [each.what for each in result], image
 
     return declared

@@ -18,7 +18,7 @@ def test_shell_lines_or_a_command_or_both():
     assert Process("a", ["cd x", "python a.py"]).spec.cmds == ("cd x", "python a.py")
     assert Process("a", cmds=["x"]).spec.cmds == ("x",)
     assert Process("a", "x y").spec.cmds == ("x y",)
-    both = Process("a", cmds=["x"], command="python", args=["a.py"], container_image="i").spec
+    both = Process("a", cmds=["x"], command="python", args=["a.py"], image="i").spec
     assert (both.cmds, both.command, both.args, both.image) == (("x",), ("python",), ("a.py",), "i")
 
 
@@ -46,22 +46,10 @@ def test_a_single_text_is_one_argument():
     assert Process("a", args="--n 4").spec.args == ("--n 4",)
 
 
-def test_image_has_two_names():
-    assert Process("a", image="i").spec.image == Process("a", container_image="i").spec.image == "i"
-
-
-@pytest.mark.parametrize(
-    ("short", "long"), [("bind", "binds"), ("connect", "connects"), ("expose", "exposes")]
-)
-def test_services_have_two_verbs_each_and_add_up(short, long):
-    process = Process("a")
-    getattr(process, short)("a", ["b"])
-    getattr(process, long)({"c": 6006})
-    assert [(use.name, use.port) for use in getattr(process.spec, long)] == [
-        ("a", None),
-        ("b", None),
-        ("c", 6006),
-    ]
+def test_calls_add_services():
+    process = Process("a", binds="a")
+    process.binds("b", {"c": 6006})
+    assert [(use.name, use.port) for use in process.spec.binds] == [("a", None), ("b", None), ("c", 6006)]
 
 
 def test_variables_later_values_win():
@@ -75,9 +63,9 @@ def test_resources_later_values_win_by_kind():
     process = Process("a")
     process.resource_request(cpu=1, memory="1Gi")
     process.resource_request(cpu=2)
-    process.resource_request(mem="2Gi")
+    process.resource_request(memory="2Gi")
     process.resource_limit(cpu=4, memory="4Gi", gpu=1)
-    process.resource_limit(mem="8Gi")
+    process.resource_limit(memory="8Gi")
     assert process.spec.resource_request == Resources(cpu=2, memory="2Gi")
     assert process.spec.resource_limit == Resources(cpu=4, memory="8Gi", gpu=1)
 
@@ -107,7 +95,7 @@ def test_mounts():
     process = Process("a")
     process.mount_nfs("nas", "/data", "/mnt/data")
     process.mount_nfs(server="nas", path="/data", mount_path="/mnt/again", name="data")
-    process.mount_secret("key", "/etc/key", defaultMode=0o400)
+    process.mount_secret("key", "/etc/key", default_mode=0o400)
     process.mount_git_repo("git://x", "abc", "/src")
     process.mount_host_path("/dev", "/dev", hostpath_type="Directory")
     process.mount_empty_dir("scratch", True, "/scratch")
@@ -156,7 +144,7 @@ def test_name_and_loading_back():
 @pytest.mark.parametrize(
     ("setting", "remedy"),
     [
-        ("args", "Give args=... where it is declared"),
+        ("args", "Give args=..."),
         ("binds", "Call binds(...)"),
         ("set_env", "Call set_env"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from symphony import Experiment
 from symphony.backends import registry
 from symphony.components.inputs import secret_env
 from symphony.plan.build import build_plan, problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.plan import Plan
+from symphony.plan.problems import Problem
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 
 TMUX = Target("tmux", "rl", "command", registry.get("tmux").settings, True, "127.0.0.1", "127.0.0.1")
 KEY = b"key"
@@ -32,11 +33,16 @@ def settings() -> Iterator[None]:
 
 
 def planned(experiment: Experiment) -> Plan:
-    return build_plan(checked(secret_env.read(experiment.spec)), TMUX)
+    return build_plan(secret_env.read(experiment.spec)[0], TMUX)
+
+
+def spec_and_target(experiment: Experiment) -> tuple[ExperimentSpec, Target, Sequence[Problem]]:
+    spec, found = secret_env.read(experiment.spec)
+    return spec, TMUX, found
 
 
 def messages(experiment: Experiment) -> list[str]:
-    result = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    result = problems(*spec_and_target(experiment))
     return [f"{each.what} {[place.line for place in each.where]}" for each in result]
 
 
@@ -115,7 +121,7 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     }
     experiment = Experiment("rl", secret_env=wanted, env={"EMPTY": 1})
     experiment.new_process("a", ["x"])
-    result = problems(checked(secret_env.read(experiment.spec)), TMUX)
+    result = problems(*spec_and_target(experiment))
     assert {each.where[0].file for each in result} == {__file__}
     by_name = {each.what.split(" gets no ")[-1].split()[0].rstrip(":"): each.what for each in result}
     assert "no such file" in by_name["MISSING"]
@@ -132,19 +138,31 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]
 
 
-def test_a_wrong_type_is_named() -> None:
+def test_outputs_are_taken_in_args_command_and_image() -> None:
+    unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
+    image = pulumi.Output.from_input("rl:1")
+    experiment = Experiment("rl", image=image)
+    args = ["--lr", pulumi.Output.from_input(0.1), unknown]
+    experiment.new_process("a", command=["x", pulumi.Output.from_input("y")], args=args)
+    spec, found = secret_env.read(experiment.spec)
+    assert found == ()
+    assert spec.image == "rl:1"
+    assert spec.processes[0].command == ("x", "y")
+    assert spec.processes[0].args == ("--lr", "0.1", secret_env.UNKNOWN)
+
+
+def test_a_secret_output_in_args_is_a_problem() -> None:
     experiment = Experiment("rl")
-    wrong: Any = {"A": 5}
-    experiment.new_process("a", ["x"], secret_env=wrong)
+    experiment.new_process("a", command="x", args=[pulumi.Output.secret("s3")])
     assert messages(experiment) == [
-        f"a has secret_env['A'] of type int {[_line(experiment)]}",
+        f"a has a secret Output in args, which the state and the plan show {[_line(experiment)]}"
     ]
 
 
 def test_a_saved_experiment_keeps_the_paths_of_files() -> None:
     experiment = Experiment("rl", secret_env={"KEY": "~/.key"})
     experiment.new_process("a", ["x"])
-    again = Experiment.load_dict(experiment.dump_dict())
+    again = Experiment.from_dict(experiment.to_dict())
     assert again.spec == experiment.spec
     assert replace(again.spec, secret_env={}) != experiment.spec
 

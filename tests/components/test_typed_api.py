@@ -26,8 +26,10 @@ PROGRAM = '''
 from pathlib import Path
 
 import libtmux
+import pulumi
 
 from symphony import Cluster, Experiment, KubeCluster, Process, ProcessGroup, TmuxCluster, UserError
+from symphony import Place, Resources, Toleration
 from symphony import Experimnt  # wrong
 from symphony.kube import KubeClustr  # wrong
 
@@ -52,7 +54,7 @@ with Experiment("rl", secrets=["~/.key"], configs=Path("a"), port_range=(7000, 7
     learner.exposes({"tensorboard": 6006})
     learner.exposes([6006])  # wrong
     learner.resource_request(cpu=2, memory="8Gi")
-    learner.resource_request(cpu="500m", mem=8e9)
+    learner.resource_request(cpu="500m", memory=8e9)
     learner.resource_request(gpu=1)  # wrong
     learner.resource_limit(2.5, "16Gi", 1)
     learner.resource_limit(gpu="1")  # wrong
@@ -71,8 +73,24 @@ with Experiment("rl", secrets=["~/.key"], configs=Path("a"), port_range=(7000, 7
     group.add_labels({"team": "rl"}, stage="test")
     group.mount_nfs("10.0.0.2", "/data", mount_path="/mnt/data")
     group.mount_nfs("10.0.0.2", "/data", mountpath="/mnt/data")  # wrong
-    learner.mount_secret("wandb", "/etc/wandb", defaultMode=0o400)
+    learner.mount_secret("wandb", "/etc/wandb", default_mode=0o400)
     learner.pod_yml["hostIPC"] = True
+
+    output = pulumi.Output.from_input("x")
+    after = pulumi.ResourceOptions(depends_on=[learner], protect=True)
+    rl.new_process(
+        "every", command=["python"], args=[output], env={"A": output},
+        image=output, binds=["a", "b"], connects="c", exposes={"d": 6006}, opts=after,
+        resources=Resources(cpu=2, gpu=1), limits=Resources(memory="8Gi"), restart_policy="OnFailure",
+        node_selector={"a": "b"}, tolerations=[Toleration(key="gpu")], image_pull_policy="Always",
+        labels={"team": "rl"}, place=Place(gpu=1), pod_yml={"spec": {}}, container_yml={"tty": True},
+    )
+    rl.new_process_group("pod", restart_policy="Never", place=Place("cpu"), opts=after)
+    rl.new_process("a", binds=6006)  # wrong
+    rl.new_process("a", restart_policy="onfailure")  # wrong
+    rl.new_process("a", resources={"cpu": 2})  # wrong
+    rl.new_process_group("pod", binds="a")  # wrong
+    Resources(gpus=1)  # wrong
 
 address: str = rl.addresses["replay"] + learner.services["a"] + rl.session + group.session
 count: int = len(rl.plan.processes)
@@ -88,6 +106,10 @@ Cluster.new("tmux", sever_name="mine")  # wrong
 Cluster.new("kubernetes", server_name="mine")  # wrong
 Cluster.new("kube", image=7)  # wrong
 experiment = tmux.new_experiment("rl", env={"A": 1}, secrets="~/.key")
+classic = experiment.new_process("a", container_image="rl:1", standalone=True)
+classic.resource_request(cpu=1, mem="2Gi")
+classic.bind("x")
+experiment.new_process("a", container_img="rl:1")  # wrong
 tmux.new_experiment("rl", range(7000, 7100), ["~/.key"])
 tmux.new_experiment("rl", port_rang=(1, 2))  # wrong
 print(tmux.launch(experiment).seconds, tmux.launch(experiment, dry_run=True).changes)

@@ -16,9 +16,9 @@ from symphony.placement.allocatable import available
 from symphony.placement.planner import total_of
 from symphony.placement.pool import POOL_LABEL, Amounts, Pool
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import CheckedSpec, checked
 from symphony.plan.placed import Placed, placed
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 from tests.placement.fleet import holds
 
 FAKE = ("kwok.x-k8s.io/node", "fake", "NoSchedule")
@@ -48,8 +48,8 @@ class Fleet:
     placed: Placed
 
     @property
-    def spec(self) -> CheckedSpec:
-        return checked(self.experiment.spec)
+    def spec(self) -> ExperimentSpec:
+        return self.experiment.spec
 
 
 def fleet(seed: int) -> Fleet:
@@ -61,7 +61,7 @@ def fleet(seed: int) -> Fleet:
     kept = range(len(calls))
     while True:
         experiment = _experiment(name, calls, kept)
-        spec = checked(experiment.spec)
+        spec = experiment.spec
         where = target.target(spec, Settings(image="none:1"), name, pools=pools)
         result = placed(spec, where)
         names = {problem.what.partition(" ")[0] for problem in result.problems}
@@ -157,9 +157,9 @@ def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
         ]
         if not shares:
             continue
-        more = Experiment.from_spec(fleet.experiment.spec)
+        more = Experiment.from_dict(fleet.experiment.to_dict())
         add(more, "more", {"pool": pool.name, "per_machine": shares[-1]})
-        spec = checked(more.spec)
+        spec = more.spec
         fits = not placed(spec, fleet.target).problems
         roomy = tuple(replace(each, max=99) if each.name == pool.name else each for each in fleet.pools)
         larger = Fleet(fleet.name, roomy, more, replace(fleet.target, pools=roomy), fleet.placed)

@@ -13,7 +13,6 @@ import pytest
 
 from symphony.backends import registry
 from symphony.plan.build import build_plan, problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
@@ -84,7 +83,7 @@ def refused(
 
     def check(program: str, what: str, remedy: str, target: Target = tmux, **backend: Any) -> None:
         spec, marked = declare(program)
-        result = problems(checked(spec), replace(target, **backend))
+        result = problems(spec, replace(target, **backend))
         assert [(each.what, each.remedy) for each in result] == [(what, remedy)]
         assert sorted({place.line for place in result[0].where}) == marked
         assert {place.file for place in result[0].where} <= {str(tmp_path / "program.py")}
@@ -99,7 +98,7 @@ def problems_of(
     """Every problem of a program, in the order they are reported."""
 
     def gather(program: str, target: Target = tmux, **backend: Any) -> list[Problem]:
-        return list(problems(checked(declare(program)[0]), replace(target, **backend)))
+        return list(problems(declare(program)[0], replace(target, **backend)))
 
     return gather
 
@@ -109,6 +108,6 @@ def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Ta
     """The plan of a program without a mistake."""
 
     def make(program: str, target: Target = tmux, **backend: Any) -> Any:
-        return build_plan(checked(declare(program)[0]), replace(target, **backend))
+        return build_plan(declare(program)[0], replace(target, **backend))
 
     return make

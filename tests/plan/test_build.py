@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.plan.build import build_plan, problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
 
@@ -121,9 +120,9 @@ def test_the_order_of_declaration_changes_no_address(tmux, processes, services, 
     if not group.list_processes():
         group.new_process("a", ["x"])
     spec = experiment.spec
-    assert build_plan(checked(spec), tmux) == build_plan(checked(spec), tmux)
-    assert build_plan(checked(spec), tmux).to_json() == build_plan(checked(spec), tmux).to_json()
-    before, after = build_plan(checked(spec), tmux), build_plan(checked(shuffled(spec, seed)), tmux)
+    assert build_plan(spec, tmux) == build_plan(spec, tmux)
+    assert build_plan(spec, tmux).to_json() == build_plan(spec, tmux).to_json()
+    before, after = build_plan(spec, tmux), build_plan(shuffled(spec, seed), tmux)
     assert set(before.services) == set(after.services)
     for process in before.processes:
         assert variables(after, process.path) == variables(before, process.path)
@@ -139,7 +138,7 @@ MISTAKES = """
     exp = Experiment("rl")
     learner = exp.new_process("learner", command="python")
     learner.binds({"replay": 70000})
-    agent = exp.new_process("agent", command=5)
+    agent = exp.new_process("agent", command="")
     agent.connects("replya")
     agent.set_env("A B", 1)
     exp.new_process("agent", ["x"])
@@ -151,8 +150,8 @@ def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
     problems = problems_of(MISTAKES)
     assert [problem.what for problem in problems] == [
         'learner binds "replay" at port 70000',
-        "agent has command of type int",
         'process "agent" is declared twice',
+        "agent has no command, which tmux needs",
         'agent connects to "replya", which nobody binds',
         'agent sets the variable "A B"',
         'process "Bad Name" has an invalid name',
@@ -165,8 +164,8 @@ def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
 def test_the_error_holds_all_problems(declare, tmux):
     spec, _ = declare(MISTAKES)
     with pytest.raises(PlanError) as raised:
-        build_plan(checked(spec), tmux)
-    assert raised.value.problems == problems(checked(spec), tmux)
+        build_plan(spec, tmux)
+    assert raised.value.problems == problems(spec, tmux)
     assert raised.value.exit_code == 2
 
 
@@ -176,5 +175,5 @@ def test_a_thousand_processes(tmux):
         process = experiment.new_process(f"p{i}", command="x")
         process.binds(f"s{i}")
         process.connects(f"s{(i + 1) % 1000}")
-    plan = build_plan(checked(experiment.spec), tmux)
+    plan = build_plan(experiment.spec, tmux)
     assert len(plan.processes) == len(plan.services) == 1000

@@ -11,7 +11,6 @@ import pytest
 from symphony.plan import code
 from symphony.plan.build import build_plan, problems
 from symphony.plan.changes import changes
-from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
 from symphony.spec.inputs.code import CodeFiles
 
@@ -25,7 +24,7 @@ FILES = {name: CodeFiles({name: name * 8}) for name in ("shared.py", "agents/", 
 
 def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: Target) -> None:
     def digests(files: dict[str, CodeFiles]) -> list[str]:
-        spec = replace(checked(declare(PROGRAM)[0]), code_files=files)
+        spec = replace(declare(PROGRAM)[0], code_files=files)
         plan = build_plan(spec, tmux)
         assert {*plan.code} == {each.service_env[code.VARIABLE] for each in plan.processes}
         return [each.service_env[code.VARIABLE] for each in plan.processes]
@@ -39,7 +38,7 @@ def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: 
 
 
 def test_what_declares_no_code_has_nothing_of_it(declare: Any, tmux: Target) -> None:
-    plan = build_plan(checked(declare('exp = Experiment("rl")\nexp.new_process("a", cmds="a")')[0]), tmux)
+    plan = build_plan(declare('exp = Experiment("rl")\nexp.new_process("a", cmds="a")')[0], tmux)
     assert code.VARIABLE not in plan.processes[0].service_env
     assert not plan.code
 
@@ -53,7 +52,7 @@ def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: T
         """
     )
     files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="which is not there")}
-    (problem,) = problems(replace(checked(spec), code_files=files), tmux)
+    (problem,) = problems(replace(spec, code_files=files), tmux)
     assert problem.what == 'b has the code "gone.py": which is not there'
     assert [place.line for place in problem.where] == lines
 

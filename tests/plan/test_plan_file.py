@@ -12,7 +12,6 @@ import pytest
 
 from symphony.plan import plan_file
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
@@ -40,7 +39,7 @@ def test_the_variables_of_all_services_are_handed_over_once_and_read_in_every_pr
     processes = [ProcessSpec(f"p{n}", command=("x",), binds=(ServiceUse(f"s{n}"),)) for n in range(50)]
     ports = {f"s{n}": 7000 + n for n in range(50)}
     target = Target("tmux", "rl", "command", frozenset(), True, "127.0.0.1", "127.0.0.1", ports)
-    plan = build_plan(checked(ExperimentSpec("rl", processes=tuple(processes))), target)
+    plan = build_plan(ExperimentSpec("rl", processes=tuple(processes)), target)
     with plan_file.plan_file({"uid-1"}) as box:
         for name, value in box.environment.items():
             monkeypatch.setenv(name, value)

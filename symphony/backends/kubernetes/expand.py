@@ -24,15 +24,15 @@ from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
 # What the cluster may take over an object, beside the grace of the processes in it.
 _SECONDS = 120
 
 
-def target(spec: CheckedSpec, context: Context) -> Target:
+def target(spec: ExperimentSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
     chosen = settings.of(context)
     sizes, unreadable = local_files.sizes(spec)
@@ -72,7 +72,7 @@ def image_registry(context: Context) -> str:
     return cluster.registry if cluster else ""
 
 
-def _pools(spec: CheckedSpec, context: Context, client: Client) -> tuple[Pool, ...]:
+def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool, ...]:
     """Those of the cluster's stack; where there is none, the living ones, for who asks to be placed."""
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools

@@ -19,9 +19,9 @@ from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.validation import dry_run
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
+from symphony.spec.experiment import ExperimentSpec
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Prepared:
     ending: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Prepared:
+def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """The objects of the plan; not in a dry run, what is in their way is asked to end.
 
     What the state does not know is waited for, as the engine does for what it knows.

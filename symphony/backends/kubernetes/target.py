@@ -13,13 +13,13 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import declaration
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES, Prices
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 
 
 def target(
-    spec: CheckedSpec,
+    spec: ExperimentSpec,
     settings: Settings,
     namespace: str,
     *,

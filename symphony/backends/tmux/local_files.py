@@ -9,7 +9,7 @@ from pathlib import Path
 from symphony import files as private
 from symphony import paths
 from symphony.backends import file_changes
-from symphony.plan.checked_spec import CheckedSpec
+from symphony.spec.experiment import ExperimentSpec
 
 SECRETS, CONFIGS = "secrets", "configs"
 
@@ -35,7 +35,7 @@ def digest_key() -> bytes:
         return private.read(file)
 
 
-def changed(spec: CheckedSpec, server: str, session: str) -> tuple[str, ...]:
+def changed(spec: ExperimentSpec, server: str, session: str) -> tuple[str, ...]:
     """What `copy` would change, of an experiment that has its folders."""
     kinds = zip(("secret", "config"), (spec.secrets, spec.configs), folders(server, session), strict=True)
     return tuple(

@@ -7,11 +7,11 @@ from symphony.backends.tmux import local_files
 from symphony.backends.tmux.settings import server_of
 from symphony.backends.tmux.target import measured
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan
+from symphony.spec.experiment import ExperimentSpec
 
 
-def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Plan:
+def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Plan:
     """The plan with the ports that really are the experiment's, and its files in their folders."""
     if context.dry_run:
         return plan

@@ -8,9 +8,9 @@ from symphony.backends.expand import Context
 from symphony.backends.tmux import local_files, validation
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import server_of
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux.ports import leases
 from symphony_tmux.processes.launch import launch_file
 from symphony_tmux.processes.launch.environment import RESERVED, search_path
@@ -18,14 +18,14 @@ from symphony_tmux.processes.launch.environment import RESERVED, search_path
 HOST = "127.0.0.1"
 
 
-def target(spec: CheckedSpec, context: Context) -> Target:
+def target(spec: ExperimentSpec, context: Context) -> Target:
     """What tmux on this machine can do for the experiment, with the ports it would get."""
     problems = validation.check(spec, context.owner, context.launched_as, server_of(context))
     changed = local_files.changed(spec, server_of(context), context.launched_as)
     return replace(measured(spec, context, record=False), problems=problems, changed_files=changed)
 
 
-def measured(spec: CheckedSpec, context: Context, *, record: bool) -> Target:
+def measured(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
     """What this machine has for the experiment; with record its ports are handed out for good."""
     leased = leases.lease(context.owner, wanted_ports(spec), record, spec.port_range)
     return Target(

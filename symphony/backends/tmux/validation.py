@@ -12,15 +12,14 @@ from typing import Any
 from symphony import paths
 from symphony.backends import local_files
 from symphony.errors import SymphonyError
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ProcessGroupSpec, path_of
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony_tmux.processes import start
 from symphony_tmux.processes.launch import limits
 from symphony_tmux.tmux import capacity, client
 
 
-def unusable(spec: CheckedSpec, folder: Path) -> dict[str, str]:
+def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
     _, result = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
@@ -30,7 +29,7 @@ def unusable(spec: CheckedSpec, folder: Path) -> dict[str, str]:
     return result
 
 
-def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
+def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
     """The processes whose command is not there or not executable; path is the PATH they will have.
 
     A preamble may change what is found, so a process that has one is believed.
@@ -51,12 +50,12 @@ def unstartable(spec: CheckedSpec, folder: Path, path: str) -> dict[str, str]:
     return result
 
 
-def check(spec: CheckedSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
+def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
     """Why this machine cannot run what is declared, in this session of this tmux server."""
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
 
-def _unsupervised(spec: CheckedSpec) -> Iterator[Problem]:
+def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
     """The policies that nothing would carry out."""
     if start.perl():
         return
@@ -70,7 +69,7 @@ def _unsupervised(spec: CheckedSpec) -> Iterator[Problem]:
             )
 
 
-def _refused(spec: CheckedSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
     """A session that is another experiment's, and what the tmux server has too little of."""
     wanted = sum(1 for _ in spec.members())
     try:

@@ -6,12 +6,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import pulumi
 
+from symphony.components.errors import as_usage_error
 from symphony.components.gke.node_pool import NodePool
 from symphony.components.run import require_root
 from symphony.errors import UserError
@@ -19,11 +19,9 @@ from symphony.placement import tf_json
 from symphony.placement.check import faults
 from symphony.placement.pool import EFFECTS, GPU_TAINT
 from symphony.plan import plan_file
-from symphony.plan.checked_spec import checked_part
 from symphony.plan.problems import PlanError, Problem
+from symphony.spec.convert import FLAG, all_of, convert, instance_of, strict_text
 from symphony.spec.location import Location, caller
-from symphony.spec.setting import metadata
-from symphony.spec.types import FLAG, TEXT, ValueType, WrongTypeError, one_of
 
 if TYPE_CHECKING:
     import pulumi_gcp
@@ -45,42 +43,27 @@ _DISK_GB = (10, 65536)
 _Channel = Literal["RAPID", "REGULAR", "STABLE"]
 
 
-def _pools(value: Any) -> Sequence[NodePool]:
-    pools = cast("Sequence[Any]", value)
-    if not isinstance(value, (list, tuple)) or not all(isinstance(each, NodePool) for each in pools):
-        raise WrongTypeError("a list of NodePools")
-    return pools
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """What a GkeCluster is declared with."""
-
-    name: str = field(metadata=metadata(TEXT))
-    location: str = field(metadata=metadata(TEXT, stand_in="us-central1"))
-    pools: Sequence[NodePool] = field(
-        metadata=metadata(ValueType(_pools), stand_in=(NodePool("cpu", "e2-standard-8"),))
-    )
-    own_network: bool = field(metadata=metadata(FLAG))
-    release_channel: str = field(metadata=metadata(one_of(_Channel), stand_in="REGULAR"))
-    deletion_protection: bool = field(metadata=metadata(FLAG))
-
-
 class GkeCluster(pulumi.ComponentResource):
     """A cluster on GKE that experiments use by `symphony:cluster: STACK`.
 
-    GkeCluster("rl", location="us-central1-a", pools=[NodePool("cpu", "e2-standard-8", min=1)])
+    Its project is gcp:project of the stack, which exports `kubeconfig` (secret), `registry`, where images are
+    pushed, and `pools`.
 
-    name:                at most 40 lower-case letters, digits and -, a letter first.
-    location:            a zone such as us-central1-a, or a region, whose control plane survives one zone.
-    pools:               its NodePools; sizes change in place, another machine type, GPU or disk replaces one.
-    own_network:         a network for it alone; by default the project's own one, `default`.
-    release_channel:     RAPID, REGULAR or STABLE.
-    deletion_protection: Google refuses to delete it. symphony refuses by itself while experiments run on it.
-    opts:                the pulumi.ResourceOptions of its component.
+    Args:
+        name: At most 40 lower-case letters, digits and -, a letter first.
+        location: A zone such as us-central1-a, or a region, whose control plane survives one zone.
+        pools: Its NodePools; sizes change in place, another machine type, GPU or disk replaces a pool.
+        own_network: Whether it gets a network of its own; by default it uses the network `default`.
+        release_channel: RAPID, REGULAR or STABLE.
+        deletion_protection: Whether Google refuses to delete it; symphony does while experiments run on it.
+        opts: The pulumi.ResourceOptions of its component.
 
-    Its project is gcp:project of the stack, which puts out `kubeconfig` (secret), `registry`, where images
-    are pushed, and `pools`. pulumi.RunError: it cannot be, with every reason.
+    Raises:
+        UserError: A value has another type.
+        pulumi.RunError: The cluster cannot be made; the error has every reason.
+
+    Example:
+        GkeCluster("rl", location="us-central1-a", pools=[NodePool("cpu", "e2-standard-8", min=1)])
     """
 
     def __init__(
@@ -94,24 +77,20 @@ class GkeCluster(pulumi.ComponentResource):
         deletion_protection: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declare a cluster; GkeCluster says what it takes. pulumi.RunError: it cannot be, every reason."""
+        """Declare a cluster; GkeCluster says what it takes."""
         # engine/tuning/guard knows the name: it runs in programs that never load this.
         require_root()._symphony_cluster = self
         where = caller()
-        given = _Declared(name, location, pools, own_network, release_channel, deletion_protection)
-        self._spec, problems = checked_part(given, f"cluster {name}", where, "cluster")
-        checked = [
-            checked_part(each, f"pool {each.name}", each.where, f"pool-{i}")
-            for i, each in enumerate(self._spec.pools)
-        ]
-        self.name = self._spec.name
-        self.location = self._spec.location
-        self.declared = tuple(pool for pool, _ in checked)
+        with as_usage_error():
+            self.name: str = strict_text(name, "name")
+            self.location: str = strict_text(location, "location")
+            self.declared: tuple[NodePool, ...] = all_of(instance_of(NodePool))(pools, "pools")
+            self._own_network: bool = FLAG(own_network, "own_network")
+            self._channel: str = convert(release_channel, _Channel, "release_channel")
+            self._deletion_protection: bool = FLAG(deletion_protection, "deletion_protection")
         self.pools = tuple(each.pool for each in self.declared)
         self.project = pulumi.Config("gcp").get("project") or ""
-        problems += [problem for _, wrong in checked for problem in wrong]
-        problems += self._problems(where)
-        if problems:
+        if problems := list(self._problems(where)):
             error = PlanError(pulumi.get_stack(), problems)
             plan_file.write_problems(error)
             raise pulumi.RunError(str(error))
@@ -153,9 +132,6 @@ class GkeCluster(pulumi.ComponentResource):
         if not home:
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
             yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
-        if self._spec.release_channel not in get_args(_Channel):
-            remedy = f"expected one of: {', '.join(get_args(_Channel))}"
-            yield Problem(f"{name} has the release_channel {self._spec.release_channel}", remedy, (where,))
         if not self.pools:
             yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
         if not self.project:
@@ -261,13 +237,13 @@ class GkeCluster(pulumi.ComponentResource):
             "",
             name=self.name,
             location=self.location,
-            **(self._network(gcp) if self._spec.own_network else {"network": "default"}),
+            **(self._network(gcp) if self._own_network else {"network": "default"}),
             networking_mode="VPC_NATIVE",
             ip_allocation_policy={},
-            release_channel={"channel": self._spec.release_channel},
+            release_channel={"channel": self._channel},
             workload_identity_config={"workload_pool": f"{self.project}.svc.id.goog"},
             enable_shielded_nodes=True,
-            deletion_protection=self._spec.deletion_protection,
+            deletion_protection=self._deletion_protection,
             # GKE makes no cluster without a pool: this one goes at once, and its machine is not to run as the
             # project's own account either.
             remove_default_node_pool=True,

@@ -4,74 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
+from symphony.components.errors import as_usage_error
 from symphony.placement import machines
+from symphony.placement.machines import GIB, Machine
 from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint
+from symphony.spec.convert import FLAG, Converter, of_type, strict_text, texts, variables
 from symphony.spec.location import Location, caller
-from symphony.spec.setting import metadata, settings_of
-from symphony.spec.types import COUNT, FLAG, TEXT, TEXTS, VARIABLES, ValueType, WrongTypeError
+from symphony.spec.setting import Checked, required, setting
 
-
-def _accelerator(value: Any) -> tuple[str, int] | None:
-    if value is not None and not _are(value, str, int):
-        raise WrongTypeError('a type of GPUs and their number, such as ("nvidia-tesla-v100", 1)')
-    return value
-
-
-def _taints(value: Any) -> Sequence[tuple[str, str, str]]:
-    taints = cast("Sequence[Any]", value)
-    if not isinstance(value, (list, tuple)) or not all(_are(each, str, str, str) for each in taints):
-        raise WrongTypeError('a list of keys, values and effects, such as [("team", "rl", "NoSchedule")]')
-    return taints
-
-
-def _are(value: Any, *kinds: type[Any]) -> bool:
-    return isinstance(value, (list, tuple)) and (*map(type, cast("Sequence[Any]", value)),) == kinds
+_COUNT: Converter = of_type(int)
 
 
 @dataclass(frozen=True)
-class NodePool:
-    """A pool of like machines in a GkeCluster.
+class NodePool(Checked):
+    """A pool of like machines in a GkeCluster, which checks sizes, names and zones.
 
-    NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
+    Args:
+        name: At most 40 lower-case letters, digits and -, a letter first; place() takes it.
+        machine_type: As Compute Engine names it.
+        accelerator: The type and number of the GPUs of a machine; those that the machine type has are known.
+        min: The fewest machines, in all zones.
+        max: The most machines, in all zones.
+        spot: Whether Google may take the machines away, for a lower price.
+        disk_gb: The size of the boot disk, GB.
+        labels: Further labels of the machines.
+        taints: (key, value, effect), the effect as Kubernetes or Google writes it. GPU and spot pools get
+            theirs by themselves.
+        zones: Where its machines are; the zones of the cluster by default.
+        cpus: The vCPUs of a machine type that symphony does not know.
+        memory_gb: The memory of a machine type that symphony does not know, GiB.
+        gpus: The number of GPUs of a machine type that symphony does not know, with accelerator=(type, gpus).
 
-    name:         at most 40 lower-case letters, digits and -, a letter first; place() takes it.
-    machine_type: as Compute Engine names it.
-    accelerator:  the type and number of GPUs of each machine; what the machine type has needs no word.
-    min, max:     between how many machines, in all zones, the pool is scaled.
-    spot:         machines that Google may take away, for less.
-    disk_gb:      the boot disk, GB.
-    labels:       further labels of each machine.
-    taints:       (key, value, effect), the effect as Kubernetes or Google writes it. GPU and spot pools are
-                  tainted by themselves.
-    zones:        in which its machines are; those of the cluster by default.
+    Raises:
+        UserError: A value has another type.
 
-    Nothing is checked here: what is wrong is reported by the GkeCluster, with its line.
+    Example:
+        NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
     """
 
-    name: str = field(metadata=metadata(TEXT))
-    machine_type: str = field(metadata=metadata(TEXT, stand_in="e2-standard-8"))
-    accelerator: tuple[str, int] | None = field(default=None, metadata=metadata(ValueType(_accelerator)))
-    min: int = field(default=0, metadata=metadata(COUNT))
-    max: int = field(default=8, metadata=metadata(COUNT, stand_in=8))
-    spot: bool = field(default=False, metadata=metadata(FLAG))
-    disk_gb: int = field(default=100, metadata=metadata(COUNT, stand_in=100))
-    labels: Mapping[str, str] = field(default_factory=dict[str, str], metadata=metadata(VARIABLES))
-    taints: Sequence[tuple[str, str, str]] = field(
-        default=(), metadata=metadata(ValueType(_taints, empty=tuple))
-    )
-    zones: Sequence[str] = field(default=(), metadata=metadata(TEXTS))
-    where: Location = field(default_factory=lambda: _line(), repr=False, compare=False)
+    name: str = required(strict_text)
+    machine_type: str = required(strict_text)
+    accelerator: tuple[str, int] | None = setting(of_type(tuple[str, int] | None))
+    min: int = setting(_COUNT, 0)
+    max: int = setting(_COUNT, 8)
+    spot: bool = setting(FLAG, False)
+    disk_gb: int = setting(_COUNT, 100)
+    labels: Mapping[str, str] = setting(variables, {})
+    taints: Sequence[tuple[str, str, str]] = setting(of_type(list[tuple[str, str, str]]), ())
+    zones: Sequence[str] = setting(texts, ())
+    cpus: float | None = setting(of_type(float | None))
+    memory_gb: float | None = setting(of_type(float | None))
+    gpus: int | None = setting(of_type(int | None))
+    where: Location = field(default_factory=caller, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Read what may be given in several ways."""
-        for name, each in settings_of(NodePool).items():
-            object.__setattr__(self, name, each.type.read(getattr(self, name)))
+        with as_usage_error():
+            super().__post_init__()
 
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
-        """The declaration of a pool."""
+        """Return the declaration of a pool."""
         own = machines.find(pool.machine_type)
         accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (own and own.gpus) else None
         return cls(
@@ -88,10 +81,19 @@ class NodePool:
         )
 
     @property
+    def machine(self) -> Machine | None:
+        """The machine type: a known one, else one of the sizes that the program gives; None without both."""
+        known = machines.find(self.machine_type)
+        if known is not None or self.cpus is None or self.memory_gb is None:
+            return known
+        return Machine(self.machine_type, self.cpus, int(self.memory_gb * GIB), billed=self.cpus)
+
+    @property
     def pool(self) -> Pool:
-        """The value of it; of an unknown machine type without sizes."""
-        machine = machines.find(self.machine_type)
+        """The pool for placement; an unknown machine type has no sizes."""
+        machine = self.machine
         gpu_type, gpus = self.accelerator or ((machine.gpu_type, machine.gpus) if machine else ("", 0))
+        gpus = self.gpus if self.gpus is not None else gpus
         taints = [Taint(key, value, EFFECTS.get(effect, effect)) for key, value, effect in self.taints]
         if gpus:
             taints.append(Taint(GPU_TAINT, "present"))
@@ -111,9 +113,3 @@ class NodePool:
             spot=self.spot,
             zones=tuple(self.zones),
         )
-
-
-def _line() -> Location:
-    """That of the user: what makes a dataclass stands between, in a file without a name."""
-    where = caller()
-    return where.called_from[0] if where.file.endswith("<string>") and where.called_from else where

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symphony.plan.checked_spec import CheckedSpec
+from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs.code import CodeFiles
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _GLOB = frozenset("*?[")
 
 
-def read(spec: CheckedSpec, folder: Path, stack: str) -> CheckedSpec:
+def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
     """The spec with the files of its code; folder: that of the project, from which they are named."""
     declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
     return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symphony.backends import registry as backends
 from symphony.backends.expand import Context
 from symphony.components.inputs.secret_env import secret_settings
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.code import CodeSets
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
@@ -63,16 +62,15 @@ class Images:
             self._resources[image.name] = ImageResource(image.name, {**image.inputs, **asks})
         return self._resources[image.name]
 
-    def named(self, spec: CheckedSpec) -> tuple[CheckedSpec, tuple[PlannedImage, ...]]:
-        """The experiment with the name of each image in its place, and the images."""
+    def named(
+        self, spec: ExperimentSpec
+    ) -> tuple[ExperimentSpec, tuple[PlannedImage, ...], tuple[Problem, ...]]:
+        """Return the experiment with the name of each image in its place, the images, and their problems."""
         specs = list(dict.fromkeys(_images(spec)))
-        result = {each: self.read(each) for each in specs}
-        problems = [*_twice(specs), *(problem for each in result.values() for problem in each.problems)]
-        names = {each: read.image.reference for each, read in result.items()}
-        changed = replaced(spec, names)
-        mistakes = (*spec.mistakes, *problems)
-        images = tuple(each.image for each in result.values())
-        return dataclasses.replace(changed, mistakes=mistakes), images
+        read = {each: self.read(each) for each in specs}
+        problems = (*_twice(specs), *(problem for each in read.values() for problem in each.problems))
+        named = replaced(spec, {each: planned.image.reference for each, planned in read.items()})
+        return named, tuple(each.image for each in read.values()), problems
 
     @property
     def files(self) -> CodeSets:
@@ -80,7 +78,7 @@ class Images:
         return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
 
 
-def replaced(spec: CheckedSpec, names: Mapping[ImageSpec, str]) -> CheckedSpec:
+def replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
     """The experiment with texts for images."""
 
     def of(owner: Any) -> Any:
@@ -93,7 +91,7 @@ def replaced(spec: CheckedSpec, names: Mapping[ImageSpec, str]) -> CheckedSpec:
     return dataclasses.replace(of(spec), processes=tuple(map(of, spec.processes)), groups=tuple(groups))
 
 
-def unused(spec: CheckedSpec) -> CheckedSpec:
+def unused(spec: ExperimentSpec) -> ExperimentSpec:
     """The same for a backend that uses no image: none is read."""
     return replaced(spec, {each: each.repository or each.name for each in _images(spec)})
 

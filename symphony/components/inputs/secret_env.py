@@ -1,84 +1,139 @@
-"""Reads the values that nobody is to see, once, at launch: files, Outputs, and settings that are secret."""
+"""Reads the values that a launch needs, once: secret files, Outputs, and settings that are secret."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import pulumi
 from pulumi.runtime import config
 from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage]
 
 from symphony import files
+from symphony.plan.problems import Problem
 from symphony.plan.rules.commands import MAX_TEXT
+from symphony.spec.convert import WrongTypeError, text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.inputs.secret import Secret
 from symphony.spec.process import ProcessSpec
-from symphony.spec.types import read_text
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
+# Stands in a preview for an Output that only the run itself makes.
+UNKNOWN = "known-after-up"
 
 
-def read(spec: ExperimentSpec) -> ExperimentSpec:
-    """The spec with a Secret for each of them, all under secret_env, also what env was given of that kind."""
+def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
+    """Return the spec with texts for the Outputs in it and a Secret for each secret value, and problems.
+
+    An Output in env, and a value of a secret setting there, moves to secret_env.
+    """
     known = secret_settings()
-    return dataclasses.replace(
-        _read(spec, known),
-        processes=tuple(_read(each, known) for each in spec.processes),
+    resolved = dataclasses.replace(
+        _resolved(_hidden(spec, known)),
+        processes=tuple(_resolved(_hidden(each, known)) for each in spec.processes),
         groups=tuple(
             dataclasses.replace(
-                _read(group, known), processes=tuple(_read(each, known) for each in group.processes)
+                _resolved(_hidden(group, known)),
+                processes=tuple(_resolved(_hidden(each, known)) for each in group.processes),
             )
             for group in spec.groups
         ),
     )
+    return resolved, tuple(_secrets_in_plain_sight(spec))
 
 
-def _read(owner: AnySpec, known: Collection[str]) -> AnySpec:
-    env, hidden = cast("tuple[Any, Any]", (owner.env, owner.secret_env))
-    if not isinstance(env, Mapping) or not isinstance(hidden, Mapping):
-        return owner
-    declared, hidden = cast("Mapping[Any, Any]", env), cast("Mapping[Any, Any]", hidden)
-    moved = {name: value for name, value in declared.items() if _is_hidden(value, known)}
-    if not moved and not hidden:
+def _hidden(owner: AnySpec, known: frozenset[str]) -> AnySpec:
+    moved = {
+        name: value
+        for name, value in owner.env.items()
+        if isinstance(cast("Any", value), pulumi.Output) or value in known
+    }
+    if not moved and not owner.secret_env:
         return owner
     # A name in both stays in both, for the plan to refuse.
-    moved = {name: value for name, value in moved.items() if name not in hidden}
+    moved = {name: value for name, value in moved.items() if name not in owner.secret_env}
     return dataclasses.replace(
         owner,
-        env={name: value for name, value in declared.items() if name not in moved},
-        secret_env={name: _secret(value, known) for name, value in {**hidden, **moved}.items()},
+        env={name: value for name, value in owner.env.items() if name not in moved},
+        secret_env={name: _secret(value, known) for name, value in {**owner.secret_env, **moved}.items()},
         places={**owner.places, **{f"secret_env {name}": owner.at(f"env {name}") for name in moved}},
     )
 
 
-def _is_hidden(value: object, known: Collection[str]) -> bool:
-    return isinstance(value, pulumi.Output) or (isinstance(value, str) and value in known)
+def _resolved(owner: AnySpec) -> AnySpec:
+    """Return the owner with texts for the Outputs of its command, its args and its image."""
+    changes = {setting: resolve(value) for setting, value, resolve in _plain_settings(owner)}
+    changes = {name: value for name, value in changes.items() if value is not getattr(owner, name)}
+    return dataclasses.replace(owner, **changes) if changes else owner
 
 
-def _secret(value: Any, known: Collection[str]) -> Any:
-    """The value that a program gives; what is of a wrong type stays, for the plan to refuse."""
+def _plain_settings(owner: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
+    yield "image", owner.image, _text_of
+    if isinstance(owner, ProcessSpec):
+        yield "command", owner.command, _texts_of
+        yield "args", owner.args, _texts_of
+
+
+def _texts_of(values: Any) -> Any:
+    has_outputs = any(isinstance(each, pulumi.Output) for each in values or ())
+    return tuple(map(_text_of, values)) if has_outputs else values
+
+
+def _text_of(value: Any) -> Any:
+    if not isinstance(value, pulumi.Output):
+        return value
+    awaited = _await(cast("pulumi.Output[Any]", value))
+    return text(awaited.value, "an Output") if awaited.is_known else UNKNOWN
+
+
+def _secrets_in_plain_sight(spec: ExperimentSpec) -> Iterator[Problem]:
+    for who, owner in spec.owners():
+        for setting, value, _ in _plain_settings(owner):
+            values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
+            for each in values:
+                if isinstance(each, pulumi.Output) and _await(cast("pulumi.Output[Any]", each)).is_secret:
+                    yield Problem(
+                        f"{who} has a secret Output in {setting}, which the state and the plan show",
+                        "give it in secret_env, and have the program read that variable",
+                        (owner.at(setting),),
+                    )
+
+
+class _Awaited(NamedTuple):
+    value: Any
+    is_known: bool
+    is_secret: bool
+
+
+def _await(output: pulumi.Output[Any]) -> _Awaited:
+    async def awaited() -> _Awaited:
+        return _Awaited(await output.future(), await output.is_known(), await output.is_secret())
+
+    return _sync_await(awaited())
+
+
+def _secret(value: Any, known: frozenset[str]) -> Secret:
+    """Return the secret of a file, of an Output or of a secret setting."""
     if isinstance(value, pulumi.Output):
         return _of_output(cast("pulumi.Output[Any]", value))
-    if not isinstance(value, str):
+    if isinstance(value, Secret):
         return value
     return _checked(value) if value in known else _of_file(value)
 
 
 def _of_output(output: pulumi.Output[Any]) -> Secret:
-    async def awaited() -> tuple[Any, bool]:
-        return await output.future(), await output.is_known()
-
     if output._data.get_loop() is not asyncio.get_event_loop():  # pyright: ignore[reportPrivateUsage]
         return Secret(trouble="its Output was made outside of the Pulumi program")
-    value, is_known = _sync_await(awaited())
-    if not is_known:
+    awaited = _await(output)
+    if not awaited.is_known:
         return Secret(is_known=False)
-    text = read_text(value)
-    return _checked(text) if isinstance(text, str) else Secret(trouble="its Output is not text")
+    try:
+        return _checked(text(awaited.value, "an Output"))
+    except WrongTypeError:
+        return Secret(trouble="its Output is not text")
 
 
 def _of_file(file: str) -> Secret:
@@ -95,7 +150,7 @@ def _of_file(file: str) -> Secret:
 
 
 def _checked(value: str, source: str = "") -> Secret:
-    """A value that a program can be given."""
+    """Return the secret, with its trouble where no process can get the value."""
     size = len(value.encode("utf-8", "surrogatepass"))
     trouble = ""
     if not value:
@@ -110,6 +165,6 @@ def _checked(value: str, source: str = "") -> Secret:
 
 
 def secret_settings() -> frozenset[str]:
-    """The values of the stack's secret settings, which a program may have read as plain text."""
+    """Return the values of the secret settings of the stack, which a program may have read as plain text."""
     settings = config.CONFIG.get()
     return frozenset(str(value) for key, value in settings.items() if value and config.is_config_secret(key))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from symphony.plan.names import shown
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
-from symphony.spec import types
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.setting import Setting, given
@@ -69,13 +68,11 @@ def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]
 
 
 def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
-    if setting.type is types.VARIABLES:
-        yield from ((f"{setting.name} {name}", f"{name}={text}") for name, text in value.items())
-    elif setting.type in (types.TEXTS, types.COMMAND) and setting.keywords:
-        yield from ((setting.name, text) for text in value)
-    elif setting.type in (types.PATH, types.OPTIONAL_TEXT) or setting.type.instead:
-        # What may stand in the place of a text has rules of its own.
-        yield from [(setting.name, value)] if isinstance(value, str) else []
+    if setting.name == "env":
+        yield from ((f"env {name}", f"{name}={text}") for name, text in value.items())
+    elif setting.keyword and isinstance(value, (str, tuple)):
+        every = cast("tuple[Any, ...]", (value,) if isinstance(value, str) else value)
+        yield from ((setting.name, text) for text in every if isinstance(text, str))
 
 
 def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

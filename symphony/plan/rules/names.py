@@ -10,7 +10,6 @@ from symphony.plan.names import (
     is_experiment,
     is_label,
     is_name,
-    nearest,
     shown,
     why_not_label,
     why_not_name,
@@ -18,16 +17,7 @@ from symphony.plan.names import (
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSpec
-from symphony.spec.setting import keywords_of, settings_of
-
-_CALLS = frozenset(
-    call
-    for kind in (ProcessSpec, PodSettings)
-    for setting in settings_of(kind).values()
-    for call in setting.calls
-)
 
 
 def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -98,20 +88,3 @@ def _repeated(
                 "give one of them another name",
                 (other.where, thing.where),
             )
-
-
-def settings_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, thing in spec.owners():
-        for name in thing.unknown:
-            yield Problem(
-                f"{who} is given {shown(name)}, which is not a setting",
-                _meant(name, sorted({each.name for each in keywords_of(type(thing)).values()})),
-                (thing.where,),
-            )
-
-
-def _meant(name: str, keywords: list[str]) -> str:
-    if name in _CALLS or name.startswith("mount_"):
-        return f"call .{name}(...) instead"
-    near = nearest(name, keywords)
-    return f'did you mean "{near}"?' if near else f"the settings are: {', '.join(keywords)}"

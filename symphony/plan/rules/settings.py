@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from symphony.placement.quantities import WRITE_ONE, amount
 from symphony.plan.names import is_label, shown, why_not_label
@@ -25,26 +24,6 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
                 f'call it on the group: its processes share one pod ("{group.name}")',
                 (process.at(setting.name),),
             )
-
-
-def choices_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, part in spec.parts():
-        for name, value, choices in (*_unknown_choices(part), *_unknown_choices(part.pod)):
-            yield Problem(f"{who} sets {name} to {shown(value)}", _one_of(choices), (part.at(name),))
-        for i, toleration in enumerate(part.pod.tolerations):
-            for name, value, choices in _unknown_choices(toleration):
-                what = f"{who} tolerates with {name} {shown(value)}"
-                yield Problem(what, _one_of(choices), (part.at(f"tolerations {i}"),))
-
-
-def _unknown_choices(part: Any) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    for setting, value in given(part):
-        if (choices := setting.type.choices) and value not in choices:
-            yield setting.name, value, choices
-
-
-def _one_of(choices: tuple[str, ...]) -> str:
-    return f"expected one of: {', '.join(choices)}"
 
 
 def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

@@ -40,9 +40,9 @@ def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
 
 def _made_by(thing: Any, who: str) -> Iterator[tuple[str, str]]:
     for setting, value in given(thing):
-        if setting.type.part is PodSettings:
+        if setting.part is PodSettings:
             yield from _made_by(value, who)
-        elif setting.type.part is Mount:
+        elif setting.part is Mount:
             yield from ((_MOUNT_NAMES[type(mount)], who) for mount in value)
         elif setting.varies and value:
             yield setting.name, who

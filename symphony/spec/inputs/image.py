@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from symphony.spec import setting, types
+from symphony.spec.convert import FLAG, OPTIONAL_TEXT, strict_text, texts, variables
 from symphony.spec.location import NOWHERE, Location
+from symphony.spec.setting import Checked, required, setting
 
 
 @dataclass(frozen=True)
-class ImageSpec:
+class ImageSpec(Checked):
     """An image to be built.
 
     dockerfile_text: replaces the file that dockerfile names.
@@ -18,19 +19,19 @@ class ImageSpec:
     secrets: id -> file.
     """
 
-    name: str = field(metadata=setting.metadata(types.TEXT))
+    name: str = required(strict_text)
     _: KW_ONLY
-    repository: str | None = setting.setting(types.OPTIONAL_TEXT)
-    context: str = field(default=".", metadata=setting.metadata(types.TEXT))
-    dockerfile: str = field(default="Dockerfile", metadata=setting.metadata(types.TEXT))
-    dockerfile_text: str = setting.setting(types.TEXT)
-    build_args: Mapping[str, str] = setting.setting(types.VARIABLES)
-    secrets: Mapping[str, str] = setting.setting(types.VARIABLES)
-    target: str | None = setting.setting(types.OPTIONAL_TEXT)
-    platform: str | None = setting.setting(types.OPTIONAL_TEXT)
-    include: tuple[str, ...] = setting.setting(types.TEXTS)
-    allow: tuple[str, ...] = setting.setting(types.TEXTS)
-    retain_on_delete: bool = field(default=True, metadata=setting.metadata(types.FLAG))
+    repository: str | None = setting(OPTIONAL_TEXT)
+    context: str = setting(strict_text, ".")
+    dockerfile: str = setting(strict_text, "Dockerfile")
+    dockerfile_text: str = setting(strict_text, "")
+    build_args: Mapping[str, str] = setting(variables, {})
+    secrets: Mapping[str, str] = setting(variables, {})
+    target: str | None = setting(OPTIONAL_TEXT)
+    platform: str | None = setting(OPTIONAL_TEXT)
+    include: tuple[str, ...] = setting(texts, ())
+    allow: tuple[str, ...] = setting(texts, ())
+    retain_on_delete: bool = setting(FLAG, True)
     where: Location = field(default=NOWHERE, compare=False)
 
     def __hash__(self) -> int:

@@ -9,7 +9,6 @@ import pytest
 
 from symphony import Experiment
 from symphony.backends.tmux import validation
-from symphony.plan.checked_spec import checked
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_secrets_that_cannot_be_read(tmp_path):
     (tmp_path / "key").write_text("x")
     experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
-    assert validation.unusable(checked(experiment.spec), tmp_path) == {
+    assert validation.unusable(experiment.spec, tmp_path) == {
         str(tmp_path / "gone"): "no such file or directory",
         str(tmp_path): "it is not a regular file",
         "a\0b": "embedded null byte",
@@ -38,10 +37,10 @@ def test_secrets_that_cannot_be_read(tmp_path):
 def test_secrets_of_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".key").write_text("x")
-    assert validation.unusable(checked(Experiment("rl", secrets="~/.key").spec), tmp_path) == {}
-    assert list(
-        validation.unusable(checked(Experiment("rl", secrets="~nobody-here/.key").spec), tmp_path)
-    ) == ["~nobody-here/.key"]
+    assert validation.unusable(Experiment("rl", secrets="~/.key").spec, tmp_path) == {}
+    assert list(validation.unusable(Experiment("rl", secrets="~nobody-here/.key").spec, tmp_path)) == [
+        "~nobody-here/.key"
+    ]
 
 
 def test_start_folders(tmp_path):
@@ -52,7 +51,7 @@ def test_start_folders(tmp_path):
     experiment.new_process("b", start_dir=5)  # pyright: ignore[reportArgumentType]
     experiment.new_process("c", start_dir="")
     why = "there is no such folder"
-    assert validation.unusable(checked(experiment.spec), tmp_path) == {
+    assert validation.unusable(experiment.spec, tmp_path) == {
         "gone": why,
         str(tmp_path / "file"): "it is a file",
     }
@@ -64,7 +63,7 @@ def test_commands_on_path(experiment, tmp_path):
     for name, command in {"a": "mine", "b": "data", "c": "pyhton", "d": ["mine", "x"]}.items():
         experiment.new_process(name, command=command)
     why = "no such command on PATH"
-    assert validation.unstartable(checked(experiment.spec), tmp_path, str(tmp_path / "bin")) == {
+    assert validation.unstartable(experiment.spec, tmp_path, str(tmp_path / "bin")) == {
         "b": why,
         "c": why,
     }
@@ -75,7 +74,7 @@ def test_commands_by_file(experiment, tmp_path):
     executable(tmp_path / "data.sh", 0o644)
     for name, command in {"a": "./run.sh", "b": "./data.sh", "c": "./gone.sh", "d": "/"}.items():
         experiment.new_process(name, command=command)
-    assert validation.unstartable(checked(experiment.spec), tmp_path, "") == {
+    assert validation.unstartable(experiment.spec, tmp_path, "") == {
         "b": "it is not an executable file",
         "c": "there is no such file",
         "d": "it is not an executable file",
@@ -87,7 +86,7 @@ def test_a_relative_command_begins_at_the_folder_of_the_process(experiment, tmp_
     group = experiment.new_process_group("g", start_dir="sub")
     group.new_process("a", command="./run.sh")
     group.new_process("b", command="./run.sh", start_dir=".")
-    assert list(validation.unstartable(checked(experiment.spec), tmp_path, "")) == ["g/b"]
+    assert list(validation.unstartable(experiment.spec, tmp_path, "")) == ["g/b"]
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
@@ -97,7 +96,7 @@ def test_a_path_that_the_declaration_sets_is_the_one_that_counts(tmp_path, owner
     experiment = Experiment("rl", env=env if owner == "experiment" else {})
     group = experiment.new_process_group("g", env=env if owner == "group" else {})
     group.new_process("a", command="mine", env=env if owner == "process" else {})
-    assert validation.unstartable(checked(experiment.spec), tmp_path, "/nowhere") == {}
+    assert validation.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
@@ -106,16 +105,16 @@ def test_a_preamble_may_change_what_is_found(tmp_path, owner):
     experiment = Experiment("rl", preamble_cmds=values.get("experiment"))
     group = experiment.new_process_group("g", preamble_cmds=values.get("group"))
     group.new_process("a", command="mine", preamble_cmds=values.get("process"))
-    assert validation.unstartable(checked(experiment.spec), tmp_path, "/nowhere") == {}
+    assert validation.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
 @pytest.mark.parametrize("command", [None, "", 5, [], [5], [None], ["a\0b"], "x 'y"])
 def test_what_other_rules_report_is_left_to_them(experiment, tmp_path, command):
     experiment.new_process("a", command=command)
     missing = {"a": "no such command on PATH"} if command == [5] else {}
-    assert validation.unstartable(checked(experiment.spec), tmp_path, os.defpath) == missing
+    assert validation.unstartable(experiment.spec, tmp_path, os.defpath) == missing
 
 
 def test_shell_lines_are_the_shells(experiment, tmp_path):
     experiment.new_process("a", ["pyhton a.py"], command="pyhton")
-    assert validation.unstartable(checked(experiment.spec), tmp_path, "") == {}
+    assert validation.unstartable(experiment.spec, tmp_path, "") == {}

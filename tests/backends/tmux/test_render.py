@@ -9,7 +9,6 @@ import pytest
 from symphony import Experiment
 from symphony.backends.tmux import render
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from symphony.plan.target import Target
 
 TARGET = Target(
@@ -30,7 +29,7 @@ def rendered() -> dict[str, Any]:
     group = experiment.new_process_group("g")
     group.new_process("a", ["echo 1", "echo 2"], command="never", env={"B": 2}).binds("replay")
     experiment.new_process("b", command="python -u", args=["b.py", 1], preamble_cmds="y").connects("replay")
-    plan = build_plan(checked(experiment.spec), TARGET)
+    plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "test/rl.x#12345678", "default", 5.0)
     windows = {each.path: render.window(plan, each, session, "/work", "/secrets") for each in plan.processes}
     return {"session": session, **windows}
@@ -52,7 +51,7 @@ def test_the_folder_of_secrets_is_told_to_every_process(rendered):
 def test_without_secrets_there_is_no_folder():
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"])
-    plan = build_plan(checked(experiment.spec), TARGET)
+    plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "o", "default", 5.0)
     assert "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/s")["env"]
 

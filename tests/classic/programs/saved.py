@@ -4,8 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from symphony import Experiment
-from symphony.engine import Cluster, SymphonyConfig
+from symphony.engine import Cluster, ExperimentSpec, SymphonyConfig
 
 Path("config.yaml").write_text("username: ada\nmujoco: 150\n")
 SymphonyConfig().reset()
@@ -16,7 +15,7 @@ SymphonyConfig().update({"username": "ada"})
 
 cluster = Cluster.new(os.environ["CLUSTER"])
 if Path("kept.yaml").exists():
-    exp = Experiment.load_yaml("kept.yaml")
+    exp = ExperimentSpec.load_yaml("kept.yaml")
 else:
     exp = cluster.new_experiment("kept")
     sim = exp.new_process("sim", cmds=["echo $ENGINE", "sleep 3600"], container_image="sim:1")

@@ -71,7 +71,6 @@ def test_no_image_on_kubernetes(refused, kubernetes):
     [
         'exp = Experiment("rl", image="i"); exp.new_process("a")',
         'exp = Experiment("rl"); exp.new_process("a", image="i")',
-        'exp = Experiment("rl"); exp.new_process("a", container_image="i")',
         'exp = Experiment("rl"); exp.new_process_group("g", image="i").new_process("a")',
     ],
 )

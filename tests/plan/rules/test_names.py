@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from symphony.errors import UserError
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 
 ILLEGAL = [
     ("a.b", 'use letters, digits, "-" and "_": "a-b"'),
@@ -101,7 +101,7 @@ def test_the_classic_api_maps_what_nobody_takes(declare, tmux):
         exp = Experiment("My Exp")
         exp.new_process("agent 0", ["x"]).binds("replay.server")
     """)
-    plan = build_plan(checked(replace(spec, maps_names=True)), replace(tmux, launched_as="My-Exp"))
+    plan = build_plan(replace(spec, maps_names=True), replace(tmux, launched_as="My-Exp"))
     assert plan.processes[0].path == "agent-0"
     assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
     result = "My Exp is My-Exp, agent 0 is agent-0, replay.server is replay-server"
@@ -195,16 +195,18 @@ def test_a_loop_that_forgot_its_index_is_one_problem(refused):
     )
 
 
-def test_a_process_added_twice(refused):
-    refused(
-        """
-        exp = Experiment("rl")
-        learner = exp.new_process("learner", ["x"])  # <-
-        exp.add_process(learner)
-        """,
-        'process "learner" is declared twice',
-        "give one of them another name",
-    )
+def test_a_process_added_twice(declare):
+    with pytest.raises(UserError) as raised:
+        declare(
+            """
+            exp = Experiment("rl")
+            learner = exp.new_process("learner", ["x"])
+            exp.new_process_group("g").add_process(learner)
+            """
+        )
+    assert "learner" in raised.value.what
+    assert 'experiment "rl"' in raised.value.what
+    assert "program.py:5" in raised.value.where
 
 
 def test_a_process_declared_twice_in_a_group(refused):
@@ -278,57 +280,4 @@ def test_an_empty_group_beside_processes(refused):
         """,
         'process group "g" has no process',
         "give it one with new_process(...), or leave the group out",
-    )
-
-
-@pytest.mark.parametrize(
-    ("message", "who", "keyword", "remedy"),
-    [
-        ('exp.new_process("a", ["x"], imgae="i")', "a", "imgae", 'did you mean "image"?'),
-        ('exp.new_process("a", ["x"], binds="replay")', "a", "binds", "call .binds(...) instead"),
-        (
-            'exp.new_process("a", ["x"], mount_nfs=1)',
-            "a",
-            "mount_nfs",
-            "call .mount_nfs(...) instead",
-        ),
-        (
-            'exp.new_process("a", ["x"], zzz=1)',
-            "a",
-            "zzz",
-            "the settings are: args, cmds, code, command, env, image, preamble_cmds, secret_env, start_dir",
-        ),
-        (
-            'exp.new_process_group("g", command="x").new_process("a", ["x"])',
-            "process group g",
-            "command",
-            "the settings are: code, env, image, preamble_cmds, secret_env, start_dir",
-        ),
-        (
-            'exp.new_process_group("g", envs={}).new_process("a", ["x"])',
-            "process group g",
-            "envs",
-            'did you mean "env"?',
-        ),
-    ],
-)
-def test_an_unknown_keyword(refused, message, who, keyword, remedy):
-    refused(
-        f"""
-        exp = Experiment("rl")
-        {message}  # <-
-        """,
-        f'{who} is given "{keyword}", which is not a setting',
-        remedy,
-    )
-
-
-def test_an_unknown_keyword_of_the_experiment(refused):
-    refused(
-        """
-        exp = Experiment("rl", preamble=["x"])  # <-
-        exp.new_process("a", ["x"])
-        """,
-        'the experiment is given "preamble", which is not a setting',
-        'did you mean "preamble_cmds"?',
     )

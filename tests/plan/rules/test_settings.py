@@ -53,36 +53,6 @@ def test_pod_settings_of_a_group_and_of_a_free_process(problems_of, kubernetes, 
     assert problems_of(program, kubernetes) == []
 
 
-@pytest.mark.parametrize(
-    ("call", "what", "remedy"),
-    [
-        ('image_pull_policy("always")', 'sets image_pull_policy to "always"', "Always, IfNotPresent, Never"),
-        ('restart_policy("Sometimes")', 'sets restart_policy to "Sometimes"', "Always, OnFailure, Never"),
-        ('add_toleration(operator="=")', 'tolerates with operator "="', "Exists, Equal"),
-        (
-            'add_toleration(effect="NO_EXECUTE")',
-            'tolerates with effect "NO_EXECUTE"',
-            "NoSchedule, PreferNoSchedule, NoExecute",
-        ),
-    ],
-)
-@pytest.mark.parametrize("owner", ["group", "process"])
-def test_words_that_kubernetes_does_not_know(refused, owner, call, what, remedy):
-    who = {"group": "process group g", "process": "a"}[owner]
-    refused(
-        f"""
-        exp = Experiment("rl")
-        process = exp.new_process("a", ["x"])
-        group = exp.new_process_group("g")
-        group.new_process("b", ["x"])
-        {owner}.{call}  # <-
-        {owner}.add_toleration(key="fine", effect="NoExecute")
-        """,
-        f"{who} {what}",
-        f"expected one of: {remedy}",
-    )
-
-
 @pytest.mark.parametrize("quantity", ["", "two", "-1", "1 GB", "1GB", "1e", "½", "1_000", "nan"])
 @pytest.mark.parametrize("kind", ["cpu", "memory"])
 @pytest.mark.parametrize("call", ["resource_request", "resource_limit"])

@@ -11,10 +11,10 @@ from typing import Any
 import pulumi
 
 from symphony.backends.expand import Components, Context
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import used_variables, wanted_ports
 from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec
 from symphony_subprocess import folders
 from symphony_subprocess.backend import BACKEND
 from symphony_subprocess.resources import Experiment, Process
@@ -25,7 +25,7 @@ _PORTS = "ports.json"
 _RANGE = range(20000, 30000)
 
 
-def target(spec: CheckedSpec, context: Context) -> Target:
+def target(spec: ExperimentSpec, context: Context) -> Target:
     wanted = wanted_ports(spec)
     return Target(
         backend=BACKEND.name,
@@ -45,7 +45,7 @@ def image_registry(context: Context) -> str:
     return ""
 
 
-def prepare(plan: Plan, spec: CheckedSpec, context: Context) -> Plan:
+def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Plan:
     """The ports of the plan are the experiment's from now on."""
     if not context.dry_run:
         folder = folders.experiment(context.owner)

@@ -149,4 +149,6 @@ def _unlike(name: str, taken: Sequence[str]) -> str:
 
 
 def _toleration(toleration: Toleration) -> dict[str, str | int]:
-    return {name: value for name, value in asdict(toleration).items() if value is not None}
+    fields = asdict(toleration)
+    fields["tolerationSeconds"] = fields.pop("toleration_seconds")
+    return {name: value for name, value in fields.items() if value is not None}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 
-from symphony.plan.checked_spec import CheckedSpec
 from symphony.plan.rules.services import served
 from symphony.plan.services import wanted_ports
+from symphony.spec.experiment import ExperimentSpec
 
 # Below the range from which a Linux kernel takes the ports of outgoing connections.
 FIRST, LAST = 20_000, 29_999
 
 
-def choose(spec: CheckedSpec) -> dict[str, int]:
+def choose(spec: ExperimentSpec) -> dict[str, int]:
     """service -> port. It depends on the service's name, and on others of its pod only where two meet."""
     wanted = wanted_ports(spec)
     taken: dict[str, set[int]] = defaultdict(set)

@@ -14,7 +14,6 @@ from symphony.backends.kubernetes.manifests.render import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.target import target
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from tests.backends.kubernetes.test_runs import becomes, up
 from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -44,7 +43,7 @@ def test_an_empty_folder_is_in_memory_only_where_that_is_asked(owner: str, memor
     process = group.new_process("a")
     {"process": process, "group": group}[owner].mount_empty_dir("scratch", memory, "/scratch")
     settings = Settings(image="x:1")
-    plan = build_plan(checked(experiment.spec), target(checked(experiment.spec), settings, "e"))
+    plan = build_plan(experiment.spec, target(experiment.spec, settings, "e"))
     _, pod = render(plan, settings, "test/e#1").pods["pair"]
     assert pod["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {"medium": "Memory"} if memory else {}}]
     (container,) = pod["spec"]["containers"]

@@ -9,7 +9,6 @@ from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.backends.kubernetes.settings import Settings
 from symphony.placement.pool import GPU_TAINT, POOL_LABEL
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from tests.placement.fleet import FLEET
 
 
@@ -21,7 +20,7 @@ def test_a_placed_process_and_a_placed_group():
     for name in ("a", "b"):
         group.new_process(name, command="x")
     settings = Settings(image="rl:1")
-    spec = checked(experiment.spec)
+    spec = experiment.spec
     plan = build_plan(spec, target.target(spec, settings, "rl", pools=FLEET))
     pods = {name: pod for name, (_, pod) in render.render(plan, settings, "o").pods.items()}
 

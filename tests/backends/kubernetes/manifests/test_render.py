@@ -17,7 +17,6 @@ from symphony.backends.kubernetes.manifests import controllers, process_inputs, 
 from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
 from tests.backends.kubernetes.generated import experiments
@@ -28,7 +27,7 @@ OWNER = "test/rl.x#12345678"
 def manifests(experiment: Experiment | ExperimentSpec, **chosen: Any) -> render.Manifests:
     spec = experiment if isinstance(experiment, ExperimentSpec) else experiment.spec
     given_ = Settings(image="rl:1", **chosen)
-    plan = build_plan(checked(spec), target.target(checked(spec), given_, "rl-x"))
+    plan = build_plan(spec, target.target(spec, given_, "rl-x"))
     files = {"~/.key": b"x", "train.yaml": b"lr: 1", "dir/table.bin": b"\xff"}
     return render.render(plan, given_, OWNER, files=files)
 
@@ -113,7 +112,7 @@ def test_everything_restricted_and_outside(snapshot) -> None:
 def test_a_config_file_that_the_plugin_would_change_is_held_in_base_64() -> None:
     experiment = Experiment("rl", configs=["train.yaml", "dir/table.bin"])
     experiment.new_process("a")
-    spec = checked(experiment.spec)
+    spec = experiment.spec
     plan = build_plan(spec, target.target(spec, Settings(image="rl:1"), "rl-x"))
     files = {"train.yaml": "a\x85b".encode(), "dir/table.bin": b"a\tb\x01"}
     made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).configs

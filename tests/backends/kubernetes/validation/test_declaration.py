@@ -12,7 +12,6 @@ from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import problems
-from symphony.plan.checked_spec import checked
 
 Declare = Callable[[Experiment], object]
 
@@ -23,8 +22,8 @@ def messages(
     experiment = Experiment("rl", secrets=list(secrets or {}))
     declare(experiment)
     settings = Settings(image="rl", **chosen)  # pyright: ignore[reportArgumentType]
-    where = target.target(checked(experiment.spec), settings, namespace, secrets=secrets)
-    result = problems(checked(experiment.spec), where)
+    where = target.target(experiment.spec, settings, namespace, secrets=secrets)
+    result = problems(experiment.spec, where)
     assert all(problem.remedy for problem in result)
     return [problem.what for problem in result]
 
@@ -82,8 +81,8 @@ def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
     def result(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
-        where = target.target(checked(experiment.spec), Settings(image="rl"), "rl", secrets=sizes)
-        return [problem.what for problem in problems(checked(experiment.spec), where)]
+        where = target.target(experiment.spec, Settings(image="rl"), "rl", secrets=sizes)
+        return [problem.what for problem in problems(experiment.spec, where)]
 
     assert result(["train.yaml"], {"train.yaml": 1_000_000}) == []
     (what,) = result(["/a", "/b"], {"/a": 1_000_000, "/b": 100_000})
@@ -128,14 +127,14 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
         experiment = Experiment("rl")
         for name in services:
             experiment.new_process(f"p-{name}").binds(name)
-        return ports.choose(checked(experiment.spec))
+        return ports.choose(experiment.spec)
 
     assert chosen("a")["a"] == chosen("z", "a", "b")["a"]
     experiment = Experiment("rl")
     many = [f"s{i}" for i in range(500)]
     process = experiment.new_process("p")
     process.binds(*many, {"fixed": chosen("s1")["s1"]})
-    result = ports.choose(checked(experiment.spec))
+    result = ports.choose(experiment.spec)
     assert len({*result.values(), chosen("s1")["s1"]}) == 501
     assert all(20_000 <= port < 30_000 for port in result.values())
 

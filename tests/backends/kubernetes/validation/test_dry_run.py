@@ -15,7 +15,6 @@ from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.build import build_plan
-from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -27,7 +26,7 @@ def judged(client: Client, declare: Declare, namespace: str = "rl", **chosen: An
     experiment = Experiment("rl")
     declare(experiment)
     settings = Settings(image="busybox", **chosen)
-    spec = checked(experiment.spec)
+    spec = experiment.spec
     plan = build_plan(spec, target.target(spec, settings, namespace))
     manifests = render.render(plan, settings, "x/rl#1")
     return dry_run.check(client, namespace, manifests, spec)

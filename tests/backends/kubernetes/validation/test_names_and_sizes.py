@@ -12,7 +12,6 @@ from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import declaration
 from symphony.plan.build import build_plan, problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.names import is_label
 from tests.backends.kubernetes.status.test_troubles import place
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -32,11 +31,11 @@ def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: s
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
-    where = target.target(checked(experiment.spec), Settings(image="x"), "e")
-    if result := problems(checked(experiment.spec), where):
+    where = target.target(experiment.spec, Settings(image="x"), "e")
+    if result := problems(experiment.spec, where):
         assert all(problem.what and problem.remedy for problem in result)
         return
-    plan = build_plan(checked(experiment.spec), where)
+    plan = build_plan(experiment.spec, where)
     paths = [plan.renamed.get(path, path) for path in (first, f"{second}/member")]
     assert [each.path for each in plan.processes] == paths
     assert all(is_label(part) for path in paths for part in path.split("/"))
@@ -54,9 +53,7 @@ def test_the_most_that_is_planned_the_server_takes(stack: str, cluster: Cluster,
     from symphony.backends.kubernetes.manifests import render
 
     experiment = _wordy(declaration.MAX_POD - 100)
-    plan = build_plan(
-        checked(experiment.spec), target.target(checked(experiment.spec), Settings(image="x"), place)
-    )
+    plan = build_plan(experiment.spec, target.target(experiment.spec, Settings(image="x"), place))
     client: Client = client_of(cluster.kubeconfig, "")
     (pod,) = [
         each for each in render.render(plan, Settings(image="x"), "t/x#1").all() if each["kind"] == "Pod"
@@ -68,8 +65,8 @@ def test_secrets_that_no_secret_can_hold_are_refused_before_anything_starts() ->
     experiment = Experiment("e", secrets=["large"])
     experiment.new_process("a")
     for size, refused in ((1_000_000, False), (1 << 21, True)):
-        where = target.target(checked(experiment.spec), Settings(image="x"), "e", secrets={"large": size})
-        result = [each.what for each in problems(checked(experiment.spec), where)]
+        where = target.target(experiment.spec, Settings(image="x"), "e", secrets={"large": size})
+        result = [each.what for each in problems(experiment.spec, where)]
         assert bool(result) is refused, result
 
 
@@ -82,6 +79,4 @@ def _wordy(size: int) -> Experiment:
 
 def _judged(size: int) -> list[str]:
     spec = _wordy(size).spec
-    return [
-        each.what for each in problems(checked(spec), target.target(checked(spec), Settings(image="x"), "e"))
-    ]
+    return [each.what for each in problems(spec, target.target(spec, Settings(image="x"), "e"))]

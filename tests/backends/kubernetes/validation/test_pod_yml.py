@@ -14,7 +14,6 @@ from symphony.backends.kubernetes.manifests import labels, process_inputs, rende
 from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
-from symphony.plan.checked_spec import checked
 from symphony.plan.problems import Problem
 
 
@@ -29,9 +28,7 @@ def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | No
 
 
 def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
-    return problems(
-        checked(made.spec), target.target(checked(made.spec), Settings(image="i", **settings), "rl")
-    )
+    return problems(made.spec, target.target(made.spec, Settings(image="i", **settings), "rl"))
 
 
 def messages(
@@ -46,7 +43,7 @@ def pod(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> dict[str, Any]:
     made, chosen = experiment(pod, container), Settings(image="i", **settings)
-    plan = build_plan(checked(made.spec), target.target(checked(made.spec), chosen, "rl"))
+    plan = build_plan(made.spec, target.target(made.spec, chosen, "rl"))
     return render.render(plan, chosen, "x/rl#1").pods["a"][1]
 
 
@@ -213,11 +210,11 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
         image="i", controller=controller, pod_security="privileged" if privileged else "baseline"
     )
     made = experiment(pod, container)
-    where = target.target(checked(made.spec), chosen, "rl")
-    if result := problems(checked(made.spec), where):
+    where = target.target(made.spec, chosen, "rl")
+    if result := problems(made.spec, where):
         assert all(problem.remedy for problem in result)
         return
-    manifest = render.render(build_plan(checked(made.spec), where), chosen, "x/rl#1").pods["a"][1]
+    manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
     assert "a" in process_inputs.processes_of(manifest, None)
     assert labels.belongs_to(manifest, "x/rl#1")
     spec: Any = manifest["spec"]

@@ -1,0 +1,244 @@
+"""Experiment, ProcessGroup and Process with the spellings of the original Symphony."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import pulumi
+
+from symphony.components import experiment, members, process, process_group
+from symphony.components.builder import MemberBuilder, MemberSpec
+from symphony.components.errors import usage_error
+from symphony.plan.names import as_name
+from symphony.spec.convert import Output
+from symphony.spec.experiment import ExperimentOptions, GroupOptions, ProcessGroupSpec
+from symphony.spec.pod import Effect, Operator
+from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity
+from symphony.spec.shared import Image, Texts
+
+
+class ClassicProcessOptions(ProcessOptions, total=False):
+    """Keywords of a process; standalone means nothing: a process in no group has a pod of its own."""
+
+    container_image: str | Image | Output | None
+    standalone: bool
+
+
+class ClassicExperimentOptions(ExperimentOptions, total=False):
+    """Keywords of an experiment."""
+
+    container_image: str | Image | Output | None
+
+
+class ClassicGroupOptions(GroupOptions, total=False):
+    """Keywords of a process group."""
+
+    container_image: str | Image | Output | None
+
+
+def _translated(options: Mapping[str, Any]) -> Any:
+    """Return the options with today's spellings."""
+    given = {name: value for name, value in options.items() if name != "standalone"}
+    image = given.pop("container_image", None)
+    return given if image is None or given.get("image") is not None else {**given, "image": image}
+
+
+def require_name(kind: str, name: object) -> None:
+    """Raise UserError, which is a ValueError, for a name that nothing can have."""
+    if not isinstance(name, str) or not as_name(name) or ":" in name:
+        raise usage_error(f"{name!r:.60} is not a name of {kind}", 'Use letters, digits, "-" and "_"')
+
+
+class _Member(MemberBuilder[MemberSpec]):
+    """The calls of a process and a group whose keywords are spelled otherwise today."""
+
+    def add_toleration(
+        self,
+        key: str | None = None,
+        operator: Operator | None = None,
+        value: str | None = None,
+        effect: Effect | None = None,
+        toleration_seconds: int | None = None,
+        tolerationSeconds: int | None = None,
+    ) -> None:
+        """Allow nodes with this taint; tolerationSeconds is toleration_seconds."""
+        seconds = tolerationSeconds if toleration_seconds is None else toleration_seconds
+        super().add_toleration(key, operator, value, effect, seconds)
+
+    def mount_secret(
+        self,
+        secret_name: str,
+        mount_path: str,
+        default_mode: int | None = None,
+        name: str | None = None,
+        defaultMode: int | None = None,
+    ) -> None:
+        """Mount a Secret of the namespace as files; defaultMode is default_mode."""
+        mode = defaultMode if default_mode is None else default_mode
+        super().mount_secret(secret_name, mount_path, mode, name)
+
+
+class Process(_Member[ProcessSpec], process.Process):
+    """A symphony.Process with the spellings of the original: container_image=, mem=, bind(), connect()."""
+
+    def __init__(
+        self,
+        name: str,
+        cmds: Texts | None = None,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ClassicProcessOptions],
+    ) -> None:
+        """Declare a process; symphony.Process says what it takes."""
+        require_name("a process", name)
+        super().__init__(name, cmds, opts=opts, **_translated(options))
+
+    bind = process.Process.binds
+    connect = process.Process.connects
+    expose = process.Process.exposes
+
+    def resource_request(
+        self, cpu: Quantity | None = None, memory: Quantity | None = None, *, mem: Quantity | None = None
+    ) -> None:
+        """Claim what the container needs at least; mem is memory."""
+        super().resource_request(cpu, mem if memory is None else memory)
+
+    def resource_limit(
+        self,
+        cpu: Quantity | None = None,
+        memory: Quantity | None = None,
+        gpu: int | None = None,
+        *,
+        mem: Quantity | None = None,
+    ) -> None:
+        """Limit what the container may use; mem is memory."""
+        super().resource_limit(cpu, mem if memory is None else memory, gpu)
+
+
+class _Members(members.Members):
+    """The processes of an experiment or a group, with the spellings of the original."""
+
+    process_class = Process
+
+    def new_process(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        name: str,
+        cmds: Texts | None = None,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ClassicProcessOptions],
+    ) -> Process:
+        """Declare a process in it; symphony.Process says what it takes."""
+        made = Process(name, cmds, opts=opts, **options)
+        super().add_process(made)
+        return made
+
+
+class ProcessGroup(_Member[ProcessGroupSpec], _Members, process_group.ProcessGroup):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """A symphony.ProcessGroup with the spellings of the original."""
+
+    def __init__(
+        self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[ClassicGroupOptions]
+    ) -> None:
+        """Declare a process group; symphony.ProcessGroup says what it takes."""
+        require_name("a process group", name)
+        super().__init__(name, opts=opts, **_translated(options))
+
+
+class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """A symphony.Experiment with the spellings of the original, which saves and loads itself."""
+
+    group_class = ProcessGroup
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ClassicExperimentOptions],
+    ) -> None:
+        """Declare an experiment; symphony.Experiment says what it takes."""
+        require_name("an experiment", name)
+        super().__init__(name, opts=opts, **_translated(options))
+
+    def new_process_group(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[ClassicGroupOptions]
+    ) -> ProcessGroup:
+        """Declare a process group; symphony.ProcessGroup says what it takes."""
+        group = ProcessGroup(name, opts=opts, **options)
+        super().add_process_group(group)
+        return group
+
+    # saving
+
+    def dump_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain values. UserError: a value of it cannot be saved."""
+        return self.to_dict()
+
+    def dump_json_str(self) -> str:
+        """Return the declaration as JSON. UserError: a value of it cannot be saved."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def dump_yaml_str(self) -> str:
+        """Return the declaration as YAML. UserError: a value of it cannot be saved."""
+        import yaml
+
+        return yaml.safe_dump(self.to_dict(), sort_keys=False)
+
+    def dump_json(self, file: str | Path) -> None:
+        """Save the declaration as JSON. UserError: a value of it cannot be saved, or the file not written."""
+        _write(file, self.dump_json_str())
+
+    def dump_yaml(self, file: str | Path) -> None:
+        """Save the declaration as YAML. UserError: a value of it cannot be saved, or the file not written."""
+        _write(file, self.dump_yaml_str())
+
+    @classmethod
+    def load_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the experiment that dump_dict() saved. UserError: it is not a saved experiment."""
+        return cls.from_dict(data)
+
+    @classmethod
+    def load_json_str(cls, text: str) -> Self:
+        """Return the experiment in a JSON text, which is YAML too. UserError: it is no saved experiment."""
+        return cls.load_yaml_str(text)
+
+    @classmethod
+    def load_yaml_str(cls, text: str) -> Self:
+        """Return the experiment in a YAML text. UserError: it is not a saved experiment."""
+        import yaml
+
+        try:
+            return cls.from_dict(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise usage_error(f"not YAML: {' '.join(str(error).split())}", "Save it again") from None
+
+    @classmethod
+    def load_json(cls, file: str | Path) -> Self:
+        """Return the experiment in a JSON file. UserError: it is not a saved experiment."""
+        return cls.load_yaml_str(_read(file))
+
+    @classmethod
+    def load_yaml(cls, file: str | Path) -> Self:
+        """Return the experiment in a YAML file. UserError: it is not a saved experiment."""
+        return cls.load_yaml_str(_read(file))
+
+    dump_json_file, dump_yaml_file = dump_json, dump_yaml
+    load_json_file, load_yaml_file = load_json, load_yaml
+
+
+def _read(file: str | Path) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise usage_error(f"{file} cannot be read: {error}", "Check the path") from None
+
+
+def _write(file: str | Path, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise usage_error(f"{file} cannot be written: {error}", "Check the path") from None

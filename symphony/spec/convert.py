@@ -1,0 +1,222 @@
+"""Converts what a program gives for a setting to the type that its spec holds, or refuses it at once."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Literal, Protocol, cast, get_args, get_origin, runtime_checkable
+
+import msgspec
+
+from symphony.errors import UserError
+from symphony.spec.location import caller
+
+# A converter takes a value and the name of its setting for the error.
+Converter = Callable[[Any, str], Any]
+Scalar = bool | int | float | str
+_MISMATCH = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at `\$(?P<part>.*)`)?")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "null": "None",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+class WrongTypeError(UserError, TypeError):
+    """A value has another type than its setting takes."""
+
+
+@runtime_checkable
+class Output(Protocol):
+    """A pulumi.Output, which this room does not import."""
+
+    @property
+    def apply(self) -> Callable[..., Any]: ...
+    @property
+    def future(self) -> Callable[..., Any]: ...
+    @property
+    def is_known(self) -> Callable[..., Any]: ...
+
+
+def convert(value: Any, type: Any, setting: str) -> Any:
+    """Return the value as an instance of `type`, which msgspec understands.
+
+    >>> convert((7000, 7999), tuple[int, int], "port_range")
+    (7000, 7999)
+    """
+    try:
+        return msgspec.convert(builtin(value), type)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error), type, setting) from None
+
+
+def builtin(value: Any) -> Any:
+    """Return the value in Python's own types: numbers of numpy and its like as numbers, paths and Decimals as
+    text. What is none of these stays, for `convert` to refuse.
+    """
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, numbers.Real):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None)):
+        return value.item()
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {builtin(name): builtin(each) for name, each in items}
+    if isinstance(value, (list, tuple, range)):
+        return [builtin(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def text(value: Any, setting: str) -> str:
+    """Return text, a number, True, False or a path as text."""
+    # A float32 of 0.1 is "0.1", and as a float 0.10000000149011612.
+    return str(value) if isinstance(value, numbers.Real) else str(convert(value, Scalar, setting))
+
+
+def strict_text(value: Any, setting: str) -> str:
+    """Return text or a path as text, and refuse a number."""
+    return convert(value, str, setting)
+
+
+def optional(converter: Converter) -> Converter:
+    """Return a converter that lets None pass."""
+    return lambda value, setting: None if value is None else converter(value, setting)
+
+
+def of_type(type: Any) -> Converter:
+    """Return a converter to a type that msgspec understands."""
+    return lambda value, setting: convert(value, type, setting)
+
+
+def instance_of(kind: type[Any], made_by: str = "") -> Converter:
+    """Return a converter that takes instances of a class, or what has one as its `spec`."""
+
+    def check(value: Any, setting: str) -> Any:
+        spec = getattr(value, "spec", value)
+        if not isinstance(spec, kind):
+            raise wrong_type(setting, value, made_by or f"{kind.__name__}(...)")
+        return spec
+
+    return check
+
+
+def all_of(converter: Converter) -> Converter:
+    """Return a converter of a list, or of one item, to a tuple."""
+
+    def check(value: Any, setting: str) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            return (converter(value, setting),)
+        items = enumerate(cast("list[Any]", value))
+        return tuple(converter(each, f"{setting}[{i}]") for i, each in items)
+
+    return check
+
+
+def output_or(converter: Converter) -> Converter:
+    """Return a converter that lets an Output of Pulumi pass."""
+    return lambda value, setting: value if isinstance(value, Output) else converter(value, setting)
+
+
+def texts(value: Any, setting: str) -> tuple[str, ...]:
+    """Return a list of texts as a tuple; one text is a tuple of one."""
+    return () if value is None else _TEXTS(value, setting)
+
+
+def arguments(value: Any, setting: str) -> tuple[Any, ...]:
+    """Return what `texts` returns, with Outputs in it."""
+    return () if value is None else _ARGUMENTS(value, setting)
+
+
+def words(value: Any, setting: str) -> tuple[Any, ...] | None:
+    """Return a command as a tuple of words: one text is split as a shell does."""
+    if not isinstance(value, str):
+        return None if value is None else arguments(value, setting)
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise UserError(
+            f"{setting} cannot be split into words: {error}",
+            where=str(caller()),
+            remedy='Balance its quotes, or give a list such as ["python", "train.py"]',
+        ) from None
+
+
+def mapping_of(converter: Converter) -> Converter:
+    """Return a converter of a mapping from names to what another converter takes."""
+
+    def check(value: Any, setting: str) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise wrong_type(setting, value, "a mapping from names to values")
+        items = cast("Mapping[Any, Any]", value).items()
+        return {
+            strict_text(name, f"a name in {setting}"): converter(each, f"{setting}[{name!r:.60}]")
+            for name, each in items
+        }
+
+    return check
+
+
+def manifest(value: Any, setting: str) -> dict[str, Any]:
+    """Return a copy of a mapping that YAML can hold."""
+    if not isinstance(value, Mapping):
+        raise wrong_type(setting, value, "a mapping")
+    return _plain(value, setting)
+
+
+def _plain(value: Any, setting: str) -> Any:
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {
+            strict_text(name, f"a name in {setting}"): _plain(each, f"{setting}.{name}")
+            for name, each in items
+        }
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, f"{setting}[{i}]") for i, each in enumerate(cast("list[Any]", value))]
+    return convert(value, Scalar | None, setting)
+
+
+def wrong_type(setting: str, value: object, expected: str) -> WrongTypeError:
+    """Return the error for a value that a setting does not take, with the line of the program."""
+    kind = "None" if value is None else type(value).__name__
+    return WrongTypeError(f"{setting} has the type {kind}", where=str(caller()), remedy=f"Give {expected}")
+
+
+def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
+    """Return the error for a message of msgspec."""
+    if (match := _MISMATCH.fullmatch(message)) is None:
+        kinds = [each for each in (type, *get_args(type)) if get_origin(each) is Literal]
+        choices = ", ".join(str(word) for each in kinds for word in get_args(each))
+        remedy = f"Give one of: {choices}" if choices else "Correct it"
+        what = message.replace("Invalid enum value", "invalid value")
+        return WrongTypeError(f"{setting}: {what}", where=str(caller()), remedy=remedy)
+    expected = " or ".join(_WORDS.get(name, name) for name in match["expected"].split(" | "))
+    got = {"null": "None", "array": "list", "object": "dict"}.get(match["got"], match["got"])
+    what = f"{setting}{match['part'] or ''} has the type {got}"
+    return WrongTypeError(what, where=str(caller()), remedy=f"Give {expected}")
+
+
+_TEXTS = all_of(text)
+_ARGUMENTS = all_of(output_or(text))
+variables = mapping_of(text)
+environment = mapping_of(output_or(text))
+OPTIONAL_TEXT = optional(strict_text)
+NUMBER = of_type(int | None)
+QUANTITY = of_type(float | int | str | None)
+FLAG = of_type(bool)
