@@ -32,4 +32,4 @@ def session(name: str) -> Session:
     """
     from symphony.operations import tmux_session
 
-    return tmux_session.session(stacks.find_one(name))
+    return tmux_session.session(stacks.find(name))

@@ -11,6 +11,7 @@ from tests.terminal import terminal
 
 # What differs from run to run: times, ports, and who was quicker.
 MASKS = (
+    (r"^(  \S+ +(?:started|restarted|stopped|running)) *(\d+\.\d s)?$", r"\1"),
     (r"\d+\.\d s", "SECONDS"),
     (r"running: \d+s", "running: TIME"),
     (r":\d{4,5}\b", ":PORT"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from symphony.backends import registry
 from symphony.backends.access import Streams
@@ -17,13 +17,13 @@ from symphony.classic.config import SymphonyConfig
 from symphony.cli import screen
 from symphony.engine.state import store
 from symphony.errors import UserError
+from symphony.operations import access, matching, stacks
 from symphony.operations import logs as output
 from symphony.operations import ls as listing
-from symphony.operations import matching, scp, ssh, stacks, switch
-from symphony.operations.exec import execute
 from symphony.operations.process import columns, processes
-from symphony.operations.visit import external_address
+from symphony.plan.names import is_same
 
+_T = TypeVar("_T", bound=Hashable)
 Described = dict[str | None, dict[str, dict[str, Any]]]
 
 
@@ -148,7 +148,7 @@ class Experiments:
         exp, process, process_group: as describe_process(), with its errors; or the process does not run.
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
-        return execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
+        return access.execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
 
     def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
         """Let the person at the terminal work in a process until they leave: cluster.login("rl", "learner").
@@ -156,7 +156,7 @@ class Experiments:
         Returns the exit code. exp, process, process_group: as describe_process(), with its errors; or the
         process does not run.
         """
-        return ssh.login(self._stack(exp), options.path_of(process, process_group), _streams())
+        return access.login(self._stack(exp), options.path_of(process, process_group), _streams())
 
     def transfer_file(
         self,
@@ -177,12 +177,12 @@ class Experiments:
         """
         here, there = str(source), str(target)
         if dest_process is not None:
-            wanted = scp.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
+            wanted = access.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
         elif src_process is not None:
-            wanted = scp.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
+            wanted = access.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
         else:
-            wanted = scp.sides(here, there)
-        scp.copy(self._stack(exp), wanted)
+            wanted = access.sides(here, there)
+        access.copy(self._stack(exp), wanted)
 
     def external_url(self, exp: str | None, service: str) -> str:
         """Where a service is reached from outside, as host:port: cluster.external_url("rl", "tensorboard").
@@ -190,7 +190,7 @@ class Experiments:
         exp: the experiment, or a part of its name; None for the current one. service: its name, or a part.
         UserError: no such service, or it can only be reached through a forwarded port.
         """
-        return external_address(self._stack(exp), service)
+        return access.external_address(self._stack(exp), service)
 
     external_service = external_url
 
@@ -209,7 +209,7 @@ class Experiments:
 
         name: the experiment, or a part of its name. UserError: there is none such.
         """
-        switch.remember(self._stack(name).name)
+        stacks.set_current(self._stack(name).name)
 
     def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
         """The experiments of this cluster that may be meant, and whether that is the name itself.
@@ -219,7 +219,7 @@ class Experiments:
         name: with the username before it, as it is, then those that begin with it or hold it.
         """
         options.require_name("an experiment", name)
-        return matching.fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
+        return _fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
 
     def fuzzy_match_process(
         self, process: str, name: str | None = None
@@ -234,7 +234,7 @@ class Experiments:
         known = [
             (group, each) for group, members in self.describe_experiment(name).items() for each in members
         ]
-        return matching.fuzzy([process], known, lambda each: each[1])
+        return _fuzzy([process], known, lambda each: each[1])
 
     def prefix_username(self, name: str) -> str:
         """The name with the username of SymphonyConfig before it, once: cluster.prefix_username("rl")."""
@@ -248,7 +248,19 @@ class Experiments:
             known = {stack.stack for stack in store.names()}
             name = prefixed if prefixed in known else name
         with stacks.only_on(self.backend):
-            return stacks.find_one(name)
+            return stacks.find(name)
+
+
+def _fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
+    """Return the candidates for some names, the likeliest first, and whether they have the name itself."""
+    candidates = sorted(known, key=lambda candidate: (name(candidate), str(candidate)))
+    for test in (str.__eq__, is_same):
+        for word in wanted:
+            if exact := [candidate for candidate in candidates if test(name(candidate), word)]:
+                return exact, True
+    begin = [candidate for word in wanted for candidate in candidates if name(candidate).startswith(word)]
+    hold = [candidate for candidate in candidates if wanted[-1] in name(candidate)]
+    return list(dict.fromkeys([*begin, *hold])), False
 
 
 def _streams() -> Streams:

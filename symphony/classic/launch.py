@@ -18,7 +18,7 @@ from symphony.engine import workspace
 from symphony.engine.run import inline
 from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError
-from symphony.operations import stacks, switch
+from symphony.operations import stacks
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import state
 from symphony.operations.stack_target import StackTarget
@@ -47,7 +47,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(f"{exp.name} did not come up")
-    switch.remember(target.name, launched=True)
+    stacks.set_current(target.name)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "experiment.yaml").write_text(yaml.safe_dump(exp.to_dict(), sort_keys=False))

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from symphony.classic import built_in
-from symphony.cli import choose, screen
 from symphony.cli import main as symphony
+from symphony.cli import screen
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.matching import AmbiguousError
 
 if TYPE_CHECKING:
     from symphony.classic.cluster import Cluster
@@ -198,12 +197,12 @@ class SymphonyParser:
         return self._interactive_find_exp(args.experiment_name) if args.experiment_name else None
 
     def _interactive_find_exp(self, name: str) -> str:
-        """The full name of an experiment. UserError: none, or several and no terminal to ask on."""
+        """The full name of an experiment. UserError: none or several."""
         matches, is_exact = self.cluster.fuzzy_match_experiment(name)
         return matches[0] if is_exact else self._interactive_find(matches, name, "experiment")
 
     def _interactive_find_process(self, process: str, name: str | None = None) -> tuple[str | None, str]:
-        """Group, or None, and name of a process. UserError: none, or several and no terminal to ask on."""
+        """Group, or None, and name of a process. UserError: none or several."""
         group, _, last = process.rpartition("/")
         matches, is_exact = self.cluster.fuzzy_match_process(last, name)
         if group:
@@ -213,26 +212,19 @@ class SymphonyParser:
         return self._interactive_find(matches, process, "process")
 
     def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "one") -> Any:
-        """The one of several that a person means."""
-        shown = {_label(each): each for each in matches}
-
-        def find(given: str | None) -> Any:
-            if given in shown:
-                return shown[given]
-            if not shown:
-                raise UserError(f"there is no {kind} {name}", remedy="Check it for typing mistakes")
-            if len(shown) == 1:
-                return matches[0]
-            raise AmbiguousError(kind, name, list(shown))
-
-        return choose.asking(find, None)
+        """The only one of some candidates. UserError: none or several."""
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            raise UserError(f"there is no {kind} {name}", remedy="Check it for typing mistakes")
+        candidates = ", ".join(map(_label, matches))
+        raise UserError(f"{name} could be {candidates}", remedy=f"Write the whole {kind} name")
 
     def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
         """What describe_experiment() says, as a table."""
         rows = [list(map(str, each.values())) for group in data.values() for each in group.values()]
         heads = [list(each) for group in data.values() for each in group.values()][:1]
-        lines = screen.plain_table(heads[0], rows) if heads else []
-        return "\n".join("".join(cells).rstrip() for cells in lines)
+        return "\n".join(screen.plain_lines([*heads, *rows]) if heads else [])
 
 
 for _row in built_in.ROWS:

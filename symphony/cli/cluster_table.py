@@ -1,4 +1,4 @@
-"""A cluster on the screen: its pools, what changes of them, what a machine of each costs."""
+"""The plan of a cluster as a table: its pools, their changes, the price of their machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = ("create", "update", "replace", "delete")
 
 
 def show(planned: ClusterPlanned) -> None:
-    """Print the pools, and below them what the plan comes to."""
+    """Print the pools, and below them the number of changes and the price."""
     cluster = planned.cluster
     place = f"{cluster.location}, project {cluster.project}"
     print(screen.clean(f"{planned.stack}: the cluster {cluster.name} on GKE, {place}"))
@@ -27,9 +27,9 @@ def show(planned: ClusterPlanned) -> None:
 
 
 def ended(event: ClusterEnded) -> str:
-    """The line for a cluster that is up."""
+    """Return the line that tells that a cluster is up."""
     pools = count(len(event.cluster.pools), "node pool")
-    use = f"experiments use it by `symphony:cluster: {event.stack}`"
+    use = f"experiments use it with `symphony:cluster: {event.stack}`"
     return f"{event.stack} is up: the cluster {event.cluster.name}, {pools}, in {event.seconds:.1f} s; {use}."
 
 
@@ -46,7 +46,7 @@ def _rows(planned: ClusterPlanned) -> Iterator[tuple[str, ...]]:
     for change in planned.changes:
         if change.kind == "delete" and change.is_pool and change.name not in declared:
             name = change.name.removeprefix(f"{planned.cluster.name}-")
-            yield _MARKS["delete"], name, "delete", "", "", "", "", "", "not declared any more"
+            yield _MARKS["delete"], name, "delete", "", "", "", "", "", "no longer declared"
 
 
 def _facts(pool: Pool, prices: Prices) -> tuple[str, str, str, str, str]:

@@ -1,7 +1,7 @@
-"""The commands of the command line: one row each, parsed by Typer; a command's module is loaded when it runs.
+"""The commands, parsed by Typer; the module of a command is loaded when it runs.
 
-A new command is a file symphony/cli/<name>.py with a function `command`, whose parameters are its arguments
-and options and whose docstring is its help with examples, and a row in COMMANDS.
+A new command is a row in COMMANDS and a file symphony/cli/<name>.py with a function `command`: its parameters
+are arguments and options, its docstring is the help with examples.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _EPILOG = f"""\b{_EXAMPLES}\
     symphony logs lab -f
     symphony delete lab
 
-`symphony COMMAND --help` says more, with examples."""
+`symphony COMMAND --help` shows options and examples."""
 
 
 class Row(NamedTuple):
     """One command; its module is symphony.cli.<name>, with _ for -.
 
-    suggested_for: what other tools call it; not accepted, but answered with this name.
+    Attributes:
+        suggested_for: Names in other tools, which are answered with this one.
     """
 
     name: str
@@ -46,57 +47,57 @@ class Row(NamedTuple):
 
 
 COMMANDS = (
-    Row("init", "Make a project in this folder, with a small program that runs.", (), ("new", "create")),
+    Row("init", "Make a project in this folder, with a small program.", (), ("new", "create")),
     Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "apply")),
     Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview", "diff")),
-    Row("restart", "Start processes again, at their addresses.", ("r",), ("rollout", "reload")),
+    Row("restart", "Restart processes at their addresses.", (), ("rollout", "reload")),
     Row(
         "delete",
-        "Stop an experiment and everything it started.",
-        ("d", "del"),
-        ("stop", "down", "kill", "rm", "destroy"),
+        "Stop an experiment and delete everything it started.",
+        ("d",),
+        ("del", "stop", "down", "kill", "rm", "destroy"),
     ),
-    Row("delete-batch", "Stop several experiments, by name or pattern.", ("db",)),
+    Row("delete-batch", "Delete several experiments, by name or pattern.", ("db",)),
     Row("ls", "List the experiments.", ("list-experiments", "lse"), ("list",)),
     Row(
         "process",
         "List the processes of an experiment.",
-        ("p", "ps", "lsp", "list-processes"),
-        ("processes", "status", "get", "top"),
+        ("p", "lsp", "list-processes"),
+        ("ps", "processes", "status", "get", "top"),
     ),
-    Row("why", "Tell why a process is as it is, step by step.", (), ("describe", "explain")),
-    Row("logs", "Show the output of processes, merged or of one.", ("l", "log"), ("tail",)),
+    Row("why", "Explain a process's state, step by step.", (), ("describe", "explain")),
+    Row("logs", "Print the output of processes, merged.", ("l", "log"), ("tail",)),
     Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",)),
-    Row("ssh", "Work in a process: its window in tmux, a shell in its container.", (), ("attach", "shell")),
+    Row("ssh", "Work in a process: its tmux window, or a shell in its container.", (), ("attach", "shell")),
     Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",), ("copy",)),
     Row("visit", "Open a service in the browser.", ("vi",), ("open", "port-forward", "browse")),
     Row(
         "switch",
-        "Choose the experiment that is meant where none is named.",
+        "Set the current experiment, used when a command names none.",
         ("e", "se", "switch-experiment"),
         ("use", "select"),
     ),
     Row(
         "images",
-        "List the images that symphony built here; `clean` removes those of no stack.",
+        "List images built by symphony; `clean` removes unused ones.",
         (),
         ("image",),
     ),
-    Row("setup", "Get what is missing on this machine.", (), ("install",)),
-    Row("doctor", "Show what is here, what is missing and how to get it.", (), ("check",)),
-    Row("config", "List the settings that a stack can have.", (), ("settings",)),
+    Row("setup", "Install missing prerequisites.", (), ("install",)),
+    Row("doctor", "Check prerequisites and show how to install them.", (), ("check",)),
+    Row("config", "List the settings of a stack.", (), ("settings",)),
     Row("rbac", "Print the Kubernetes Role that symphony needs in a namespace.", (), ("role",)),
-    Row("env", "Print the exports with which a plain `pulumi` uses the same state."),
+    Row("env", "Print shell exports so plain `pulumi` uses the same state."),
 )
 
 
 def find(word: str) -> Row | None:
-    """The row of a command's name or alias."""
+    """Return the row of a name or alias."""
     return next((row for row in COMMANDS if word == row.name or word in row.aliases), None)
 
 
 def app() -> typer.Typer:
-    """The whole command line."""
+    """Return the whole command line."""
     made = typer.Typer(
         cls=_Commands,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -108,7 +109,7 @@ def app() -> typer.Typer:
 
 
 def load(row: Row) -> TyperCommand:
-    """The command of a row, with what its module says."""
+    """Return the command of a row, from its module."""
     module = importlib.import_module(row.module)
     text, _, examples = (inspect.getdoc(module.command) or "").partition(_EXAMPLES)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -120,7 +121,7 @@ def load(row: Row) -> TyperCommand:
 
 
 class _Commands(TyperGroup):
-    """A group that lists its commands by their rows, and loads only the one that is asked for."""
+    """A group that lists all commands and loads only the one that runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -144,7 +145,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            # Typer would make an exit code of it, which is no other than that of a command in a process.
+            # Typer would return 130, which a command in a process may return as well.
             raise typer.Abort from None
 
 
@@ -165,7 +166,7 @@ def _symphony(
 
 def _debug_option() -> TyperOption:
     def remember(_context: Any, _option: Any, value: bool) -> None:
-        # The environment tells who asks deeper down.
+        # Code deeper down reads the environment.
         if value:
             os.environ[DEBUG_VARIABLE] = "1"
 

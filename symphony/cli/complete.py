@@ -1,4 +1,4 @@
-"""What the shell offers for experiments, programs, processes and services; an error offers nothing."""
+"""Names that the shell offers: experiments, programs, processes, services; none after an error."""
 
 from __future__ import annotations
 
@@ -11,49 +11,50 @@ from symphony.errors import SymphonyError
 
 
 def experiments(incomplete: str) -> list[str]:
-    """The experiments there are."""
+    """Return the experiments."""
     return _offered(incomplete, _experiments)
 
 
 def programs(incomplete: str) -> list[str]:
-    """The stacks of the project here, and the programs that could be one."""
+    """Return the stacks and the programs of the project here."""
     return _offered(incomplete, _programs)
 
 
 def process(context: typer.Context, incomplete: str) -> list[str]:
-    """For `[EXPERIMENT] PROCESS`."""
-    return _second(context, incomplete, _processes, most=2)
+    """Return words for `[EXPERIMENT] PROCESS`."""
+    return _after_experiment(context, incomplete, _processes, most=2)
 
 
 def processes(context: typer.Context, incomplete: str) -> list[str]:
-    """For `[EXPERIMENT] [PROCESS]...`."""
-    return _second(context, incomplete, lambda given: [*_processes(given), *_groups(given)])
+    """Return words for `[EXPERIMENT] [PROCESS]...`."""
+    return _after_experiment(context, incomplete, lambda word: [*_processes(word), *_groups(word)])
 
 
 def service(context: typer.Context, incomplete: str) -> list[str]:
-    """For `[EXPERIMENT] [SERVICE]`."""
-    return _second(context, incomplete, _services, most=2)
+    """Return words for `[EXPERIMENT] [SERVICE]`."""
+    return _after_experiment(context, incomplete, _services, most=2)
 
 
 def copied(context: typer.Context, incomplete: str) -> list[str]:
-    """For `[EXPERIMENT] SOURCE TARGET`: `PROCESS:` for either; else the shell offers files."""
-    return _second(context, incomplete, lambda given: [f"{path}:" for path in _processes(given)], most=3)
+    """Return `PROCESS:` for both of `[EXPERIMENT] SOURCE TARGET`; the shell adds files."""
+    return _after_experiment(
+        context, incomplete, lambda word: [f"{path}:" for path in _processes(word)], most=3
+    )
 
 
-def _second(
+def _after_experiment(
     context: typer.Context,
     incomplete: str,
     names: Callable[[str | None], Iterable[str]],
     most: int | None = None,
 ) -> list[str]:
-    """What may follow the words so far: at first an experiment or a name of the current one."""
     words: list[str] = list(context.params.get("words") or ())
     if context.obj is not None or (most is not None and len(words) >= most):
         return []
     if not words:
         return list(dict.fromkeys([*experiments(incomplete), *_offered(incomplete, lambda: names(None))]))
-    result = _offered(incomplete, lambda: names(words[0])) or _offered(incomplete, lambda: names(None))
-    return [name for name in result if name not in words]
+    offered = _offered(incomplete, lambda: names(words[0])) or _offered(incomplete, lambda: names(None))
+    return [name for name in offered if name not in words]
 
 
 def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
@@ -65,8 +66,7 @@ def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
 def _experiments() -> Iterable[str]:
     from symphony.operations import stacks
 
-    there = (stack.name for stack in stacks.every() if stack.recorded is not None)
-    return stacks.labels(there).values()
+    return stacks.labels(stack.name for stack in stacks.every() if stack.recorded is not None).values()
 
 
 def _programs() -> Iterable[str]:
@@ -75,18 +75,17 @@ def _programs() -> Iterable[str]:
     return stack_target.names_here()
 
 
-def _processes(given: str | None) -> Iterable[str]:
+def _processes(word: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    stack = stacks.find_one(given)
-    return stack.recorded.processes if stack.recorded else ()
+    return stacks.find(word).processes
 
 
-def _groups(given: str | None) -> Iterable[str]:
-    return dict.fromkeys(path.partition("/")[0] for path in _processes(given) if "/" in path)
+def _groups(word: str | None) -> Iterable[str]:
+    return dict.fromkeys(path.partition("/")[0] for path in _processes(word) if "/" in path)
 
 
-def _services(given: str | None) -> Iterable[str]:
+def _services(word: str | None) -> Iterable[str]:
     from symphony.operations import stacks
 
-    return stacks.addresses(stacks.find_one(given))
+    return stacks.addresses(stacks.find(word))

@@ -1,4 +1,4 @@
-"""`symphony config`: the settings that a stack can have."""
+"""`symphony config`: the settings of a stack."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from symphony.cli import options, screen
 
 
 def command(as_json: options.AsJson = False) -> None:
-    """List the settings that a stack can have: what each takes, its default, the backend it is for.
+    """List the settings of a stack: values, default, backend.
 
-    They are written in Pulumi.STACK.yaml, below a line `config:`, or by `pulumi config set KEY VALUE`.
+    Set them under `config:` in Pulumi.STACK.yaml, or with `pulumi config set KEY VALUE`.
 
     Examples:
         symphony config
         pulumi config set symphony:backend kubernetes --stack rl.gke
     """
-    rows = [each.row for each in settings_reader.table()]
+    rows = [setting.row for setting in settings_reader.table()]
     if as_json:
         screen.show_json([dict(zip(settings_reader.COLUMNS, row, strict=True)) for row in rows])
         return

@@ -1,21 +1,20 @@
-"""`symphony doctor`: what is here, what is missing and what gets it."""
+"""`symphony doctor`: the prerequisites of this machine."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
 from symphony.backends.prerequisites import Finding
-from symphony.cli import screen
+from symphony.cli import options, screen
 from symphony.operations.doctor import examine, is_ready
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Show what symphony needs on this machine: what is here, what is missing and what gets it.
+    """Check the prerequisites of symphony on this machine, and show how to install the missing ones.
 
     Examples:
         symphony doctor
@@ -24,7 +23,7 @@ def command(
     if as_json:
         screen.show_json([asdict(finding) for finding in findings])
     else:
-        screen.show_table(("what", "state", "version", "where, or what gets it"), map(_row, findings))
+        screen.show_table(("name", "state", "version", "place, or how to install it"), map(_row, findings))
     raise typer.Exit(0 if is_ready(findings) else 1)
 
 

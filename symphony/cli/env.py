@@ -1,35 +1,50 @@
-"""`symphony env`: the exports with which a plain `pulumi` uses the same state."""
+"""`symphony env`: shell exports for a plain `pulumi`."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from io import TextIOWrapper
-from typing import Annotated, cast
+from typing import cast
 
-import typer
+from symphony.cli import options, screen
+from symphony.engine import binary, environment, workspace
+from symphony.engine.state import file_store
 
-from symphony.cli import screen
-from symphony.operations.env import exports
 
-
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of exports.")] = False,
-) -> None:
-    """Print the exports with which a plain `pulumi` uses the same state.
+def command(as_json: options.AsJson = False) -> None:
+    """Print shell exports so that plain `pulumi` uses the same engine and state.
 
     Examples:
         eval "$(symphony env)"
     """
-    values = exports()
+    variables = _exports()
     if as_json:
-        screen.show_json(values)
+        screen.show_json(variables)
         return
-    # A folder on PATH may have any bytes in its name, and none may be another one for the shell.
+    # A folder on PATH may have any bytes in its name, and the shell needs the same ones.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
-    for name, value in values.items():
+    for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
-    # The engine writes state that all may read, unless it is told otherwise.
+    # Without it the engine writes state that everybody may read.
     print("umask 077")
+
+
+def _exports() -> dict[str, str]:
+    engine = binary.require()
+    file_store.prepare()
+    project = workspace.find_usable()
+    env = environment.for_engine(engine, own_python=project is not None and project.virtualenv is not None)
+    # A project that names no virtualenv runs in the Python that symphony is installed in.
+    names = [
+        *environment.defaults(),
+        *environment.PYTHON_VARIABLES,
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION",
+        environment.UMASK_VARIABLE,
+    ]
+    variables = {name: env[name] for name in sorted(names) if name in env}
+    variables.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
+    return {"PATH": environment.path_with(engine, os.environ.get("PATH", os.defpath)), **variables}

@@ -1,7 +1,9 @@
-"""`symphony exec`: a command in a process."""
+"""`symphony exec`: run a command in a process."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,11 +11,11 @@ from typer.core import TyperCommand
 
 from symphony.cli import choose, complete
 from symphony.errors import UserError
-from symphony.operations.exec import execute
+from symphony.operations import access
 
 
 class Parser(TyperCommand):
-    """What stands after -- is the command, whatever it looks like; it is the `obj` of the context."""
+    """Keeps the words after `--` as the `obj` of the context, unparsed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -28,20 +30,34 @@ def command(
         list[str],
         typer.Argument(
             metavar="[EXPERIMENT] PROCESS -- COMMAND...",
-            help="The process, or group/process; after -- the command.",
+            help="The process, or group/process; the command after --.",
             autocompletion=complete.process,
         ),
     ],
 ) -> int:
-    """Run a command in a process, on the terminal at hand or in a pipe; its exit code is passed on.
+    """Run a command in a process, on this terminal or in a pipe; its exit code is passed on.
 
     Examples:
         symphony exec rl learner -- nvidia-smi
         symphony exec rl learner -- sh -c 'echo $CUDA_VISIBLE_DEVICES'
     """
+    if context.obj is None and len(words) > 1:
+        _refuse_without_dashes(words)
     stack, path = choose.process(words)
     if not context.obj:
-        raise UserError(
-            "there is no command", remedy=f"Write it after --, as in `symphony exec {path} -- env`"
-        )
-    return execute(stack, path, context.obj, choose.streams())
+        remedy = f"Write it after --, as in `symphony exec {path} -- env`"
+        raise UserError("there is no command", remedy=remedy)
+    return access.execute(stack, path, context.obj, choose.streams())
+
+
+def _refuse_without_dashes(words: Sequence[str]) -> None:
+    """Raise UserError where a command follows the process without `--`, with the right command line."""
+    for length in (2, 1):
+        try:
+            choose.process(words[:length])
+        except UserError:
+            continue
+        if words[length:]:
+            right = shlex.join(["symphony", "exec", *words[:length], "--", *words[length:]])
+            raise UserError("there is no -- before the command", remedy=f"Write `{right}`")
+        return

@@ -1,4 +1,4 @@
-"""`symphony images`: what was built and is on this machine; `clean` removes what no stack uses."""
+"""`symphony images`: the images on this machine that symphony built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symphony.cli import choose, options, screen
 from symphony.cli.progress import names_of
 from symphony.errors import UserError
 from symphony.operations.images import BuiltImage, images, matching, remove
-from symphony.operations.times import ago
+from symphony.operations.process import ago
 from symphony.plan.problems import count
 
 _HEAD = ("repository", "tag", "digest", "size", "age", "used by")
@@ -19,15 +19,16 @@ _DIGITS = 12
 
 def command(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[clean [PATTERN]]", help="clean removes those of no stack.")
+        list[str] | None,
+        typer.Argument(metavar="[clean [PATTERN]]", help="clean removes images that no stack uses."),
     ] = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> int:
-    """List the images that symphony built and this machine has, and which process uses each.
+    """List the images on this machine that symphony built, and their users.
 
-    `clean` shows those that no stack uses, asks, and removes them here; a registry keeps its own.
+    `clean` lists those that no stack uses, asks, and removes them here; registries keep theirs.
 
     Examples:
         symphony images
@@ -38,54 +39,51 @@ def command(
         _show(images(), as_json)
         return 0
     if words[0] != "clean" or len(words) > 2:
-        raise UserError(f"invalid value {' '.join(words)!r}", remedy="Run `symphony images clean [PATTERN]`")
+        raise UserError(f"unknown action {' '.join(words)!r}", remedy="Run `symphony images clean [PATTERN]`")
     listed = matching(words[1]) if len(words) == 2 else images()
-    wanted = [each for each in listed if not each.used_by]
+    unused = [image for image in listed if not image.used_by]
     if as_json:
-        screen.show_json([each.to_json() for each in wanted])
+        screen.show_json([image.to_json() for image in unused])
     else:
-        _show_plan(wanted, used=len(listed) - len(wanted))
-    if dry_run or not wanted:
+        _show_unused(unused, used=len(listed) - len(unused))
+    if dry_run or not unused:
         return 0
     if not yes:
-        choose.require_terminal()
-        if not choose.confirmed(f"Remove {count(len(wanted), 'image')}?"):
-            print("Nothing was removed.")
-            return 1
-    return _remove(wanted)
+        choose.confirm(f"Remove {count(len(unused), 'image')}?")
+    return _remove(unused)
 
 
 def _show(listed: list[BuiltImage], as_json: bool) -> None:
     if as_json:
-        screen.show_json([each.to_json() for each in listed])
+        screen.show_json([image.to_json() for image in listed])
     elif not listed:
-        print("No images that symphony built are on this machine.")
+        print("Symphony has built no image that is on this machine.")
     else:
-        screen.show_table(_HEAD, [_row(each) for each in listed], right=(3,))
+        screen.show_table(_HEAD, map(_row, listed), right=(3,))
 
 
-def _show_plan(wanted: list[BuiltImage], *, used: int) -> None:
-    if wanted:
-        screen.show_table(_HEAD[:-1], [_row(each)[:-1] for each in wanted], right=(3,))
-    stay = f"; {count(used, 'image')} in use {'stays' if used == 1 else 'stay'}" if used else ""
-    print(f"{count(len(wanted), 'image') if wanted else 'No image'} to remove{stay}.")
+def _show_unused(unused: list[BuiltImage], *, used: int) -> None:
+    if unused:
+        screen.show_table(_HEAD[:-1], [_row(image)[:-1] for image in unused], right=(3,))
+    kept = f"; {count(used, 'image')} in use" if used else ""
+    print(f"{count(len(unused), 'image') if unused else 'No image'} to remove{kept}.")
 
 
-def _row(each: BuiltImage) -> tuple[str, ...]:
-    digest = each.digest.removeprefix("sha256:")[:_DIGITS]
+def _row(image: BuiltImage) -> tuple[str, ...]:
+    digest = image.digest.removeprefix("sha256:")[:_DIGITS]
     return (
-        each.repository,
-        each.tag,
+        image.repository,
+        image.tag,
         digest,
-        f"{each.size / 1e6:.0f} MB",
-        ago(each.created),
-        names_of(each.used_by),
+        f"{image.size / 1e6:.0f} MB",
+        ago(image.created),
+        names_of(image.used_by),
     )
 
 
-def _remove(wanted: list[BuiltImage]) -> int:
-    kept = [(each, why) for each in wanted if (why := remove(each))]
-    for each, why in kept:
-        print(screen.clean(f"{each.reference} stays: {why}"))
-    print(f"{count(len(wanted) - len(kept), 'image')} removed.")
+def _remove(unused: list[BuiltImage]) -> int:
+    kept = [(image, why) for image in unused if (why := remove(image))]
+    for image, why in kept:
+        print(screen.clean(f"{image.reference} was not removed: {why}"))
+    print(f"Removed {count(len(unused) - len(kept), 'image')}.")
     return 1 if kept else 0

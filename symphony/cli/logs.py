@@ -1,10 +1,10 @@
-"""`symphony logs`: what processes print, of one or merged."""
+"""`symphony logs`: the merged output of processes."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -12,60 +12,58 @@ import typer
 from symphony.backends.observe import LogLine
 from symphony.cli import choose, options, screen
 from symphony.errors import UserError
-from symphony.operations import stacks
-from symphony.operations.logs import chosen, logs
+from symphony.operations.logs import logs
+from symphony.operations.matching import match_processes
 from symphony.operations.process import processes
 from symphony.plan.names import shown
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 
-def _lines(given: str | None) -> int | None:
-    """How many lines -t means; -1 is all of them, as in kubectl."""
-    if given in (None, "-1"):
-        return None
-    if not (given.isascii() and given.isdigit()):
-        raise UserError(f"--tail {shown(given)} is not a number of lines", remedy="Write it as `-t 20`")
-    return int(given)
-
-
 def command(
     words: options.Processes = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new output.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
     ] = None,
     tail: Annotated[
         str | None,
-        typer.Option("--tail", "-t", metavar="LINES", help="Only the last lines of each; -1 means all."),
+        typer.Option(
+            "--tail", "-t", metavar="LINES", help="Only the last lines of each process; -1 for all."
+        ),
     ] = None,
-    times: Annotated[bool, typer.Option("--times", help="Put date and time before each line.")] = False,
+    times: Annotated[bool, typer.Option("--times", help="Print date and time before each line.")] = False,
     as_json: options.AsJson = False,
 ) -> int:
-    """Show what the processes of an experiment print, merged in the order of time.
+    """Print the output of the processes of an experiment, merged in the order of time.
 
-    With --follow, it ends when they do: with 1 where one of them failed.
+    With --follow, it ends when they end, with exit code 1 if one of them failed.
 
     Examples:
         symphony logs rl -f
         symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
     """
-    stack, given = choose.processes(words or ())
-    lines = logs(stack, given, follow=follow, since=since, tail=_lines(tail))
+    stack, names = choose.processes(words or ())
+    lines = logs(stack, names, follow=follow, since=since, tail=_line_count(tail))
+    paths = match_processes(names, list(stack.processes))
     if as_json:
         for line in lines:
             print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
     else:
-        paths = chosen(list(stack.recorded.processes), given) if stack.recorded else []
         _print(lines, paths, follow=follow, times=times)
-    return 1 if follow and _has_failed(stack, given) else 0
+    if not follow:
+        return 0
+    failed = [status for status in processes(stack) if status.state in ("failed", "lost")]
+    return 1 if any(status.path in paths for status in failed) else 0
 
 
-def _has_failed(stack: stacks.Stack, given: Sequence[str]) -> bool:
-    """Whether something that was followed to its end did not come to a good one."""
-    states = {status.path: status.state for status in processes(stack)}
-    return any(states.get(path) in ("failed", "lost") for path in chosen(list(states), given))
+def _line_count(tail: str | None) -> int | None:
+    if tail in (None, "-1"):
+        return None
+    if not (tail.isascii() and tail.isdigit()):
+        raise UserError(f"--tail {shown(tail)} is not a number of lines", remedy="Write it as `-t 20`")
+    return int(tail)
 
 
 def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: bool) -> None:
@@ -74,9 +72,9 @@ def _print(lines: Iterable[LogLine], paths: list[str], *, follow: bool, times: b
     paint = screen.painter()
     for line in lines:
         prefix = paint(f"{line.path:{width}} | ", colours.get(line.path, "")) if width else ""
-        moment = f"{_moment(line.time)} " if times else ""
+        moment = paint(f"{_moment(line.time)} ", "dim") if times else ""
         text = screen.clean_but_colours(line.text)
-        print(f"{paint(moment, 'dim')}{prefix}{paint(text, 'bold') if line.ended else text}", flush=follow)
+        print(f"{moment}{prefix}{paint(text, 'bold') if line.ended else text}", flush=follow)
 
 
 def _moment(seconds: float | None) -> str:

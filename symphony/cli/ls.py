@@ -1,4 +1,4 @@
-"""`symphony ls`: the experiments and how they are."""
+"""`symphony ls`: the experiments and their states."""
 
 from __future__ import annotations
 
@@ -11,44 +11,41 @@ import typer
 
 from symphony.cli import options, screen
 from symphony.operations.ls import Listed, ls
-from symphony.operations.times import ago
+from symphony.operations.process import ago
 
-_NONE = "No experiments. Start one with `symphony up NAME`."
 HEAD = ("name", "on", "ready", "state", "age", "")
 
 
 def command(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only those with this in their name; or a pattern.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Filter by substring or glob.")] = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """List the experiments: every stack of the store on which something was started.
+    """List the experiments that started something.
 
     Examples:
         symphony ls
         symphony ls sweep
         symphony ls --json
     """
-    listed = [each for each in ls() if name is None or name in each.name or fnmatchcase(each.name, name)]
+    rows = [row for row in ls() if name is None or name in row.name or fnmatchcase(row.name, name)]
     if as_json:
-        screen.show_json([each.to_json() for each in listed])
-    elif not listed:
-        print(screen.clean(f"No experiment is named {name}.") if name else _NONE)
+        screen.show_json([row.to_json() for row in rows])
+    elif not rows and name:
+        print(screen.clean(f"No experiment is named {name}."))
+    elif not rows:
+        print("No experiments. Start one with `symphony up NAME`.")
     else:
-        screen.show_table(HEAD, [_row(each) for each in listed], styles=("bold",), right=(2,))
-    troubles = dict.fromkeys(each.trouble for each in listed if each.trouble)
+        screen.show_table(HEAD, map(_cells, rows), styles=("bold",), right=(2,))
+    troubles = dict.fromkeys(row.trouble for row in rows if row.trouble)
     for trouble in troubles:
-        _tell(trouble, [each for each in listed if each.trouble == trouble])
+        _print_trouble(trouble, [row.name for row in rows if row.trouble == trouble])
     return 1 if troubles else 0
 
 
-def _row(each: Listed) -> tuple[str, ...]:
-    ready = f"{'?' if each.trouble else each.ready}/{each.total}" if each.kind == "experiment" else ""
-    return each.name, each.backend, ready, each.state, ago(each.since), each.hint
+def _cells(row: Listed) -> tuple[str, ...]:
+    ready = f"{'?' if row.trouble else row.ready}/{row.total}" if row.kind == "experiment" else ""
+    return row.name, row.backend, ready, row.state, ago(row.since), row.hint
 
 
-def _tell(trouble: str, unknown: Sequence[Listed]) -> None:
-    """One line for all that is in the same place."""
-    names = ", ".join(each.name for each in unknown)
-    print(screen.clean(f"symphony: {names}: {trouble}"), file=sys.stderr, flush=True)
+def _print_trouble(trouble: str, names: Sequence[str]) -> None:
+    print(screen.clean(f"symphony: {', '.join(names)}: {trouble}"), file=sys.stderr, flush=True)

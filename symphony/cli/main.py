@@ -1,4 +1,4 @@
-"""The `symphony` command: every error ends here as one line, and every end is an exit code."""
+"""The `symphony` command: errors become one line, and every end an exit code."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if arguments is None:
-        # This process is the command alone: looking for garbage is an eighth of its time with a large state.
+        # Collecting garbage takes an eighth of the time with a large state.
         gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
-    # A letter that the locale of the output lacks is a question mark, not the end of the command.
+    # Characters that the locale lacks become question marks.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     code = 0
     try:
         code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
-        # There is no standard output when the caller closed it.
+        # A caller may have closed standard output.
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except OSError as error:
-        # `| head` closed the pipe, or the disk behind it is full: the flush at exit must not fail again.
+        # `| head` closed the pipe, or the disk is full: the flush at exit must not fail as well.
         silence()
         if isinstance(error, BrokenPipeError):
             return code
@@ -57,7 +57,7 @@ def _guarded(words: list[str]) -> int:
         show_error(error.line, error.details)
         return error.exit_code
     except OSError as error:
-        # Without a file's name it is the output that failed: main() knows what to do.
+        # Without a file name it is the output that failed, which main() handles.
         if (
             isinstance(error, BrokenPipeError)
             or (error.errno == errno.ENOSPC and not error.filename)
@@ -84,7 +84,7 @@ def _debugs() -> bool:
 
 
 def _dispatch(words: list[str]) -> int:
-    # Here, so that Ctrl-C while these load is one line too.
+    # Imported here so that Ctrl-C while they load is one line too.
     import typer
 
     from symphony.cli.commands import app
@@ -101,7 +101,7 @@ def _dispatch(words: list[str]) -> int:
         return INTERRUPTED
     except SystemExit as end:
         if end.code:
-            # Nobody reads any more: the parser swallows that and ends by itself.
+            # The reader is gone; the parser turns that into an exit.
             raise BrokenPipeError from end
         return 0
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do no
 DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]
 Experiment = Annotated[
     str | None,
-    typer.Argument(metavar="[EXPERIMENT]", help="Its stack's name.", autocompletion=complete.experiments),
+    typer.Argument(
+        metavar="[EXPERIMENT]", help="Name of the experiment.", autocompletion=complete.experiments
+    ),
 ]
 Program = Annotated[
     str | None,
     typer.Argument(
-        metavar="[STACK]", help="The stack; rl and rl.gke run stacks/rl.py.", autocompletion=complete.programs
+        metavar="[STACK]",
+        help="Name of the experiment; NAME.ANYTHING runs the same program as NAME.",
+        autocompletion=complete.programs,
     ),
 ]
 Process = Annotated[
@@ -34,7 +38,7 @@ Processes = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[EXPERIMENT] [PROCESS]...",
-        help="Processes, groups, patterns as 'worker-*'; none means all.",
+        help="Processes, groups, patterns such as 'worker-*'; all by default.",
         autocompletion=complete.processes,
     ),
 ]

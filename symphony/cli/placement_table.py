@@ -1,4 +1,4 @@
-"""The placement on the screen: the machines of each pool, what they take, and what they cost an hour."""
+"""The placement as a table: the machines of each pool, their pods, their price an hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = ("pool", "machine", "machines", "of max", "takes", "$/h")
 
 
 def show(placement: Mapping[str, Any]) -> None:
-    """Print it, and what it costs in all."""
+    """Print the placement and its total price."""
     rows = [_row(pool) for pool in placement["pools"]]
     screen.show_table(HEAD, rows, styles=("bold",), right=(2, 3, 5))
     print(screen.clean(f"prices of {placement['priced']}: {_dollars(placement['hourly'])} $/h"))
@@ -34,8 +34,8 @@ def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """`learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
     for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
         names = [str(pod["pod"]) for pod in alike]
-        each = " each" if len(names) > 1 else ""
-        share = f"1/{parts}{each}: " if parts > 1 else ""
+        apiece = " each" if len(names) > 1 else ""
+        share = f"1/{parts}{apiece}: " if parts > 1 else ""
         runs = ", ".join(map(ranges.shown, ranges.runs(names, name=str, alike=lambda _: None)))
         yield f"{runs} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{runs} (no request)"
 

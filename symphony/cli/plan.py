@@ -1,4 +1,4 @@
-"""`symphony plan`: what `up` would do."""
+"""`symphony plan`: show the changes that `up` would make."""
 
 from __future__ import annotations
 
@@ -16,27 +16,24 @@ def command(
     stack: options.Program = None,
     as_json: options.AsJson = False,
     yaml: Annotated[
-        bool, typer.Option("--yaml", help="Its Kubernetes manifests, for which no cluster is asked.")
+        bool, typer.Option("--yaml", help="Print Kubernetes manifests without contacting a cluster.")
     ] = False,
 ) -> None:
-    """Show what `up` would start, restart and stop, and why; nothing is changed.
+    """Show what `up` would start, restart and stop, and why, without changing anything.
 
-    Of Secrets, --yaml shows the names.
+    Secret values are omitted.
 
     Examples:
         symphony plan rl
         symphony plan rl --json
         symphony plan rl.gke --yaml
     """
-    # With --json and --yaml, standard output is for the facts alone.
+    # With --json and --yaml, standard output has the facts alone.
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
     if yaml:
-        every = manifests(stack, output)
-        screen.show_json(every) if as_json else print(as_yaml(every), end="")
+        objects = manifests(stack, output)
+        screen.show_json(objects) if as_json else print(as_yaml(objects), end="")
         return
     planned = plan(stack, output)
-    if as_json:
-        screen.show_json(planned.to_json())
-    else:
-        plan_table.show(planned)
+    screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)

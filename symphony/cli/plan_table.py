@@ -1,4 +1,4 @@
-"""The plan on the screen: what is new, changed, gone and why."""
+"""The plan as a table: new, changed and removed processes, and the reasons."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HEAD = ("", "process", "change", "why", "binds", "connects")
 _MARKS = {"start": "+", "restart": "~", "stop": "-", "keep": ""}
 _STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
 _ORDER = ("restart", "start", "stop", "keep")
-# A reason longer than this that several rows have stands below them, once.
+# A longer reason that several rows share is printed once, below the table.
 _LONG = 40
 _Row = tuple[str, ...]
 
 
 def show(planned: Planned | ClusterPlanned) -> None:
-    """Print the plan, after the manifests if it has them, and below it what it comes to."""
+    """Print the changes, and below them their number and all remarks."""
     if isinstance(planned, ClusterPlanned):
         cluster_table.show(planned)
         return
@@ -35,7 +35,8 @@ def show(planned: Planned | ClusterPlanned) -> None:
     screen.show_table(HEAD, rows, row_styles=[_STYLES[row[2]] for row in rows])
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
-    print(" ".join([_total(planned), *_not_used(planned)]))
+    unused = [f"Not used on {planned.backend}: {', '.join(planned.unused)}."] if planned.unused else []
+    print(" ".join([_total(planned), *unused]))
     for image in planned.images:
         print(screen.clean(str(image)))
     if planned.plan.get("placement"):
@@ -48,43 +49,28 @@ def show(planned: Planned | ClusterPlanned) -> None:
 
 
 def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
-    """Long reasons that several rows have, with the names of these."""
-    result: dict[str, list[str]] = {}
+    """Return long reasons that several rows share, with their names."""
+    by_reason: dict[str, list[str]] = {}
     for row in rows:
         for reason in row[3].split("; "):
-            result.setdefault(reason, []).append(row[1])
-    return {reason: names for reason, names in result.items() if len(reason) > _LONG and len(names) > 1}
+            by_reason.setdefault(reason, []).append(row[1])
+    return {reason: names for reason, names in by_reason.items() if len(reason) > _LONG and len(names) > 1}
 
 
 def _in_short(why: str, shared: Collection[str]) -> str:
-    """Of a reason that stands whole below only what changes."""
-    return "; ".join(each.partition(": ")[0] if each in shared else each for each in why.split("; "))
+    """Return the reasons without the details that are printed below the table."""
+    return "; ".join(part.partition(": ")[0] if part in shared else part for part in why.split("; "))
 
 
 def _total(planned: Planned) -> str:
-    parts = [
-        f"{planned.count(kind)} {word}"
-        for kind, word in (("restart", "restart"), ("start", "start"), ("stop", "stop"))
-        if planned.count(kind)
-    ]
+    kinds = ("restart", "start", "stop")
+    parts = [f"{planned.count(kind)} to {kind}" for kind in kinds if planned.count(kind)]
     parts += planned.plan["changed_files"]
-    kept = planned.count("keep")
-    if not parts and planned.images:
-        return f"{count(kept, 'process', 'processes')} {stay(kept)}."
-    if not parts:
-        them = "it" if kept == 1 else "them"
-        again = f" `symphony restart {planned.stack}` starts {them} again." if kept else ""
-        return f"Nothing changes: {count(kept, 'process', 'processes')} {stay(kept)}.{again}"
-    return ", ".join([*parts, *([f"{kept} {stay(kept)}"] if kept else [])]) + "."
-
-
-def stay(kept: int) -> str:
-    """What so many do of which nothing changes."""
-    return "stays as it is" if kept == 1 else "stay as they are"
-
-
-def _not_used(planned: Planned) -> list[str]:
-    return [f"Not used on {planned.backend}: {', '.join(planned.unused)}."] if planned.unused else []
+    unchanged = planned.count("keep")
+    if parts or planned.images:
+        return ", ".join([*parts, *([f"{unchanged} unchanged"] if unchanged else [])]) + "."
+    again = f" `symphony restart {planned.stack}` restarts." if unchanged else ""
+    return f"Nothing changes: {count(unchanged, 'process', 'processes')} unchanged.{again}"
 
 
 def _rows(planned: Planned) -> Iterator[_Row]:

@@ -1,4 +1,4 @@
-"""`symphony process`: the processes of an experiment and how each is."""
+"""`symphony process`: the state of the processes of an experiment."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ def command(name: options.Experiment = None, as_json: options.AsJson = False) ->
     """
     statuses = processes(choose.experiment(name))
     if as_json:
-        screen.show_json([{**asdict(each), "group": each.group, "name": each.name} for each in statuses])
+        screen.show_json(
+            [{**asdict(status), "group": status.group, "name": status.name} for status in statuses]
+        )
         return
-    rows = [(e.group, e.name, int(is_well(e)), e.restarts, e.node, state(e)) for e in statuses]
-    # tmux has one machine.
-    kept = [i for i, head in enumerate(HEAD) if head != "node" or any(each.node for each in statuses)]
-    shown = [[row[i] for i in kept] for row in rows]
-    screen.show_table([HEAD[i] for i in kept], shown, styles=("", "bold"), right=(2, 3))
+    rows = [
+        (status.group, status.name, int(is_well(status)), status.restarts, status.node, state(status))
+        for status in statuses
+    ]
+    screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))

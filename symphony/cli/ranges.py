@@ -1,4 +1,4 @@
-"""Numbered names side by side in short: agent-0, agent-1, ... agent-7 are agent-0..7."""
+"""Ranges of numbered names: agent-0, agent-1, ... agent-7 are agent-0..7."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 def runs(
     things: Sequence[_Thing], name: Callable[[_Thing], str], alike: Callable[[_Thing], Hashable]
 ) -> Iterator[list[_Thing]]:
-    """The things, those together that are alike and whose names go on counting."""
+    """Yield runs of things that are alike and whose names count up."""
     run: list[_Thing] = []
     for thing in things:
-        if run and not (alike(thing) == alike(run[-1]) and _goes_on(name(run[-1]), name(thing))):
+        if run and not (alike(thing) == alike(run[-1]) and _counts_up(name(run[-1]), name(thing))):
             yield run
             run = []
         run.append(thing)
@@ -25,11 +25,11 @@ def runs(
 
 
 def shown(names: Sequence[str]) -> str:
-    """The name of a run."""
+    """Return the name of a run."""
     match = _NUMBERED.fullmatch(names[-1])
     return f"{names[0]}..{match[2]}" if match and len(names) > 1 else names[0]
 
 
-def _goes_on(before: str, name: str) -> bool:
+def _counts_up(before: str, name: str) -> bool:
     first, second = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
     return bool(first and second and first[1] == second[1] and int(second[2]) == int(first[2]) + 1)

@@ -1,4 +1,4 @@
-"""`symphony restart`: processes again, and nothing else."""
+"""`symphony restart`: restart processes, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,47 +6,50 @@ from dataclasses import replace
 
 from symphony.cli import choose, options, screen
 from symphony.cli.progress import Board, names_of
-from symphony.cli.up import show_end
+from symphony.cli.up import as_facts, interruptible, show_end, show_json_end, told_by
+from symphony.errors import UserError
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.restart import Restart, prepared, restart
 from symphony.operations.up import Ended
 from symphony.plan.problems import count
 
 
-def command(words: options.Processes = None, yes: options.Yes = False) -> int:
-    """Start processes of an experiment again, with what the program declares of them now.
+def command(
+    words: options.Processes = None, yes: options.Yes = False, as_json: options.AsJson = False
+) -> int:
+    """Restart processes of an experiment, with what the program now declares of them.
 
-    Their addresses stay, and so do all other processes. Those of a group that share a pod start together.
+    Their addresses stay, and so do all other processes. Those of a group that share a pod restart together.
 
     Examples:
         symphony restart rl learner
         symphony restart rl 'worker-*'
         symphony restart rl -y
     """
-    stack, given = choose.processes(words or ())
-    what = prepared(stack, given)
-    total = len(stack.recorded.processes if stack.recorded else ())
-    many = count(len(what.paths), "process", "processes")
-    if what.sharing:
-        also = f"{names_of(what.sharing)} {'restarts' if len(what.sharing) == 1 else 'restart'} as well"
-        print(screen.clean(f"{also}: in one pod with {names_of(what.named)}."))
-    if (not given or what.sharing) and not yes:
-        choose.require_terminal()
-        if not choose.confirmed(f"Restart {many} of {stack.shown}?"):
-            print("Nothing was changed.")
-            return 1
-    return _run(what, total)
+    if as_json and not yes:
+        raise UserError("--json does not ask", remedy="Run `symphony restart -y --json`")
+    stack, names = choose.processes(words or ())
+    wanted = prepared(stack, names)
+    if wanted.sharing and not as_json:
+        also = f"{names_of(wanted.sharing)} {'restarts' if len(wanted.sharing) == 1 else 'restart'} as well"
+        print(screen.clean(f"{also}: in one pod with {names_of(wanted.named)}."))
+    if (not names or wanted.sharing) and not yes:
+        choose.confirm(f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.shown}?")
+    return _run(wanted, others=len(stack.processes) - len(wanted.paths), as_json=as_json)
 
 
-def _run(what: Restart, total: int) -> int:
-    output = ProgramOutput()
-    with Board() as board:
-        for event in restart(what, output.to(lambda line: board.say(screen.of_program(line)))):
+def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
+    with Board(quiet=as_json) as board:
+        events = restart(wanted, ProgramOutput().to(told_by(board, quiet=as_json)))
+        for event in interruptible(events, wanted.target):
             board.show(event, None)
             if isinstance(event, Ended):
-                statuses = tuple(each for each in event.statuses if each.path in what.paths)
-                running = sum(1 for each in statuses if each.state in ("running", "completed"))
-                kept = f"; {total - len(statuses)} went on" if total > len(statuses) else ""
-                text = f"{running} of {len(statuses)} running again, in {event.seconds:.1f} s{kept}."
-                return show_end(replace(event, statuses=statuses), text)
+                statuses = tuple(status for status in event.statuses if status.path in wanted.paths)
+                ended = replace(event, statuses=statuses)
+                if as_json:
+                    return show_json_end(ended, {"stack": ended.stack, **as_facts(ended)})
+                running = sum(1 for status in statuses if status.state in ("running", "completed"))
+                rest = f"; {others} unchanged" if others else ""
+                text = f"{running} of {len(statuses)} running again in {event.seconds:.1f} s{rest}."
+                return show_end(ended, text)
     return 1

@@ -1,4 +1,4 @@
-"""`symphony scp`: files and folders to and from a process."""
+"""`symphony scp`: copy files and folders to and from a process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 
 from symphony.backends.access import Tell
 from symphony.cli import choose, complete, screen
-from symphony.operations import stacks
-from symphony.operations.scp import Sides, copy, sides
+from symphony.operations import access
+from symphony.operations.matching import match
 from symphony.plan.problems import count
 
 
@@ -27,48 +27,38 @@ def command(
         ),
     ],
 ) -> None:
-    """Copy a file or folder to or from a process. A relative PATH begins at the folder it runs in.
+    """Copy a file or folder to or from a process. A relative PATH starts at its working directory.
 
     Examples:
         symphony scp rl learner:checkpoints .
         symphony scp config.yaml learner:/tmp/
     """
     if not 2 <= len(words) <= 3:
-        raise typer.BadParameter("name what to copy and where to")
-    stack, wanted = _meant(words)
-    path = choose.process_of(stack, wanted.process)
+        raise typer.BadParameter("name a source and a target")
+    sides = access.sides(words[-2], words[-1])
+    stack = choose.experiment(words[0] if len(words) == 3 else None)
+    path = match(sides.process, stack.processes, "process")
     began = time.monotonic()
     from rich.filesize import decimal
 
     with _progress() as tell:
-        done = copy(stack, wanted._replace(process=path), tell)
+        done = access.copy(stack, sides._replace(process=path), tell)
     for name in done.left_out:
         print(screen.clean(f"left out: {name}"), file=sys.stderr)
     seconds = time.monotonic() - began
-    where = f"to {path}" if wanted.sends else f"from {path}"
-    what = f"{count(done.files, 'file')}, {decimal(done.bytes)} copied {where}, in {seconds:.1f} s."
-    print(screen.clean(what))
-
-
-def _meant(words: list[str]) -> tuple[stacks.Stack, Sides]:
-    """The experiment comes first, or last, or is the current one."""
-    if len(words) == 2:
-        return choose.experiment(None), sides(*words)
-    first, *rest = choose.experiment_first(words)
-    return choose.either(
-        lambda: (choose.experiment(first), sides(*rest)),
-        lambda: (stacks.find_one(words[2]), sides(words[0], words[1])),
-    )
+    copied = f"{count(done.files, 'file')}, {decimal(done.bytes)}"
+    print(screen.clean(f"Copied {copied} {'to' if sides.sends else 'from'} {path} in {seconds:.1f} s."))
 
 
 @contextmanager
 def _progress() -> Generator[Tell]:
-    """On a terminal one line tells how far it is."""
+    """Show how far the copy is on a terminal."""
     if not screen.is_terminal():
         yield lambda _: None
         return
     from rich.progress import FileSizeColumn, Progress, TimeElapsedColumn, TransferSpeedColumn
 
-    with Progress(FileSizeColumn(), TransferSpeedColumn(), TimeElapsedColumn(), transient=True) as progress:
+    columns = (FileSizeColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen.console(), transient=True) as progress:
         task = progress.add_task("", total=None)
         yield lambda size: progress.advance(task, size)

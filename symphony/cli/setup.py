@@ -1,30 +1,52 @@
-"""`symphony setup`: installs missing prerequisites."""
+"""`symphony setup`: install the prerequisites of this machine."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from symphony.backends import registry
+from symphony.backends.prerequisites import Finding, Prerequisites
+from symphony.cli import options, screen
+from symphony.engine import binary, setup
+from symphony.errors import SymphonyError
 
-import typer
 
-from symphony.cli import screen
-from symphony.operations.setup import get_everything
-
-
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and no progress.")] = False,
-) -> None:
-    """Get what symphony needs on this machine: tmux and the Pulumi engine. What is there is left as it is.
+def command(as_json: options.AsJson = False) -> None:
+    """Install missing prerequisites on this machine: tmux and the Pulumi engine. Others stay as they are.
 
     Examples:
         symphony setup
     """
+
+    def report(text: str) -> None:
+        if not as_json:
+            print(f"  {screen.clean(text)}", flush=True)
+
+    findings = [finding for backend in registry.every() for finding in install(backend.prerequisites, report)]
+    engine = setup.engine(report)
+    findings.append(Finding("pulumi", True, ".".join(map(str, binary.version(engine))), str(engine.pulumi)))
     if as_json:
-        screen.show_json([vars_of(ready) for ready in get_everything(lambda text: None)])
+        names = ("name", "version", "place")
+        screen.show_json([{name: getattr(finding, name) for name in names} for finding in findings])
         return
-    result = get_everything(lambda text: print(f"  {screen.clean(text)}", flush=True))
-    for ready in result:
-        print(f"{ready.name} {screen.clean(ready.version)}  {screen.clean(ready.place)}".rstrip())
+    for finding in findings:
+        print(f"{finding.name} {screen.clean(finding.version)}  {screen.clean(finding.place)}".rstrip())
 
 
-def vars_of(ready: object) -> dict[str, str]:
-    return {name: getattr(ready, name) for name in ("name", "version", "place")}
+def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]:
+    """Install what a backend needs, and return it.
+
+    Raises:
+        SymphonyError: Something is missing that symphony cannot install.
+    """
+    for finding in _needed(prerequisites):
+        if not finding.there and not finding.version and finding.package:
+            setup.debian_package(finding.package, report)
+    needed = _needed(prerequisites)
+    for finding in needed:
+        if not finding.there:
+            what = f": {finding.version}" if finding.version else " is not on this machine"
+            raise SymphonyError(f"{finding.name}{what}", where=finding.place, remedy=f"Run `{finding.get}`")
+    return needed
+
+
+def _needed(prerequisites: Prerequisites) -> list[Finding]:
+    return [finding for finding in prerequisites.findings() if finding.needed]

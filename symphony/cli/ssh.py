@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony.cli import choose, options
-from symphony.operations.ssh import login
+from symphony.operations import access
 
 
 def command(words: options.Process) -> int:
@@ -13,4 +13,4 @@ def command(words: options.Process) -> int:
         symphony ssh rl learner
     """
     stack, path = choose.process(words)
-    return login(stack, path, choose.streams())
+    return access.login(stack, path, choose.streams())

@@ -6,32 +6,36 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, options, screen
+from symphony.cli import options, screen
 from symphony.engine import workspace
-from symphony.errors import UserError
-from symphony.operations import stacks, switch
+from symphony.operations import stacks
 
 
 def command(
     name: options.Experiment = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Also one that is not there yet.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Allow a name that does not exist yet.")
+    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make an experiment the one that is meant where none is named; without a name, say which one is.
+    """Set the current experiment, used when a command names none. Without NAME, print it.
+
+    Inside a project, commands use only experiments of that project.
 
     Examples:
         symphony switch rl
         symphony switch
     """
-    if force and name is not None and stacks.named(name) is None:
-        switch.remember(workspace.stack_name(name, workspace.find_usable()))
-        print(screen.clean(name))
-        return
-    stack = choose.experiment(name)
-    if stack.recorded is None and not force:
-        raise UserError(
-            f"{stack.shown} is not up",
-            remedy=f"Start it with `symphony up {stack.shown}`, or choose it with -f",
-        )
+    if force and name is not None and stacks.find_exact(name) is None:
+        chosen = workspace.stack_name(name, workspace.find_usable())
+    else:
+        stack = stacks.find(name)
+        if stack.recorded is None and not force:
+            error = stack.not_up()
+            error.remedy += ", or choose it with -f"
+            raise error
+        chosen = stack.name
     if name is not None:
-        switch.remember(stack.name)
-    print(screen.clean(stack.shown))
+        stacks.set_current(chosen)
+    facts = {"name": chosen.stack, "project": chosen.project}
+    screen.show_json(facts) if as_json else print(screen.clean(chosen.stack))

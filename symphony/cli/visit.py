@@ -1,4 +1,4 @@
-"""`symphony visit`: a service in the browser."""
+"""`symphony visit`: open a service in the browser."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from symphony.backends.access import Forward
 from symphony.cli import choose, complete, screen
 from symphony.errors import SymphonyError
-from symphony.operations import stacks
-from symphony.operations.visit import service, way
+from symphony.operations import access, stacks
 
 
 def command(
@@ -20,7 +18,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[EXPERIMENT] [SERVICE]",
-            help="The service; none means the exposed one.",
+            help="The service; the exposed one by default.",
             autocompletion=complete.service,
         ),
     ] = None,
@@ -36,43 +34,28 @@ def command(
     """
     if len(words or ()) > 2:
         raise typer.BadParameter("name one experiment and one service")
-    stack, name = _meant(words or ())
-    result = way(stack, name)
-    if result.warning:
-        _narrate(f"{result.warning}. See `symphony process {stack.shown}`.")
-    if result.address:
-        return _opened(result.address, url_only)
-    if result.forward is None:
+    stack, names = choose.split(words or (), _check)
+    name = access.service(stack, names[0] if names else None)
+    route = access.route(stack, name)
+    if route.warning:
+        _note(f"{route.warning}. See `symphony process {stack.shown}`.")
+    if route.address:
+        return _open(route.address, url_only)
+    if route.forward is None:
         raise SymphonyError(f"{name} cannot be reached from here")
-    with result.forward() as forward:
-        _opened(forward.address, url_only)
-        _narrate(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
-        _wait(forward)
+    with route.forward() as forward:
+        _open(forward.address, url_only)
+        _note(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
+        for trouble in forward.troubles():
+            _note(trouble)
     return 0
 
 
-def _meant(words: Sequence[str]) -> tuple[stacks.Stack, str]:
-    """The experiment and the service: one word may be a service of the current experiment."""
-    if len(words) == 2:
-        return choose.in_either_order(words, lambda stack, given: (stack, _service(stack, given)))
-    if not words:
-        stack = choose.experiment(None)
-        return stack, _service(stack, None)
-    if (stack := choose.current_with(words, stacks.addresses)) is not None:
-        return stack, _service(stack, words[0])
-    stack, name = choose.either(
-        lambda: (choose.experiment(words[0]), ""),
-        lambda: ((current := stacks.find_one(None)), service(current, words[0])),
-    )
-    return stack, name or _service(stack, None)
+def _check(stack: stacks.Stack, names: Sequence[str]) -> None:
+    access.service(stack, names[0])
 
 
-def _service(stack: stacks.Stack, given: str | None) -> str:
-    return choose.asking(lambda name: service(stack, name), given)
-
-
-def _opened(address: str, url_only: bool) -> int:
-    """Print where it is, and open it unless that is not wanted."""
+def _open(address: str, url_only: bool) -> int:
     url = f"http://{address}"
     print(screen.clean(url), flush=True)
     if url_only:
@@ -81,14 +64,9 @@ def _opened(address: str, url_only: bool) -> int:
 
     if webbrowser.open(url):
         return 0
-    _narrate("there is no browser on this machine; open it where there is one.")
+    _note("there is no browser on this machine; open the URL on one that has a browser.")
     return 1
 
 
-def _wait(forward: Forward) -> None:
-    for trouble in forward.troubles():
-        _narrate(trouble)
-
-
-def _narrate(text: str) -> None:
+def _note(text: str) -> None:
     print(f"symphony: {screen.clean(text)}", file=sys.stderr, flush=True)

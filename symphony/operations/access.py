@@ -1,35 +1,149 @@
-"""The process that is meant, and what reaches into it."""
+"""Reaching into the processes of an experiment: exec, ssh, scp, visit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from symphony.backends import registry
-from symphony.backends.access import Access
+from symphony.backends.access import Access, Copied, Streams, Tell, Way
 from symphony.backends.observe import Recorded
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match
+from symphony.plan.names import shown
+
+# `learner:/data`, `agents/agent_0:runs`; a path that begins with . or / is a path here.
+_REMOTE = re.compile(r"([^./~:][^/:]*(?:/[^./:][^/:]*)?):(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Running:
-    """An experiment of which something was started, and what reaches into its processes."""
+class Sides(NamedTuple):
+    """The two sides of a copy: a path in a process and a path on this machine."""
 
-    stack: stacks.Stack
-    recorded: Recorded
-    access: Access
-
-    def process(self, given: str) -> str:
-        """The path of the process that is meant. UserError: none or several."""
-        return match(given, self.recorded.processes, "process")
+    process: str
+    remote: str
+    local: str
+    sends: bool
 
 
-def running(stack: stacks.Stack) -> Running:
-    """UserError: nothing was ever started, or it runs elsewhere."""
-    stacks.ensure_same_location(stack)
+def _reach(stack: stacks.Stack, word: str) -> tuple[Access, Recorded, str]:
+    recorded, access = _running(stack)
+    return access, recorded, match(word, recorded.processes, "process")
+
+
+def _running(stack: stacks.Stack) -> tuple[Recorded, Access]:
+    stack = stacks.ensure_same_location(stack)
     if stack.recorded is None or stack.backend is None:
-        raise UserError(
-            f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
-        )
-    return Running(stack, stack.recorded, registry.get(stack.backend).access)
+        raise stack.not_up()
+    return stack.recorded, registry.get(stack.backend).access
+
+
+def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: Streams) -> int:
+    """Run a command in a process and return its exit code.
+
+    Raises:
+        UserError: The process or the command is missing.
+        CannotStart: The process has no such command.
+    """
+    access, recorded, path = _reach(stack, process)
+    if not command or not command[0]:
+        raise UserError("there is no command to run", where=path)
+    return access.execute(recorded, path, command, streams)
+
+
+def login(stack: stacks.Stack, process: str, streams: Streams) -> int:
+    """Let the user work in a process: its window, or a shell in its container. Return the exit code.
+
+    Raises:
+        UserError: There is no such process.
+    """
+    access, recorded, path = _reach(stack, process)
+    return access.shell(recorded, path, streams)
+
+
+def sides(source: str, target: str) -> Sides:
+    """Return the two sides of a copy.
+
+    Raises:
+        UserError: None or both of them are in a process.
+    """
+    if not source or not target:
+        raise UserError("an empty path names no file")
+    from_process, to_process = _REMOTE.fullmatch(source), _REMOTE.fullmatch(target)
+    if from_process is not None and to_process is None:
+        return Sides(from_process[1], from_process[2], target, sends=False)
+    if to_process is not None and from_process is None:
+        return Sides(to_process[1], to_process[2], source, sends=True)
+    problem = "both are in processes" if from_process else "neither is in a process"
+    raise UserError(
+        f"{shown(source)} and {shown(target)}: {problem}",
+        remedy="Write one as PROCESS:PATH, the other as a path here; ./a:b is a file here",
+    )
+
+
+def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Copied:
+    """Copy between a process and this machine; an existing folder takes the copy in under its own name.
+
+    Args:
+        stack: The experiment.
+        wanted: The sides of the copy.
+        tell: Called with the size of each piece.
+
+    Raises:
+        UserError: There is no such process, file or folder.
+    """
+    access, recorded, path = _reach(stack, wanted.process)
+    if wanted.sends:
+        source = Path(os.path.abspath(wanted.local))  # noqa: PTH100 - a link keeps its own name
+        return access.send(recorded, path, source, wanted.remote, tell)
+    name = PurePosixPath(wanted.remote).name
+    from symphony.backends.copying import final_name  # imports tarfile, which only fetching needs
+
+    final = final_name(wanted.local, name if name not in ("", "..") else path.rpartition("/")[2])
+    return access.fetch(recorded, path, wanted.remote, final, tell)
+
+
+def service(stack: stacks.Stack, word: str | None) -> str:
+    """Return the service that a name stands for; without one the only one that is exposed, or at all.
+
+    Raises:
+        UserError: None or several match.
+    """
+    known = stacks.addresses(stack)
+    if word is not None:
+        return match(word, known, "service")
+    exposed = [name for name in stacks.exposed(stack) if name in known]
+    for candidates in (exposed, list(known)):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not known:
+        raise UserError(f"{stack.shown} has no services", remedy="Declare one with binds= or exposes=")
+    raise UserError("which service?", remedy=f"Name one of: {', '.join(exposed or sorted(known))}")
+
+
+def route(stack: stacks.Stack, name: str) -> Way:
+    """Return the way to a service from this machine.
+
+    Raises:
+        UserError: The experiment is not up.
+    """
+    recorded, access = _running(stack)
+    return access.way(recorded, name, stacks.addresses(stack)[name])
+
+
+def external_address(stack: stacks.Stack, word: str) -> str:
+    """Return the host:port of a service from outside.
+
+    Raises:
+        UserError: It has none, and can only be forwarded.
+    """
+    name = service(stack, word)
+    if address := route(stack, name).address:
+        return address
+    raise UserError(
+        f"{name} of {stack.shown} has no address outside of its cluster",
+        remedy=f"`symphony visit {stack.shown} {name}` forwards a port; symphony:expose gives it an address",
+    )

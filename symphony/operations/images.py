@@ -1,4 +1,4 @@
-"""The images that symphony built and this machine has: which stack uses each, and which can go."""
+"""The images on this machine that symphony built, and the stacks that use them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from symphony_docker.engine import Engine, LocalImage, names
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """One image by one of its names; size in bytes, created in seconds since 1970.
+    """One image by one of its names.
 
-    used_by: the processes that run it, as `stack process`, or the stack alone where none does; of another
-    state of this user, the stack.
+    Attributes:
+        size: In bytes.
+        created: In seconds since 1970.
+        used_by: The processes that run it, as `stack process`, or the stack alone.
     """
 
     repository: str
@@ -52,28 +54,32 @@ def images() -> list[BuiltImage]:
     # On a shared engine there are also images that another user's symphony built.
     listed = [each for each in names(Engine().list_images(ours=True)) if uses.is_known(each[0])]
     rows = [_row(name, image, used) for name, image in listed]
-    return sorted(rows, key=lambda each: (-each.created, each.reference))
+    return sorted(rows, key=lambda image: (-image.created, image.reference))
 
 
 def matching(pattern: str) -> list[BuiltImage]:
-    """Those whose `repository:tag` matches a shell pattern. UserError: none does."""
-    if result := [each for each in images() if fnmatchcase(each.reference, pattern)]:
-        return result
+    """Return the images whose `repository:tag` matches a shell pattern.
+
+    Raises:
+        UserError: None matches.
+    """
+    if matched := [image for image in images() if fnmatchcase(image.reference, pattern)]:
+        return matched
     raise UserError(f'no image matches "{pattern}"', remedy="`symphony images` lists them: REPOSITORY:TAG")
 
 
 def remove(image: BuiltImage) -> str:
-    """Take one away; why it was kept, empty when it was not."""
+    """Remove an image; return why that is impossible, or nothing."""
     if _users(image.reference, _used()):
         return "a stack uses it"
-    kept = Engine().remove(image.reference)
-    if not kept:
+    refusal = Engine().remove(image.reference)
+    if not refusal:
         uses.forget(image.reference)
-    return kept
+    return refusal
 
 
 def registries() -> list[str]:
-    """The hosts that images of the states were pushed to, and those of the settings of the project here."""
+    """Return the registries of the images in the states, and of the settings of the project here."""
     return sorted({failures.host_of(name) for name in (*_used(), *_declared())})
 
 
@@ -81,7 +87,7 @@ def _declared() -> Iterator[str]:
     if (place := workspace.find_usable()) is None:
         return
     for stack in sorted(workspace.configured(place)):
-        # A file that nobody can read is told by what needs it.
+        # Commands that need the file report that it is unreadable.
         with suppress(SymphonyError):
             if isinstance(registry := workspace.stack_config(place, stack).get(key_of("registry")), str):
                 yield f"{registry}/"
@@ -89,27 +95,26 @@ def _declared() -> Iterator[str]:
 
 def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> BuiltImage:
     repository, _, tag = name.rpartition(":") if name != image.id else (name, "", "")
-    digests = [each for each in image.digests if each.startswith(f"{repository}@")]
+    digests = [digest for digest in image.digests if digest.startswith(f"{repository}@")]
     digest = digests[0].partition("@")[2] if digests else ""
     return BuiltImage(repository, tag, digest, image.size, image.created, _users(name, used))
 
 
 def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Who uses an image, also of another state."""
+    """Return the users of an image, also those of other states."""
     mark = f"#{paths.store_mark()}"
     owners = [owner for owner in uses.owners(name) if owner and not owner.endswith(mark)]
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
 
 
 def _used() -> Mapping[str, Sequence[str]]:
-    """Each image that the states record -> who runs it."""
-    result: dict[str, list[str]] = {}
+    """Return image -> its users, as the states record."""
+    users: dict[str, list[str]] = {}
     for stack in stacks.every():
-        processes: Mapping[str, Mapping[str, Any]] = stack.recorded.processes if stack.recorded else {}
         for resource in stack.state.resources if stack.state else ():
             if resource.type == TYPE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
-                running = (path for path, facts in processes.items() if facts.get("image") == name)
-                users = [f"{stack.shown} {path}" for path in sorted(running, key=in_order)]
-                result.setdefault(name, []).extend(users or [stack.shown])
-    return result
+                running = (path for path, facts in stack.processes.items() if facts.get("image") == name)
+                names_of_users = [f"{stack.shown} {path}" for path in sorted(running, key=in_order)]
+                users.setdefault(name, []).extend(names_of_users or [stack.shown])
+    return users

@@ -1,58 +1,68 @@
-"""Which name a person meant: exactly, then by beginning, end or part."""
+"""Names that a user types: an exact name, else a part that only one name has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from symphony.errors import UserError
 from symphony.plan.names import is_same, listed, near, shown
 
-_T = TypeVar("_T", bound=Hashable)
 
+def match(word: str, names: Iterable[str], kind: str) -> str:
+    """Return the one name that a word stands for.
 
-class AmbiguousError(UserError):
-    """Several names match; the command line asks on a terminal, and prints the candidates elsewhere."""
+    The word is the name itself in any spelling that Kubernetes maps to it, the name of a process without its
+    group, or a part of just one name.
 
-    def __init__(self, kind: str, given: str, candidates: Sequence[str]) -> None:
-        self.candidates = tuple(candidates)
-        super().__init__(
-            f"{shown(given)} could be {', '.join(self.candidates)}", remedy=f"Say which {kind} you mean"
-        )
+    Args:
+        word: What the user typed.
+        names: The names of all candidates.
+        kind: The kind of the candidates, for messages, such as "process".
 
-
-def match(given: str, names: Iterable[str], kind: str) -> str:
-    """The one name that is meant. UserError: none, with the near one; AmbiguousError: several."""
+    Raises:
+        UserError: No name or several names match.
+    """
     known = sorted(names)
-    tests = (str.__eq__, is_same, _is_member, str.startswith, str.endswith, str.__contains__)
-    for test in tests if given else ():
-        result = [name for name in known if test(name, given)]
-        if len(result) == 1:
-            return result[0]
-        if result:
-            raise AmbiguousError(kind, given, result)
-    meant = [shown(name) for name in near(given, known)]
-    there = f"There are: {listed(known)}" if known else "There are none"
-    remedy = f"Did you mean {_or(meant)}?" if meant else there
-    raise UserError(f"there is no {kind} {shown(given)}", remedy=remedy)
+    last = word.rpartition("/")[2] == word
+    candidates = (
+        [name for name in known if name == word]
+        or [name for name in known if is_same(name, word)]
+        or [name for name in known if last and is_same(name.rpartition("/")[2], word)]
+        or [name for name in known if word and word in name]
+    )
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise UserError(f"{shown(word)} could be {listed(candidates)}", remedy=f"Write the whole {kind} name")
+    similar = " or ".join(map(shown, near(word, known)))
+    remedy = f"Did you mean {similar}?" if similar else f"Known: {listed(known) or 'none'}"
+    raise UserError(f"there is no {kind} {shown(word)}", remedy=remedy)
 
 
-def _is_member(path: str, given: str) -> bool:
-    """Whether it is the process of this name in some group."""
-    return is_same(path.rpartition("/")[2], given)
+def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Return the processes that names, groups and shell patterns stand for, in the order of the experiment.
 
+    Args:
+        words: Names, groups or patterns; none stands for all processes.
+        paths: All processes of the experiment, as `name` or `group/name`.
 
-def _or(names: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
-    """What may be meant by one of some names, the likeliest first, and whether that is the name itself."""
-    every = sorted(known, key=lambda each: (name(each), str(each)))
-    for test in (str.__eq__, is_same):
-        for message in wanted:
-            if result := [each for each in every if test(name(each), message)]:
-                return result, True
-    result = [each for message in wanted for each in every if name(each).startswith(message)]
-    return list(dict.fromkeys([*result, *(each for each in every if wanted[-1] in name(each))])), False
+    Raises:
+        UserError: A word matches no process, or a name matches several.
+    """
+    if not words:
+        return list(paths)
+    groups = {path.rpartition("/")[0] for path in paths} - {""}
+    matched: set[str] = set()
+    for word in words:
+        if any(mark in word for mark in "*?["):
+            # `agents/*` stands for paths, `worker-*` for names in any group.
+            found = [p for p in paths if fnmatchcase(p, word) or fnmatchcase(p.rpartition("/")[2], word)]
+            if not found:
+                raise UserError(f"no process matches {shown(word)}", remedy=f"Known: {listed(paths)}")
+            matched.update(found)
+        elif word not in paths and (group := next((g for g in groups if is_same(g, word.rstrip("/"))), "")):
+            matched.update(path for path in paths if path.startswith(f"{group}/"))
+        else:
+            matched.add(match(word, paths, "process"))
+    return [path for path in paths if path in matched]

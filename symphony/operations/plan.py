@@ -116,7 +116,7 @@ def _sentence(what: str, remark: Problem) -> str:
 
 def plan(given: str | None, output: ProgramOutput | None = None) -> Planned | ClusterPlanned:
     """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return plan_of(stack_target.of(given), output)
+    return plan_of(stack_target.select(given), output)
 
 
 def plan_of(
@@ -150,7 +150,7 @@ def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[M
 
     PlanError: the problems of the program. UserError: its backend has no manifests.
     """
-    target = stack_target.of(given)
+    target = stack_target.select(given)
     if target.settings.problems:
         raise PlanError(target.name.stack, target.settings.problems)
     written = _previewed(target, plan_file(plugins=False, manifests=True), _project_run, output)
@@ -171,7 +171,7 @@ def _previewed(
 ) -> WrittenPlan | ClusterPlanned:
     """What the program hands over in one preview."""
     changes = Changes()
-    with stack_target.existing(target), request as box:
+    with stack_target.ensure_stack(target), request as box:
         with make_run(target, box) as run:
             for event in run:
                 changes.take(event)

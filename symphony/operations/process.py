@@ -1,55 +1,60 @@
-"""The processes of one experiment and how each is."""
+"""The state of each process of one experiment."""
 
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 from symphony.backends.observe import ProcessStatus
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.operations import stacks
-from symphony.operations.times import ago
 from symphony.plan.problems import count
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
-    """Every process of the experiment.
+    """Return the status of every process, in natural order.
 
-    UserError: nothing was ever started, or it runs on another host. SymphonyError: nobody answers there.
+    Raises:
+        UserError: The experiment is not up, or runs elsewhere.
+        SymphonyError: Its backend does not answer.
     """
-    stacks.ensure_same_location(stack)
+    stack = stacks.ensure_same_location(stack)
     if stack.recorded is None:
-        raise UserError(
-            f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
-        )
+        raise stack.not_up()
     (statuses,) = stack.observer().statuses([stack.recorded])
     if isinstance(statuses, SymphonyError):
-        unknown = count(len(stack.recorded.processes), "process", "processes")
+        unknown = count(len(stack.processes), "process", "processes")
         what = f"{stack.shown}: {statuses.what}; {unknown} unknown"
         raise SymphonyError(what, remedy=statuses.remedy) from statuses
     return sorted(statuses, key=lambda status: in_order(status.path))
 
 
 def is_well(status: ProcessStatus) -> bool:
-    """What `ready` counts: a process that can be reached, or that came to its good end."""
+    """Return whether a process is ready or has completed."""
     return status.ready or status.state == "completed"
 
 
 def in_order(path: str) -> tuple[object, ...]:
-    """A sort key: processes in no group first, agent-2 before agent-10."""
+    """Return a sort key: processes in no group first, agent-2 before agent-10, lr0_001 before lr0_01."""
     group, _, name = path.rpartition("/")
-    return (_pieces(group), _pieces(name))
+    return (_parts(group), _parts(name))
 
 
-def _pieces(text: str) -> tuple[tuple[int, int, str], ...]:
-    parts = re.split(r"(\d+)", text)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
+def _parts(text: str) -> tuple[tuple[int, float, str], ...]:
+    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    return tuple((0, _number(part), "") if part[0] in "0123456789" else (1, 0.0, part) for part in parts)
+
+
+def _number(digits: str) -> float:
+    # Zeros before other digits are those of a decimal, or fill a number up.
+    return float(f"0.{digits}" if digits[0] == "0" else digits)
 
 
 def state(status: ProcessStatus) -> str:
-    """The state of a process in words: `running: 14m (last: exit 139)`."""
+    """Return the state of a process in words: `running: 14m (last: exit 139)`."""
     since = ago(status.since)
-    # The scheduler ends its own words with a full stop.
+    # The scheduler ends its messages with a full stop.
     parts = [status.why.rstrip("."), f"{since} ago" if status.why and since else since]
     if status.state == "running":
         parts = [since, status.why]
@@ -59,7 +64,7 @@ def state(status: ProcessStatus) -> str:
 
 
 def columns(status: ProcessStatus) -> dict[str, Any]:
-    """What is told of a process, by the heads of the original's table."""
+    """Return the facts of a process under the heads of the original Symphony's table."""
     return {
         "Group": status.group,
         "Name": status.name,
@@ -67,3 +72,20 @@ def columns(status: ProcessStatus) -> dict[str, Any]:
         "Restarts": status.restarts,
         "State": state(status),
     }
+
+
+def ago(since: float | None) -> str:
+    """Return the time since a moment, `12s`, `14m`, `3h 12m` or `2d`; empty without a moment."""
+    return "" if since is None else duration(time.time() - since)
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in its two largest units."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m" + (f" {whole % 60}s" if whole < 600 and whole % 60 else "")
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60}m"
+    return f"{whole // 86400}d" + (f" {whole % 86400 // 3600}h" if whole < 864000 else "")

@@ -11,7 +11,7 @@ from symphony.engine.run.run import Run
 from symphony.engine.state.file_store import Resource
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.logs import chosen
+from symphony.operations.matching import match_processes
 from symphony.operations.plan import project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
@@ -51,7 +51,7 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     if stack.recorded is None or stack.state is None:
         raise UserError(f"{stack.shown} is not up", remedy=f"Start it with `symphony up {stack.shown}`")
     paths = list(stack.recorded.processes)
-    named = chosen(paths, given)
+    named = match_processes(given, paths)
     # By the process that a resource hangs under, or the group whose processes share it.
     owners = {each.urn: owner for each in stack.state.resources if (owner := path_of(each))}
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}

@@ -1,9 +1,9 @@
-"""What a plan was made from: declared code, images, the program; waits until one of these files changes."""
+"""The files that a plan was made from: declared code, images, the program."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,20 +15,21 @@ from symphony.engine.workspace import Workspace, config_file
 from symphony.operations.plan import Planned
 from symphony_docker import context
 
-# Milliseconds without a change before a change counts; and after which the files are compared anyway, for
-# what came while nobody was watching, or what the file system does not tell.
+# Milliseconds without further events after which a change counts, and between comparisons without an event:
+# for changes before the watch began, and on file systems without events.
 _QUIET = 300
-_LOOK = 3000
+_LOOK = 2000
 
 
 @dataclass(frozen=True)
 class Sources:
     """The files of a plan.
 
-    code:    texts of `code=`.
-    images:  what each of them is built from, as its resource has it.
-    program: absolute paths.
-    state:   file -> its digest, or when it changed.
+    Attributes:
+        code: Texts of `code=`.
+        images: The inputs of the image resources.
+        program: Absolute paths.
+        state: file -> its digest, or its time of change.
     """
 
     place: Workspace
@@ -39,9 +40,9 @@ class Sources:
     state: Mapping[str, str]
 
     def now(self) -> Sources:
-        """The same files as they are now."""
+        """Return the same files as they are now."""
         declared = code_files.files_of(self.code, self.place.folder, self.stack)
-        state = {name: digest for each in declared.values() for name, digest in each.files.items()}
+        state = {name: digest for group in declared.values() for name, digest in group.files.items()}
         for image in self.images:
             state |= _of_image(
                 image, context.read(context.source_of(image), look_for_secrets=False).digests, self.place
@@ -49,11 +50,15 @@ class Sources:
         return replace(self, state={**state, **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:
-        """The files of the plan that these led to."""
+        """Return the files of a later plan."""
         return of(self.place, planned)
 
-    def wait(self) -> tuple[Sources, tuple[str, ...]]:
-        """Waits until a file is another than in `state`: the files as they are then, and which differ."""
+    def wait(self, tick: Callable[[], None]) -> tuple[Sources, tuple[str, ...]]:
+        """Wait until files differ from `state`; return the files as they are then, and the changed names.
+
+        Args:
+            tick: Called every two seconds.
+        """
         # Only `up --watch` needs it.
         from watchfiles import watch
 
@@ -67,6 +72,7 @@ class Sources:
             rust_timeout=_LOOK,
             yield_on_timeout=True,
         ):
+            tick()
             now = self.now()
             if names := digests.changed_names(self.state, now.state):
                 return now, tuple(dict.fromkeys(_named(name, self.place) for name in names))
@@ -74,7 +80,7 @@ class Sources:
 
 
 def of(place: Workspace, planned: Planned) -> Sources:
-    """The files that a plan was made from, as they were then."""
+    """Return the files of a plan, in the state of that plan."""
     images = tuple(image["inputs"] for image in planned.plan["images"])
     dockerfiles = [str(Path(image["context"], image["dockerfile"])) for image in images]
     further = [str(place.folder / "Pulumi.yaml"), str(config_file(place, planned.stack)), *dockerfiles]
@@ -89,7 +95,7 @@ def of(place: Workspace, planned: Planned) -> Sources:
 
 
 def _of_image(image: Mapping[str, Any], files: Mapping[str, str], place: Workspace) -> dict[str, str]:
-    """What its context has, by the names that declared code would have."""
+    """Return the files of the context of an image, by the names that declared code would have."""
     return {_named(os.path.join(image["context"], name), place): files[name] for name in files}  # noqa: PTH118
 
 
@@ -98,8 +104,8 @@ def _named(path: str, place: Workspace) -> str:
 
 
 def _times(files: Iterable[str]) -> dict[str, str]:
-    result: dict[str, str] = {}
+    times: dict[str, str] = {}
     for file in files:
         with suppress(OSError):
-            result[file] = str(Path(file).stat().st_mtime_ns)
-    return result
+            times[file] = str(Path(file).stat().st_mtime_ns)
+    return times

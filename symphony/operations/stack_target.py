@@ -1,4 +1,4 @@
-"""Which stack of which project an `up` is for, how it was, and making a missing one."""
+"""The stack of an `up`: selecting it in the project, comparing it with what runs, making it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from symphony.engine.state import file_store, store
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan import plan_file
-from symphony.plan.names import launched_name, listed, near
+from symphony.plan.names import launched_name, listed
 from symphony.plan.problems import PlanError
 
 _BACKEND = "symphony:backend"
 # Settings of the plugin that makes clusters.
 _CLOUD = "gcp:"
-# What run_program() takes where it is given no folder.
+# The folder of run_program() unless the program names another one.
 _PROGRAMS = "stacks"
 
 
 @dataclass(frozen=True)
 class StackTarget:
-    """A stack and the project folder whose program it runs; given: the settings that a script gives it."""
+    """A stack and the project whose program it runs.
+
+    Attributes:
+        given: Settings that a script passes, over those of the stack's file.
+    """
 
     name: file_store.StackName
     workspace: workspace.Workspace
@@ -44,25 +48,35 @@ class StackTarget:
 
     @cached_property
     def settings(self) -> StackSettings:
-        """Those of the stack, under those that a script gives it."""
-        file = workspace.config_file(self.workspace, self.name.stack)
-        return settings_reader.read(
-            {**self.config, **self.given}, file, self.workspace.folder / "Pulumi.yaml"
-        )
+        """The settings of the stack, under those that a script passes."""
+        project_file = self.workspace.folder / "Pulumi.yaml"
+        return settings_reader.read({**self.config, **self.given}, self.config_file, project_file)
+
+    @property
+    def config_file(self) -> Path:
+        return workspace.config_file(self.workspace, self.name.stack)
+
+    @property
+    def backend(self) -> registry.Backend:
+        return registry.get(self.settings.backend)
 
 
-def of(given: str | None) -> StackTarget:
-    """The stack that is meant, of the project here. UserError: no project, or no name and no single stack."""
-    if given == "":
-        raise UserError("the name of the stack is empty", remedy="Give one, or leave it out")
-    given = given or os.environ.get("PULUMI_STACK") or ""
+def select(word: str | None) -> StackTarget:
+    """Return the stack of the project here that a name stands for; without one the only or current one.
+
+    Raises:
+        UserError: There is no project here, the name is of another project, or none is clear without one.
+    """
+    if word == "":
+        raise UserError("the name of the stack is empty", remedy="Write one, or leave it out")
+    word = word or os.environ.get("PULUMI_STACK") or ""
     place = workspace.find()
     if place is None:
-        _refuse_away(stacks.named(given) if given else None)
+        _refuse_elsewhere(word)
         place = workspace.require()
-    name = workspace.stack_name(given or _only(place), place)
+    name = workspace.stack_name(word or _unnamed(place), place)
     if name.project != place.project:
-        _refuse_away(stacks.named(given))
+        _refuse_elsewhere(word)
         raise UserError(
             f"{name.stack} is of project {name.project}, this is project {place.project}",
             where=str(place.folder),
@@ -72,10 +86,11 @@ def of(given: str | None) -> StackTarget:
     return StackTarget(name, place)
 
 
-def matching(pattern: str) -> list[str]:
-    """The stacks here, up or with settings, that a shell pattern means; [] where it is none.
+def select_all(pattern: str) -> list[str]:
+    """Return the stacks here, up or with settings, that a shell pattern matches; [] for a plain name.
 
-    UserError: it is one, and matches nothing.
+    Raises:
+        UserError: The pattern matches nothing.
     """
     if not set(pattern) & set("*?["):
         return []
@@ -83,193 +98,155 @@ def matching(pattern: str) -> list[str]:
     known = _live(place) | workspace.configured(place)
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
-    raise UserError(f'no stack matches "{pattern}"', remedy=f"There are: {listed(sorted(known)) or 'none'}")
+    raise UserError(f'no stack matches "{pattern}"', remedy=f"Known: {listed(sorted(known)) or 'none'}")
 
 
-def second(target: StackTarget) -> list[str]:
-    """The experiments of the project that a new one would stand beside, the likeliest to be meant first.
-
-    None where it is there already, or something says that it is meant: a program of this name, or settings.
-    """
-    place, stack = target.workspace, target.name.stack
-    known = _stacks(place)
-    is_meant = stack in known or stack.partition(".")[0] in _programs(place)
-    if is_meant or workspace.config_file(place, stack).is_file():
-        return []
-    live = _live(place)
-    return list(dict.fromkeys([*near(stack, live), *sorted(live)]))
+def names_here() -> list[str]:
+    """Return the experiments and the programs of the project here; none outside of projects."""
+    place = workspace.find_usable()
+    return sorted(_live(place) | _programs(place)) if place is not None else []
 
 
-def _refuse_away(stack: stacks.Stack | None) -> None:
-    """Nobody can change from here what was started from another folder."""
+def _unnamed(place: workspace.Workspace) -> str:
+    """Return the only stack of the project, its current one, or the one named after it or its program."""
+    known = {name.stack for name in store.names() if name.project == place.project}
+    live, programs = _live(place), _programs(place)
+    for candidates in (live, known, programs):
+        if len(candidates) == 1:
+            return candidates.pop()
+    full_names = {str(file_store.StackName(place.project, stack)): stack for stack in live}
+    if current := full_names.get(stacks.current()):
+        return current
+    if not programs and place.program.is_file() and (place.project in live or not known):
+        return place.project
+    names = listed(sorted(live | programs or known))
+    raise UserError("which stack?", remedy=f"Name one of: {names}" if names else "Write its name")
+
+
+def _live(place: workspace.Workspace) -> set[str]:
+    own = (stack for stack in stacks.every() if stack.name.project == place.project)
+    return {stack.name.stack for stack in own if stack.recorded is not None}
+
+
+def _programs(place: workspace.Workspace) -> set[str]:
+    folder = place.program.parent / _PROGRAMS
+    return {file.stem for file in folder.glob("*.py") if not file.stem.startswith("_")}
+
+
+def _refuse_elsewhere(word: str) -> None:
+    stack = stacks.find_exact(word) if word else None
     if stack is not None and stack.recorded is not None and (folder := stacks.folder(stack)):
-        raise UserError(f"{stack.shown} was started from {folder}", remedy="Go there, and say it again")
-
-
-def _refuse_namesake(target: StackTarget) -> None:
-    """In tmux two experiments of one name would share a session."""
-    row, settings = _backend(target), target.settings
-    if not row.local or "symphony:server" in settings.config:
-        return
-    session = settings.namespace or launched_name(target.name.stack, label=row.labels)
-    owners = {each.owner for each in row.observer.list_owned() if each.launched_as == session}
-    for name in file_store.names() if owners else ():
-        if name == target.name or paths.owner_of(name.project, name.stack) not in owners:
-            continue
-        if folder := stacks.folder(stacks.read(name)):
-            raise UserError(
-                f"{session} is up already, as {name.project}/{name.stack}: it was started from {folder}",
-                remedy="Go there to change it, or give this one another name: `symphony up NAME`",
-            )
-
-
-def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
-    """Whether the engine is to get plugins for this stack: what its settings say, or on what it is up."""
-    rows = (_backend(target), registry.get(runs_on) if runs_on else None)
-    if any(key.startswith(_CLOUD) for key in target.settings.config):
-        return True
-    return any(row is not None and row.plugins for row in rows)
+        raise UserError(f"{stack.shown} was started from {folder}", remedy="Run the command there")
 
 
 def before(target: StackTarget) -> stacks.Stack:
-    """The stack as its state records it. UserError: it runs where an `up` from here would not find it.
+    """Return the stack as its state records it before an `up`.
 
-    A stack that would move would stop in one backend and start in another, which is hardly ever meant: a
-    settings file is missing, or its line of the backend.
+    Raises:
+        PlanError: Its settings have problems.
+        UserError: It runs where this `up` would not find it. A stack that moves would stop in one backend and
+            start in another, which is hardly ever meant: its settings file is missing, or a line of that.
     """
     if target.settings.problems:
         raise PlanError(target.name.stack, target.settings.problems)
     stack = stacks.read(target.name)
     if stack.recorded is None:
         _refuse_namesake(target)
-    wanted = _backend(target)
-    # Where nothing says it the program does, which refuses to move as well.
+    # Without the setting, the program names the backend, and refuses to move as well.
     is_set = _BACKEND in target.settings.config
-    if stack.backend is not None and is_set and stack.backend != wanted.name:
+    if stack.backend is not None and is_set and stack.backend != target.backend.name:
         if _BACKEND in target.given:
             back = f'Launch it with Cluster.new("{stack.backend}")'
-            raise plan_file.would_move(stack.shown, stack.backend, wanted.name, back)
-        file = workspace.config_file(target.workspace, target.name.stack)
-        raise plan_file.would_move(stack.shown, stack.backend, wanted.name, where=str(file))
+            raise plan_file.would_move(stack.shown, stack.backend, target.backend.name, back)
+        where = str(target.config_file)
+        raise plan_file.would_move(stack.shown, stack.backend, target.backend.name, where=where)
     if cluster := target.config.get("symphony:cluster"):
-        # Its kubeconfig only the program reads.
+        # Only the program reads its kubeconfig.
         _check_cluster(target, stack, str(cluster))
         return stacks.ensure_same_location(stack)
-    if stack.backend == wanted.name or is_set:
+    if stack.backend == target.backend.name or is_set:
         return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
-    # The Cluster of the program says how it is reached: as the state has it.
+    # The Cluster of the program says how to reach it, as the state records.
     return stacks.ensure_same_location(stack)
 
 
+def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
+    """Return whether the engine needs plugins for this stack: by its settings, or where it runs."""
+    if any(key.startswith(_CLOUD) for key in target.settings.config):
+        return True
+    return bool(target.backend.plugins or (runs_on and registry.get(runs_on).plugins))
+
+
+def _refuse_namesake(target: StackTarget) -> None:
+    """Raise UserError where two experiments of one name would share a tmux session."""
+    backend, settings = target.backend, target.settings
+    if not backend.local or "symphony:server" in settings.config:
+        return
+    session = settings.namespace or launched_name(target.name.stack, label=backend.labels)
+    owners = {owned.owner for owned in backend.observer.list_owned() if owned.launched_as == session}
+    for name in file_store.names() if owners else ():
+        if name == target.name or paths.owner_of(name.project, name.stack) not in owners:
+            continue
+        if folder := stacks.folder(stacks.read(name)):
+            raise UserError(
+                f"{session} is up already, as {name.project}/{name.stack}: it was started from {folder}",
+                remedy="Change it there, or give this one another name: `symphony up NAME`",
+            )
+
+
 def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> None:
-    """UserError: no stack is that cluster, or the experiment would end in one and start in another."""
+    """Raise UserError where no stack makes that cluster, or the experiment runs on another one."""
     name = workspace.stack_name(cluster, target.workspace)
     if not store.exists(name):
         raise UserError(
             f"the cluster's stack {cluster} does not exist",
-            where=str(workspace.config_file(target.workspace, target.name.stack)),
+            where=str(target.config_file),
             remedy=f"Bring it up first: `symphony up {name.stack}`",
         )
     runs_in = {str(workspace.stack_name(name, target.workspace)) for name in stacks.clusters_of(stack)}
     if runs_in and str(name) not in runs_in:
         raise UserError(
             f"{stack.shown} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
-            where=str(workspace.config_file(target.workspace, target.name.stack)),
+            where=str(target.config_file),
             remedy=f"End it there first: `symphony delete {stack.shown}`",
         )
 
 
-def _backend(target: StackTarget) -> registry.Backend:
-    return registry.get(target.settings.backend)
-
-
 @contextmanager
-def existing(target: StackTarget, *, changes: bool = False) -> Generator[None]:
-    """The stack, made when it is missing; one made here goes again, with changes when nothing came of it.
+def ensure_stack(target: StackTarget, *, changes: bool = False) -> Generator[None]:
+    """Make a missing stack for the block, and remove it afterwards where nothing came of it.
 
-    changes: the block changes what runs. An engine that dies in it leaves no record of what it has started:
-    where that is not on this machine, only the settings of the stack say where `delete` finds it.
+    Args:
+        target: The stack.
+        changes: The block changes what runs. An engine that dies in it leaves no record of what it started:
+            where that is not on this machine, only the settings of the stack say where `delete` finds it.
     """
-    file = workspace.config_file(target.workspace, target.name.stack)
-    settings = file.read_bytes() if file.is_file() else None
+    settings = target.config_file.read_bytes() if target.config_file.is_file() else None
     created = workspace.create_stack(target.workspace, target.name.stack)
     try:
         yield
         if created and not changes:
-            _remove(target, file, settings)
+            _remove(target, settings)
     except BaseException as error:
-        may_live = changes and not _backend(target).local and not isinstance(error, UserError)
-        if created and not may_live:
-            _remove(target, file, settings)
+        may_run = changes and not target.backend.local and not isinstance(error, UserError)
+        if created and not may_run:
+            _remove(target, settings)
         raise
 
 
-def _remove(target: StackTarget, file: Path, settings: bytes | None) -> None:
-    """Only a stack in which there is nothing but itself and the engine's own bookkeeping.
-
-    The settings are the user's, and stay as they were before: the engine wrote its salt into them.
-    """
-    words = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--preserve-config"]
+def _remove(target: StackTarget, settings: bytes | None) -> None:
+    """Remove a stack that has no resources; its settings stay without the salt that the engine wrote."""
+    arguments = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--preserve-config"]
     if file_store.is_files():
         if not file_store.exists(target.name):
             return
-        if any(not each.type.startswith("pulumi:") for each in file_store.read(target.name).resources):
+        resources = file_store.read(target.name).resources
+        if any(not resource.type.startswith("pulumi:") for resource in resources):
             return
-        words.append("--force")
-    if workspace.pulumi(target.workspace, words).returncode:
+        arguments.append("--force")
+    if workspace.pulumi(target.workspace, arguments).returncode:
         return
     if settings is None:
-        file.unlink(missing_ok=True)
+        target.config_file.unlink(missing_ok=True)
     else:
-        file.write_bytes(settings)
-
-
-def _only(place: workspace.Workspace) -> str:
-    """The one stack of the project, else its one program, which alone is named as its project."""
-    known, programs, live = _stacks(place), _programs(place), _live(place)
-    for candidates in (live, known, programs):
-        if len(candidates) == 1:
-            return candidates.pop()
-    if not (known or programs) and place.program.is_file():
-        return place.project
-    names = sorted(live | programs or known)
-    raise UserError("which stack?", remedy=f"Name one of: {listed(names)}" if names else "Give it a name")
-
-
-def names_here() -> list[str]:
-    """The experiments of the project here and its programs, none without a project."""
-    place = workspace.find_usable()
-    return sorted(_live(place) | _programs(place)) if place is not None else []
-
-
-def _stacks(place: workspace.Workspace) -> set[str]:
-    names = file_store.names() if file_store.is_files() else []
-    return {name.stack for name in names if name.project == place.project}
-
-
-def _live(place: workspace.Workspace) -> set[str]:
-    """Those on which something is started: what was deleted is a stack, too."""
-    every = (stack for stack in stacks.every() if stack.name.project == place.project)
-    return {stack.name.stack for stack in every if stack.recorded is not None}
-
-
-def _programs(place: workspace.Workspace) -> set[str]:
-    """Those that the dispatcher of a project runs by the name of the stack."""
-    folder = place.program.parent / _folder_of_programs(place)
-    return {file.stem for file in folder.glob("*.py") if not file.stem.startswith("_")}
-
-
-def _folder_of_programs(place: workspace.Workspace) -> str:
-    """The folder that the project's program gives run_program()."""
-    import ast
-
-    try:
-        nodes = ast.walk(ast.parse(place.program.read_bytes()))
-    except (OSError, SyntaxError, ValueError):
-        return _PROGRAMS
-    for node in nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_program"):
-            for given in (*node.args, *(each.value for each in node.keywords)):
-                if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                    return given.value
-    return _PROGRAMS
+        target.config_file.write_bytes(settings)

@@ -1,22 +1,25 @@
-"""The experiments there are: every stack with what its state records."""
+"""The experiments of the state store: every stack with the record of what it started."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symphony import paths
+from symphony import files, paths
 from symphony.backends import registry
-from symphony.backends.observe import Observer, Recorded
+from symphony.backends.observe import Observer, Owned, Recorded
 from symphony.engine.state import file_store, store
+from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
-from symphony.operations.orphans import orphans
-from symphony.operations.switch import current
 from symphony.plan.code import CodeSets, packed, unpacked
+from symphony.plan.names import listed, shown
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -24,23 +27,26 @@ if TYPE_CHECKING:
 _EXPERIMENT = "symphony:index:Experiment"
 _REFERENCE = "pulumi:pulumi:StackReference"
 CLUSTER = "symphony:index:GkeCluster"
-_scope: ContextVar[str | None] = ContextVar("scope", default=None)
+_backend: ContextVar[str | None] = ContextVar("backend", default=None)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack and what is recorded of its experiment.
+    """One stack and the record of its experiment.
 
-    trouble: why its state cannot be read. is_switched_to: `symphony switch` chose it among several of the
-    project, which a command tells.
+    Attributes:
+        backend: Where its processes run; None where nothing is recorded.
+        recorded: The processes that its state records; None where it started none.
+        trouble: Why its state cannot be read.
+        is_current: It was chosen among several of a project as the current one, which commands tell.
     """
 
-    name: file_store.StackName
+    name: StackName
     state: file_store.StackState | None
     backend: str | None
     recorded: Recorded | None
     trouble: str = ""
-    is_switched_to: bool = False
+    is_current: bool = False
 
     @property
     def shown(self) -> str:
@@ -52,80 +58,154 @@ class Stack:
 
     @property
     def cluster(self) -> file_store.Resource | None:
-        """The cluster that it is, where it is one."""
+        """The cluster that the stack makes, if it makes one."""
         resources = self.state.resources if self.state else ()
-        return next((each for each in resources if each.type == CLUSTER), None)
+        return next((resource for resource in resources if resource.type == CLUSTER), None)
+
+    @property
+    def processes(self) -> Mapping[str, Mapping[str, Any]]:
+        """The recorded facts of its processes, by path."""
+        return self.recorded.processes if self.recorded else {}
 
     def observer(self) -> Observer:
         assert self.backend is not None
         return registry.get(self.backend).observer
 
+    def not_up(self) -> UserError:
+        """Return the error of a command that needs processes."""
+        return UserError(f"{self.shown} is not up", remedy=f"Start it with `symphony up {self.shown}`")
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """An experiment that runs on this machine and is in no state: its first `up` was killed."""
+
+    backend: str
+    owned: Owned
+
 
 @contextmanager
 def only_on(backend: str) -> Generator[None]:
-    """In the block there are no experiments but those of one backend."""
-    token = _scope.set(backend)
+    """Hide experiments of other backends in the block."""
+    token = _backend.set(backend)
     try:
         yield
     finally:
-        _scope.reset(token)
+        _backend.reset(token)
 
 
 def is_in_scope(backend: str | None) -> bool:
-    """Whether what is on a backend is meant here; what is on none, or in a damaged state, may be."""
-    return _scope.get() in (None, backend) or not backend
+    """Return whether a backend is visible here; a stack without one always is."""
+    return _backend.get() in (None, backend) or not backend
 
 
 def every() -> list[Stack]:
-    """All stacks of the store, in order; a state that cannot be read is a stack with trouble."""
+    """Return all stacks of the store, in order; a damaged state is a stack with trouble."""
     return [stack for stack in map(_read, store.names()) if is_in_scope(stack.backend)]
 
 
-def orphan(given: str | None) -> Stack | None:
-    """What lives under exactly this name and is in no store any more; only a deletion can mean that."""
-    names = store.names()
-    if given is None or any(given in _spellings(name) for name in names):
-        return None
-    for name, result in orphans(names).items():
-        if given in _spellings(name):
-            nothing: Mapping[str, Any] = {}
-            owned, processes = result.owned, dict.fromkeys(result.owned.paths, nothing)
-            recorded = Recorded(owned.owner, owned.launched_as, processes, paths.host())
-            return Stack(name, None, result.backend, recorded)
-    return None
+def read(name: StackName) -> Stack:
+    """Return one stack, which records nothing where it does not exist yet.
+
+    Raises:
+        SymphonyError: Its state is damaged.
+    """
+    return _intact(_read(name))
 
 
-def _spellings(name: file_store.StackName) -> tuple[str, ...]:
-    return name.stack, f"{name.project}/{name.stack}", str(name)
-
-
-def find_one(given: str | None) -> Stack:
+def find(word: str | None) -> Stack:
     """Return the stack that a name stands for.
 
     A full name (`rl`, or `project/rl` where two projects have an `rl`) works from every folder. Inside a
-    project, a part of a name and a missing name stand for experiments of that project alone. Outside of
-    projects, a missing name stands for the current experiment, else the only one.
+    project, a part of a name and a missing name stand for experiments of that project alone. A missing name
+    stands for the only one, else for the current one.
 
     Raises:
         UserError: No stack or several stacks match.
     """
+    if word is None:
+        return _find_unnamed()
     names = store.names()
-    if given is None:
-        return _default()
-    exact = [name for name in names if given in _spellings(name)]
+    exact = [name for name in names if word in _spellings(name)]
     if len(exact) == 1:
         # The common case does not read the project, which takes as long as all the rest.
-        return _in_scope(_checked(_read(exact[0])))
+        return _visible(_read(exact[0]))
     project = current_project()
-    own = [name for name in exact or names if project is None or name.project == project]
+    own = [name for name in exact or names if project in (None, name.project)]
     if exact and len(own) == 1:
-        return _in_scope(_checked(_read(own[0])))
+        return _visible(_read(own[0]))
     known = {stack.name: stack for stack in map(_read, exact or own) if is_in_scope(stack.backend)}
     live = [name for name, stack in known.items() if stack.recorded is not None or stack.trouble]
-    if exact and len(live) == 1:
-        return _checked(known[live[0]])
     by_label = {label: name for name, label in labels(live).items()}
-    return _checked(known[by_label[match(given, by_label, "experiment")]])
+    return _intact(known[by_label[match(word, by_label, "experiment")]])
+
+
+def find_exact(word: str) -> Stack | None:
+    """Return the stack of this full name, if there is just one."""
+    exact = [name for name in store.names() if word in _spellings(name)]
+    return _read(exact[0]) if len(exact) == 1 else None
+
+
+def find_all(words: Sequence[str]) -> list[Stack]:
+    """Return the experiments of full names, shell patterns and /regular expressions/, each once.
+
+    Inside a project, a pattern stands for experiments of that project, unless it names the project as well:
+    `other/sweep-*`.
+
+    Raises:
+        UserError: A word matches nothing, or is no regular expression.
+    """
+    known = {stack.name: stack for stack in every() if stack.recorded is not None or stack.trouble}
+    project, label_of = current_project(), labels(known)
+    matched: dict[StackName, Stack] = {}
+    for word in words:
+        names = [name for name in known if word == label_of[name] or _matches(name, word, project)]
+        if not names:
+            remedy = f"Known: {listed(sorted(label_of.values())) or 'none'}"
+            raise UserError(f"no experiment is named {shown(word)}", remedy=remedy)
+        matched.update((name, known[name]) for name in names)
+    return list(matched.values())
+
+
+def _matches(name: StackName, word: str, project: str | None) -> bool:
+    if len(word) > 2 and word[0] == word[-1] == "/":
+        try:
+            return project in (None, name.project) and re.search(word[1:-1], name.stack) is not None
+        except re.error as error:
+            raise UserError(f"{shown(word)} is not a regular expression: {error}") from None
+    if "/" in word:
+        return fnmatchcase(f"{name.project}/{name.stack}", word)
+    return project in (None, name.project) and fnmatchcase(name.stack, word)
+
+
+def find_orphan(word: str | None) -> Stack | None:
+    """Return the running experiment of exactly this name that no state records."""
+    names = store.names()
+    if word is None or any(word in _spellings(name) for name in names):
+        return None
+    for name, orphan in orphans(names).items():
+        if word in _spellings(name):
+            facts: Mapping[str, Any] = {}
+            processes = dict.fromkeys(orphan.owned.paths, facts)
+            recorded = Recorded(orphan.owned.owner, orphan.owned.launched_as, processes, paths.host())
+            return Stack(name, None, orphan.backend, recorded)
+    return None
+
+
+def orphans(recorded: Iterable[StackName]) -> dict[StackName, Orphan]:
+    """Return the running experiments of this store beside those that its states record.
+
+    The marker that every process of ours has names store, project and stack.
+    """
+    known = {(name.project, name.stack) for name in recorded}
+    found: dict[StackName, Orphan] = {}
+    for backend in filter(lambda backend: backend.local, registry.every()):
+        for owned in backend.observer.list_owned():
+            full, _, mark = owned.owner.partition("#")
+            project, _, stack = full.partition("/")
+            if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
+                found[StackName(project, stack)] = Orphan(backend.name, owned)
+    return found
 
 
 def current_project() -> str | None:
@@ -136,14 +216,8 @@ def current_project() -> str | None:
     return place.project if place else None
 
 
-def named(given: str) -> Stack | None:
-    """The stack of exactly this name, where there is one."""
-    result = [name for name in file_store.names() if given in _spellings(name)]
-    return _read(result[0]) if len(result) == 1 else None
-
-
-def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, str]:
-    """How each stack is shown: its name, with its project where two projects have one of that name."""
+def labels(names: Iterable[StackName]) -> dict[StackName, str]:
+    """Return the name to show for each stack, with its project where two projects have that name."""
     known = list(names)
     stacks = [name.stack for name in known]
     return {
@@ -152,12 +226,41 @@ def labels(names: Iterable[file_store.StackName]) -> dict[file_store.StackName, 
     }
 
 
+def current() -> str:
+    """Return the full name of the current experiment, which may be gone, or nothing."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _current_file().read_text().strip()
+    return ""
+
+
+def set_current(name: StackName) -> None:
+    """Make an experiment the current one: commands without a name use it outside of its project."""
+    paths.private_folder(_current_file().parent)
+    files.replace(_current_file(), str(name).encode())
+
+
+def forget_current(name: StackName) -> None:
+    """Have no current experiment if it is this one."""
+    if current() == str(name):
+        _current_file().unlink(missing_ok=True)
+
+
+def _current_file() -> Path:
+    return paths.home() / "current" / paths.store_id()
+
+
 def ensure_same_location(
     stack: Stack, place: Workspace | None = None, config: Mapping[str, Any] | None = None
 ) -> Stack:
-    """What runs on another machine, or in another cluster than answers now, can be listed here, nothing else.
+    """Return the stack with the connection to its processes.
 
-    place: the project of an `up`, whose configuration says where it would go, and perhaps by which way.
+    Args:
+        stack: The stack to reach.
+        place: The project of an `up`, relative to which its configuration names files.
+        config: The configuration of that `up`, which says where it would start processes.
+
+    Raises:
+        UserError: It runs on another machine, or in another cluster than the configured one.
     """
     if stack.recorded is None:
         return stack
@@ -166,77 +269,76 @@ def ensure_same_location(
     return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, connection))
 
 
+def is_here(stack: Stack) -> bool:
+    """Return whether the recorded processes are on this machine, or on none in particular."""
+    return stack.recorded is None or stack.recorded.host in ("", paths.host())
+
+
 def clusters_of(stack: Stack) -> list[str]:
-    """The stacks whose cluster this one uses, as organization/project/stack."""
+    """Return the stacks whose cluster this one uses, as organization/project/stack."""
     resources = stack.state.resources if stack.state else ()
-    return [str(each.inputs.get("name")) for each in resources if each.type == _REFERENCE]
+    return [str(resource.inputs.get("name")) for resource in resources if resource.type == _REFERENCE]
 
 
 def experiment_in(state: file_store.StackState | None) -> file_store.Resource | None:
-    """The component of the experiment, where the state has one."""
-    return next((each for each in (state.resources if state else ()) if each.type == _EXPERIMENT), None)
+    """Return the component of the experiment, if the state has one."""
+    resources = state.resources if state else ()
+    return next((resource for resource in resources if resource.type == _EXPERIMENT), None)
 
 
 def addresses(stack: Stack) -> dict[str, str]:
-    """service -> "host:port", as the state records them."""
+    """Return service -> "host:port", as the state records them."""
     return dict(_outputs(stack).get("addresses") or {})
 
 
 def exposed(stack: Stack) -> list[str]:
-    """The services that are to be reached from outside, as the state records them."""
+    """Return the services that processes expose, as the state records them."""
     return list(_outputs(stack).get("exposed") or ())
 
 
 def code(stack: Stack) -> CodeSets:
-    """The files that each digest of its processes' code stands for, as the state records them."""
+    """Return the files of each digest of code, as the state records them."""
     return unpacked(str(_outputs(stack).get("code") or ""))
 
 
 def code_in_use(stack: Stack) -> str:
-    """The same without what nothing has any more, packed."""
+    """Return the recorded files of the code that some resource uses, packed."""
     state = stack.state
     if state is None or not (recorded := code(stack)):
         return ""
-    inputs = "".join(str(each.inputs) for each in state.resources)
-    return packed({digest: files for digest, files in recorded.items() if digest in inputs})
+    inputs = "".join(str(resource.inputs) for resource in state.resources)
+    return packed({digest: names for digest, names in recorded.items() if digest in inputs})
 
 
 def folder(stack: Stack) -> str:
-    """Where its program was run when it was started; empty when an older symphony has started it."""
+    """Return the folder from which its program was last run; empty where the state does not say."""
     return str(_outputs(stack).get("folder") or "")
 
 
-def is_here(stack: Stack) -> bool:
-    """Whether what the stack records is on this machine, or on none in particular."""
-    return stack.recorded is None or stack.recorded.host in ("", paths.host())
-
-
-def read(name: file_store.StackName) -> Stack:
-    """One stack; a stack that does not exist yet records nothing. SymphonyError: its state is damaged."""
-    return _checked(_read(name))
-
-
-def _default() -> Stack:
-    """Return the stack that a command without a name means."""
+def _find_unnamed() -> Stack:
     project = current_project()
     live = [stack for stack in every() if stack.recorded is not None]
     own = [stack for stack in live if project in (None, stack.name.project)]
     if len(own) == 1:
-        return _checked(own[0])
-    switched = [stack for stack in own if str(stack.name) == current()[0]]
+        return _intact(own[0])
+    switched = [stack for stack in own if str(stack.name) == current()]
     if switched:
-        return replace(switched[0], is_switched_to=project is not None)
-    listed = ", ".join(labels(stack.name for stack in own or live).values())
+        return replace(switched[0], is_current=project is not None)
+    names = listed([*labels(stack.name for stack in own or live).values()])
     if own:
         raise UserError(
-            "there are several experiments", remedy=f"Name one of: {listed}; `symphony switch` remembers one"
+            "there are several experiments", remedy=f"Name one of: {names}; `symphony switch` remembers one"
         )
     if not live:
         raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
     raise UserError(
         f"project {project} has no experiment",
-        remedy=f"Start one with `symphony up`, or name one of another project: {listed}",
+        remedy=f"Start one with `symphony up`, or name one of another project: {names}",
     )
+
+
+def _spellings(name: StackName) -> tuple[str, ...]:
+    return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
 def _outputs(stack: Stack) -> Mapping[str, Any]:
@@ -244,22 +346,22 @@ def _outputs(stack: Stack) -> Mapping[str, Any]:
     return experiment.outputs if experiment else {}
 
 
-def _in_scope(stack: Stack) -> Stack:
+def _visible(stack: Stack) -> Stack:
     if is_in_scope(stack.backend):
-        return stack
+        return _intact(stack)
     raise UserError(
-        f"{stack.shown} runs on {stack.backend}, and this is for {_scope.get()}",
-        remedy="`symphony ls` shows all of them",
+        f"{stack.shown} runs on {stack.backend}, and this command line is for {_backend.get()}",
+        remedy="`symphony ls` shows all experiments",
     )
 
 
-def _checked(stack: Stack) -> Stack:
+def _intact(stack: Stack) -> Stack:
     if stack.trouble:
         raise SymphonyError(stack.trouble)
     return stack
 
 
-def _read(name: file_store.StackName) -> Stack:
+def _read(name: StackName) -> Stack:
     try:
         state = store.read(name)
     except SymphonyError as error:
@@ -267,11 +369,10 @@ def _read(name: file_store.StackName) -> Stack:
     except KeyError:
         return Stack(name, None, None, None)
     experiment = experiment_in(state)
-    value = experiment.outputs.get("backend") if experiment else None
-    for backend in [str(value)] if value in registry.names() else []:
-        recorded = registry.get(backend).observer.recorded(
-            paths.owner_of(name.project, name.stack), state.resources
-        )
+    backend = str(experiment.outputs.get("backend")) if experiment else ""
+    if backend in registry.names():
+        owner = paths.owner_of(name.project, name.stack)
+        recorded = registry.get(backend).observer.recorded(owner, state.resources)
         if recorded is not None:
             return Stack(name, state, backend, recorded)
     return Stack(name, state, None, None)

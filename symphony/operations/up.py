@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -109,13 +110,17 @@ class Ended:
         return any(each.state not in ("waiting", "lost") or each.restarts for each in self.statuses)
 
     def __str__(self) -> str:
-        states = [status.state for status in self.statuses]
-        if not {"running", "completed"} & {*states}:
+        counts = Counter(status.state for status in self.statuses)
+        total, running, completed = len(self.statuses), counts.pop("running", 0), counts.pop("completed", 0)
+        if not (running or completed):
             common = f": all {self.common}" if self.common else ""
-            return f"{self.stack}: 0 of {len(states)} run{common}, after {self.seconds:.1f} s."
-        done = f", {states.count('completed')} completed" if "completed" in states else ""
-        running = f"{states.count('running')} of {len(states)} running{done}"
-        return f"{self.stack} is up: {running}, in {self.seconds:.1f} s."
+            return f"{self.stack}: 0 of {total} run{common}, after {self.seconds:.1f} s."
+        if completed == total:
+            return f"{self.stack} has completed: {completed} of {total}, in {self.seconds:.1f} s."
+        others = [f"{completed} completed"] if completed else []
+        others += [f"{number} {state}" for state, number in sorted(counts.items())]
+        parts = ", ".join([f"{running} of {total} running", *others])
+        return f"{self.stack}{'' if counts else ' is up'}: {parts}, in {self.seconds:.1f} s."
 
 
 def _cause(status: ProcessStatus) -> str:
@@ -151,7 +156,7 @@ def up(
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
     code = stacks.code_in_use(before.stack)
     request = plan_file(before.uids, before.stack.backend, code=code, plugins=fetches, restarted=restarted)
-    with stack_target.existing(target, changes=True), request as box:
+    with stack_target.ensure_stack(target, changes=True), request as box:
         reports = progress.Reader(box.file.with_name("images"))
         box.environment[progress.VARIABLE] = str(box.file.with_name("images"))
         with make_run(target, box) as run:
@@ -171,7 +176,7 @@ def up(
         if planned is None and (written := box.take()) is not None:
             planned = before.compared(target.workspace, written)
             yield planned
-        _check(run.outcome, planned, done)
+        _check(run.outcome, planned, done, "restart" if restarted else "up")
         if planned is None and (made := box.take_cluster()) is not None:
             yield ClusterEnded(target.name.stack, made, run.outcome.seconds)
             return
@@ -199,18 +204,19 @@ def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]
     yield Ended(target.name.stack, statuses, time.monotonic() - began)
 
 
-def _check(outcome: Outcome, planned: Planned | None, done: set[str]) -> None:
-    """Raise the one line that says why the run did not do its work; of a stopped one, what is left."""
+def _check(outcome: Outcome, planned: Planned | None, done: set[str], verb: str) -> None:
+    """Raise the error of a run that failed; of an interrupted one, with what is left."""
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome)
         return
     wanted = [change.path for change in planned.changes if change.kind != "keep"]
     left = [path for path in wanted if path not in done and path.rpartition("/")[0] not in done]
     names = f": {listed(left, 5)}" if left else ""
+    done_of = f"{len(wanted) - len(left)} of {len(wanted)} changes are done"
+    again = " ".join([verb, outcome.stack, *(left if verb == "restart" else ())])
     raise errors.Interrupted(
-        f"up of {outcome.stack} was interrupted, {len(wanted) - len(left)} of {len(wanted)} changes are done"
-        f" and {len(left)} left{names}",
-        remedy=f"`symphony up {outcome.stack}` finishes it",
+        f"{verb} of {outcome.stack} was interrupted, {done_of} and {len(left)} left{names}",
+        remedy=f"`symphony {again}` finishes it",
     )
 
 

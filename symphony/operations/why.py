@@ -1,4 +1,4 @@
-"""Why one process is as it is: the one chain from its declaration to now."""
+"""The causal chain of one process, from its declaration to its state."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from symphony.backends.observe import Link
-from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.matching import match
 
 _PROCESS = "symphony:index:Process"
 
@@ -23,24 +21,31 @@ class Why:
     links: tuple[Link, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return {"stack": self.stack, "path": self.path, "links": [asdict(link) for link in self.links]}
+        links = [asdict(link) for link in self.links]
+        return {"stack": self.stack, "path": self.path, "links": links}
 
 
-def why(stack: stacks.Stack, given: str) -> Why:
-    """The chain of the process that is meant.
+def why(stack: stacks.Stack, path: str) -> Why:
+    """Return the chain of one of the known() processes.
 
-    UserError: there is none, nothing was ever started, or it runs elsewhere.
+    Raises:
+        UserError: The experiment runs elsewhere.
     """
-    stacks.ensure_same_location(stack)
-    declared = _declared(stack)
-    known = dict.fromkeys([*declared, *(stack.recorded.processes if stack.recorded else ())])
-    if not known:
-        raise UserError(
-            f"{stack.shown} has no processes", remedy=f"Start it with `symphony up {stack.shown}`"
-        )
-    path = match(given, known, "process")
-    first = Link("declared", declared.get(path) or "not any more, or not known where")
-    return Why(stack.shown, path, (first, *_links(stack, path)))
+    stack = stacks.ensure_same_location(stack)
+    declared = Link("declared", _declared(stack).get(path) or "no longer, or the state does not say where")
+    return Why(stack.shown, path, (declared, *_links(stack, path)))
+
+
+def known(stack: stacks.Stack) -> Iterable[str]:
+    """Return the processes that the program declares or that the state records.
+
+    Raises:
+        UserError: There are none.
+    """
+    paths = dict.fromkeys([*_declared(stack), *stack.processes])
+    if not paths:
+        raise stack.not_up()
+    return paths
 
 
 def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
@@ -51,6 +56,10 @@ def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
 
 
 def _declared(stack: stacks.Stack) -> dict[str, str]:
-    """path -> the line of the program that declares it, as the last run noted it."""
+    """Return path -> the line of the program that declares it, as the state records."""
     resources = stack.state.resources if stack.state else ()
-    return {each.name: str(each.outputs.get("declared") or "") for each in resources if each.type == _PROCESS}
+    return {
+        resource.name: str(resource.outputs.get("declared") or "")
+        for resource in resources
+        if resource.type == _PROCESS
+    }

@@ -28,7 +28,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 @pytest.mark.thorough
 def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: Sandbox) -> None:
-    assert "2 start." in sandbox.symphony("plan", "rl").out
+    assert "2 to start." in sandbox.symphony("plan", "rl").out
     assert sandbox.trees() == {}
     assert sandbox.servers() == []
     sandbox.symphony("up", "rl", "-y")

@@ -21,7 +21,7 @@ def test_from_create_to_delete(tmp_path: Path) -> None:
         with shell(sandbox) as typed:
             code, shown = typed.run("python mine.py create one -n 2 --dry-run -- --lr 0.1")
             assert (code, sandbox.trees(), sandbox.stacks()) == (0, {}, set())
-            assert "3 start." in shown
+            assert "3 to start." in shown
             code, shown = typed.run("python mine.py create one -n 2 -- --lr 0.1 -n 7")
             assert (code, len(sandbox.trees())) == (0, 3)
             assert "agents/agent-0..1" in shown
@@ -29,14 +29,13 @@ def test_from_create_to_delete(tmp_path: Path) -> None:
             assert typed.run("python mine.py c two")[0] == 0
             # The newest one is the current one.
             assert typed.run("python mine.py l agents/agent-0") == (0, "agent 0")
-            assert typed.run("python mine.py log learner one") == (0, "learner --lr 0.1 -n 7")
+            assert typed.run("python mine.py log one learner") == (0, "learner --lr 0.1 -n 7")
             words = "sh -c 'echo $SYMPHONY_ROLE $0; exit 3' -n"
             assert typed.run(f"python mine.py x one agent-1 -- {words}") == (3, "agent-1 -n")
-            # Its own way of a command, which asks which one of several is meant.
-            typed.begin("python mine.py lsp o")
-            assert "2  two" in typed.terminal.shows("Which one?")
-            typed.terminal.type("2", "Enter")
-            code, shown = typed.end()
+            # A command of its own, which finds the experiment of a part of a name.
+            code, shown = typed.run("python mine.py lsp o")
+            assert (code, "one, two" in shown) == (2, True)
+            code, shown = typed.run("python mine.py lsp w")
             assert "processes of two" in shown
             assert [line.split()[:2] for line in shown.splitlines()[-2:]] == [
                 ["learner", "1"],

@@ -90,7 +90,7 @@ def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
         refused == "symphony: rl runs on tmux, and this is for kubernetes. `symphony ls` shows all of them.\n"
     )
     assert len(sandbox.trees()) == 2
-    assert "would be stopped" in mine(sandbox, "db", "/^r.$/", "-dr").out
+    assert "Would delete" in mine(sandbox, "db", "/^r.$/", "-dr").out
     assert "rl" in mine(sandbox, "lse").out
     # What stands behind `--` is the command's own.
     assert mine(sandbox, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"

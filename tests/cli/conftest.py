@@ -30,6 +30,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with sandbox_in(tmp_path_factory.mktemp("lab"), "lab") as sandbox:
         sandbox.write(PROGRAM)
         ran = sandbox.symphony("up", "rl", "-y", code=None)
-        assert "rl is up" in ran.out, str(ran)
+        assert "of 5 running" in ran.out, str(ran)
         wait_for(lambda: sandbox.processes("rl")["wild"]["state"] == "failed", 20, "wild has failed")
         yield sandbox

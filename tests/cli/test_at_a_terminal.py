@@ -1,4 +1,4 @@
-"""What people of the original type: words in either order, old options and names, at a real terminal."""
+"""What users of the original type: its aliases, options and names, at a real terminal."""
 
 from __future__ import annotations
 
@@ -47,25 +47,22 @@ def current(sandbox: Sandbox) -> None:
 
 
 LEARNER = "learner of rl\ndone"
+NOTE = "symphony: rl, the current experiment (`symphony switch` chooses it)\n"
 SAME = [
-    # Either order.
     ("logs rl learner", 0, LEARNER),
-    ("logs learner rl", 0, LEARNER),
-    ("logs agent rl", 0, "agent of rl"),
-    ("l agent agent-sweep-2", 0, "agent of agent-sweep-2"),
+    ("l agent-sweep-2 agent", 0, "agent of agent-sweep-2"),
     ("exec rl learner -- echo in it", 0, "in it"),
-    ("exec learner rl -- echo in it", 0, "in it"),
-    ("x agent rl -- sh -c 'echo $SYMPHONY_ROLE; exit 4'", 4, "agent"),
+    ("x rl agent -- sh -c 'echo $SYMPHONY_ROLE; exit 4'", 4, "agent"),
     # A name of the current experiment.
-    ("logs learner", 0, LEARNER),
-    ("logs agent", 0, "agent of rl"),
-    ("logs pool", 0, "agent of rl"),
-    ("x agent -- echo hi", 0, "hi"),
+    ("logs learner", 0, NOTE + LEARNER),
+    ("logs agent", 0, f"{NOTE}agent of rl"),
+    ("logs pool", 0, f"{NOTE}agent of rl"),
+    ("x agent -- echo hi", 0, f"{NOTE}hi"),
     # Numbers of kubectl.
-    ("logs learner -s 0", 0, LEARNER),
-    ("logs learner -t -1", 0, LEARNER),
+    ("logs rl learner -s 0", 0, LEARNER),
+    ("logs rl learner -t -1", 0, LEARNER),
     ("log rl learner -s 0 -t 1", 0, "done"),
-    ("l learner rl -t 0", 0, ""),
+    ("l rl learner -t 0", 0, ""),
 ]
 
 
@@ -74,18 +71,25 @@ def test_what_is_meant(typed: Shell, words: str, code: int, shown: str) -> None:
     assert typed.run(f"symphony {words}") == (code, shown)
 
 
-def test_ssh_in_either_order(typed: Shell) -> None:
-    for words in ("rl learner", "learner rl", "learner"):
+@pytest.mark.parametrize("words", ["logs learner rl", "x agent rl -- true", "why learner rl"])
+def test_the_experiment_comes_first(typed: Shell, words: str) -> None:
+    code, shown = typed.run(f"symphony {words}")
+    assert code == 2
+    assert "Write the experiment first: rl " in shown
+
+
+def test_ssh(typed: Shell) -> None:
+    for words in ("rl learner", "learner"):
         typed.begin(f"symphony ssh {words}")
         typed.terminal.shows("1:learner*")
         typed.terminal.type("C-b", "d")
         assert typed.end()[0] == 0
 
 
-def test_scp_in_either_order(typed: Shell, sandbox: Sandbox) -> None:
+def test_scp(typed: Shell, sandbox: Sandbox) -> None:
     (sandbox.folder / "sent").write_text("text")
     place = sandbox.home.parent
-    for number, words in enumerate(("rl sent learner:{}", "sent learner:{} rl", "sent learner:{}")):
+    for number, words in enumerate(("rl sent learner:{}", "sent learner:{}")):
         target = place / f"there-{number}"
         code, shown = typed.run(f"symphony scp {words.format(target)}")
         assert (code, target.read_text()) == (0, "text"), shown
@@ -94,10 +98,11 @@ def test_scp_in_either_order(typed: Shell, sandbox: Sandbox) -> None:
         assert (sandbox.folder / f"back-{number}").read_text() == "text"
 
 
-def test_visit_in_either_order(typed: Shell) -> None:
-    shown = {typed.run(f"symphony vi {words} -u") for words in ("rl board", "board rl", "board", "rl", "")}
-    ((code, url),) = shown
-    assert (code, url[:17]) == (0, "http://127.0.0.1:")
+def test_visit(typed: Shell) -> None:
+    shown = [typed.run(f"symphony vi {words} -u") for words in ("rl board", "rl", "board", "")]
+    assert {code for code, _ in shown} == {0}
+    ((url, *_),) = {tuple(text.splitlines()[-1:]) for _, text in shown}
+    assert url.startswith("http://127.0.0.1:")
 
 
 def test_lists(typed: Shell) -> None:
@@ -107,12 +112,12 @@ def test_lists(typed: Shell) -> None:
     # What was deleted, or only planned, is in none.
     assert names("ls") == sorted(EXPERIMENTS)
     assert names("ls sweep") == names("lse 'agent-*'") == ["agent-sweep-1", "agent-sweep-2"]
-    assert names("ps") == names("lsp rl") == ["learner", "pool"]
-    for words in ("p learne", "db 'learn*'", "e planne", "ps planned", "d plan", "x planed a -- a"):
+    assert names("p rl") == names("lsp rl") == ["learner", "pool"]
+    for words in ("p learne", "db 'learn*'", "e planne", "p planned", "d plan", "x planed a -- a"):
         code, shown = typed.run(f"symphony {words}")
         assert (code, "learned" in shown, '"planned"?' in shown) == (2, False, False), shown
     # Where only one of its processes can be meant, it is.
-    assert typed.run("symphony logs learn") == (0, LEARNER)
+    assert typed.run("symphony logs learn") == (0, NOTE + LEARNER)
     assert "learned is not up" in typed.run("symphony e learned")[1]
 
 
@@ -120,7 +125,7 @@ def test_only_shown(typed: Shell, sandbox: Sandbox) -> None:
     before = sandbox.trees()
     for words in (
         "d rl -dr",
-        "del rl --dry-run",
+        "d rl --dry-run",
         "db rl 'agent-*' -dr",
         "db '/sweep-[12]$/' --dry-run",
         "up rl -dr",
@@ -138,5 +143,5 @@ def test_with_force(typed: Shell, sandbox: Sandbox) -> None:
     assert typed.run("symphony e new -f") == (0, "new")
     assert typed.run("symphony switch-experiment --force rl") == (0, "rl")
     assert typed.run("symphony db '/sweep-1$/' -f")[0] == 0
-    assert typed.run("symphony del agent-sweep-2 --force")[0] == 0
+    assert typed.run("symphony d agent-sweep-2 --force")[0] == 0
     assert {tree.partition("/")[0] for tree in sandbox.trees()} == {"rl"}

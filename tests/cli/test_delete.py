@@ -164,7 +164,7 @@ def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -
     assert sandbox.symphony("ls", "--json", env=other_store).json == [], "another store knows its own"
     assert sandbox.symphony("delete", "rl", "-y", env=other_store, code=2).err
 
-    assert "rl is deleted: 2 processes stopped" in sandbox.symphony("delete", "rl", "-y").out
+    assert "Deleted rl: stopped 2 processes" in sandbox.symphony("delete", "rl", "-y").out
     assert set(sandbox.trees()) == {"rl-2/a", "rl-2/b"}
     assert [row["name"] for row in sandbox.symphony("ls", "--json").json] == ["rl-2"]
     assert {session.session_name for session in sandbox.tmux().sessions} == {"mine", "rl-2"}

@@ -187,7 +187,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
     (source / "in").symlink_to("sub/b c")
     (source / "out").symlink_to("/etc/passwd")
     ran = sandbox.symphony("scp", "rl", str(source), "learner:there")
-    assert ran.out.startswith("2 files, 6 bytes copied to learner")
+    assert ran.out.startswith("Copied 2 files, 6 bytes to learner")
     assert "out: a link that leads out" in ran.err
     there = sandbox.folder / "place" / "there"
     assert (there / "sub" / "b c").read_text() == "two"

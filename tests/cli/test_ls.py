@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
@@ -133,25 +132,3 @@ def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
         assert [row["name"] for row in left.symphony("ls", "--json").json] == ["rl"]
         assert "in-left" in left.symphony("process", "rl", cwd=tmp_path).out
         assert list(left.trees()) == ["rl/in-left"]
-
-
-@pytest.mark.thorough
-def test_what_runs_after_the_folder_was_removed_is_listed_and_ended(sandbox: Sandbox) -> None:
-    """Its state and the socket of its server are gone, too: another `up` would start a second set."""
-    sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])')
-    sandbox.symphony("up", "rl", "-y")
-    servers = sandbox.servers()
-    assert "No process runs without a record." in sandbox.symphony("delete", "--orphans").out
-    shutil.rmtree(sandbox.home)
-    (row,) = sandbox.symphony("ls", "--json").json
-    assert (row["ready"], row["state"], row["hint"]) == (
-        2,
-        "folder removed",
-        "symphony delete --orphans ends it",
-    )
-    assert row["name"].startswith("rl#")
-    assert "takes no name" in sandbox.symphony("delete", "rl", "--orphans", code=2).err
-    assert "2 processes stopped" in sandbox.symphony("delete", "--orphans", "-y").out
-    assert sandbox.trees() == {}
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers), 5, "the server ends")
-    assert sandbox.symphony("ls", "--json").json == []

@@ -69,6 +69,6 @@ def test_a_setting_that_restarts_nothing_is_not_told_as_a_restart(sandbox: Sandb
     before = sandbox.trees()
     sandbox.config("rl", grace="7")
     out = sandbox.symphony("up", "rl", "-y").out
-    assert "Nothing changes: 1 process stays as it is." in out
+    assert "Nothing changes: 1 process unchanged." in out
     assert "restarted" not in out
     assert sandbox.trees() == before

@@ -30,7 +30,7 @@ from tests.cli.test_progress import status
 from symphony.cli.progress import Board
 from symphony.operations.up import Progress
 with Board() as board:
-    board.tell(Progress("image rl", "working", 0.0, "pushing, 1 of 2 layers", 0.5, "20 of 40 MB"))
+    board.update(Progress("image rl", "working", 0.0, "pushing, 1 of 2 layers", 0.5, "20 of 40 MB"))
     time.sleep(2)
     names = ["agent-%d" % i for i in range(24)]
     why = "ErrImagePull: rl:9\\x1b[2J: not found"

@@ -33,12 +33,12 @@ def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
     with terminal(sandbox, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
         shown = screen.shows("[y/N]")
         assert "sweep-1  1 process" in shown
-        assert "Stop 2 experiments" in shown
+        assert "Delete 2 experiments" in shown
         screen.type("n", "Enter")
         assert screen.ends() == 1
     ran = sandbox.symphony("db", "sweep-*", "sweep-1", "-y")
-    deleted = [line.split(" is deleted")[0] for line in ran.out.splitlines() if " is deleted" in line]
-    assert sorted(deleted) == ["sweep-1", "sweep-2"]
+    deleted = [line.split()[1] for line in ran.out.splitlines() if line.startswith("Deleted ")]
+    assert sorted(deleted) == ["sweep-1:", "sweep-2:"]
     assert set(sandbox.trees()) == {"other/p"}
     # What was switched to is gone: the only experiment is meant again.
     assert sandbox.symphony("switch").out == "other\n"

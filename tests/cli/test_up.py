@@ -186,7 +186,7 @@ def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: 
     assert "nobody binds" in sandbox.symphony("up", "rl", code=2).err
     sandbox.write(TWO)
     ran = sandbox.symphony("up", "rl", code=2)
-    assert "2 start" in ran.out
+    assert "2 to start" in ran.out
     assert ran.err == "symphony: there is no terminal to ask on. Add -y to go on without asking.\n"
     assert sandbox.trees() == {}
     sandbox.symphony("up", "rl", "-y")
@@ -198,7 +198,7 @@ def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: 
 def test_plain_lines(sandbox: Sandbox) -> None:
     """With no terminal: plan, a line each, the end; then nothing to do, then a stop."""
     sandbox.write(TWO)
-    assert "2 start" in sandbox.symphony("up", "rl", "--dry-run").out
+    assert "2 to start" in sandbox.symphony("up", "rl", "--dry-run").out
     assert (sandbox.trees(), sandbox.servers(), sandbox.symphony("ls", "--json").json) == ({}, [], [])
 
     for term in (None, "dumb"):
@@ -379,7 +379,7 @@ def test_a_wide_plan_fits_on_a_terminal(sandbox: Sandbox) -> None:
     assert (words.count("learner"), words.count("agent")) == (1, 1)
     for service in services:
         assert sum(word == service or word.startswith(f"{service}:") for word in words) == 2
-    assert any(line.startswith("2 start") for line in lines)
+    assert any(line.startswith("2 to start") for line in lines)
 
 
 @pytest.mark.thorough

@@ -43,7 +43,7 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         shows("Watching")
         first = sandbox.trees()
         (sandbox.folder / "agents" / "new.py").write_text("second")
-        shows("restart agent (code: agents/new.py); 1 stays as it is")
+        shows("restart agent (code: agents/new.py); 1 unchanged")
         shows("rl is up")
         (sandbox.folder / "settings.py").write_text("SECONDS = \n")
         shows("settings.py changed")
@@ -53,7 +53,7 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 130
-    shows("rl is not watched any more and goes on")
+    shows("Stopped watching rl; it keeps running")
     last = sandbox.trees()
     assert set(last) == set(first) == {"rl/learner", "rl/agent"}
     assert not {*last["rl/agent"]} & {*first["rl/agent"]}

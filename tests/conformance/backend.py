@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -105,7 +106,7 @@ class Backend(ABC):
         """Run a program text as the experiment of a stack; fails: some process of it may fail."""
         self.prepare(stack, program, **config)
         ran = self.sandbox.symphony("up", stack, "-y", code=None if fails else 0, timeout=60 * self.patience)
-        assert f"{stack} is up" in ran.out, str(ran)
+        assert re.search(rf"^{re.escape(stack)}( is up| has completed)?: \d", ran.out, re.M), str(ran)
         return ran
 
     def prepare(self, stack: str, program: str, **config: str) -> list[str]:

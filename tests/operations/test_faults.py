@@ -168,7 +168,7 @@ def test_delete_on_a_full_disk_stops_and_frees_before_it_writes(sandbox: Sandbox
         free = os.statvfs(sandbox.home)
         (sandbox.home / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize))
         ran = sandbox.symphony("delete", "rl", "-y")
-        assert "rl is deleted: 2 processes stopped" in ran.out
+        assert "Deleted rl: stopped 2 processes" in ran.out
         assert sandbox.trees() == {}
         assert sandbox.symphony("ls", "--json").json == []
     finally:

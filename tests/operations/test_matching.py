@@ -1,10 +1,11 @@
-"""Which name is meant: whole, as the backend spells it, as that of a member of a group, then by a part."""
+"""Names that a user types: whole, as the backend spells them, without their group, then a part."""
 
 from __future__ import annotations
 
 import pytest
 
-from symphony.operations.matching import AmbiguousError, match
+from symphony.errors import UserError
+from symphony.operations.matching import match, match_processes
 
 PATHS = ("agent-0-old", "agents/agent-0", "server", "eval/server-2")
 
@@ -24,6 +25,27 @@ def test_the_nearest_way_of_saying_it_wins(given: str, path: str) -> None:
     assert match(given, PATHS, "process") == path
 
 
-def test_a_member_of_two_groups_is_asked_about() -> None:
-    with pytest.raises(AmbiguousError, match="a/w-0, b/w-0"):
+def test_several_are_an_error_that_names_them() -> None:
+    with pytest.raises(UserError, match="a/w-0, b/w-0"):
         match("w_0", ["a/w-0", "b/w-0"], "process")
+    with pytest.raises(UserError, match="agent-0-old, agents/agent-0"):
+        match("agen", PATHS, "process")
+
+
+def test_the_nearest_name_is_in_the_error() -> None:
+    with pytest.raises(UserError) as raised:
+        match("servr", PATHS, "process")
+    assert '"server"' in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "paths"),
+    [
+        ([], [*PATHS]),
+        (["agents"], ["agents/agent-0"]),
+        (["agent*"], ["agent-0-old", "agents/agent-0"]),
+        (["eval/*", "server"], ["server", "eval/server-2"]),
+    ],
+)
+def test_groups_and_patterns(words: list[str], paths: list[str]) -> None:
+    assert match_processes(words, PATHS) == paths

@@ -146,11 +146,13 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("states", "words"),
     [
-        (["running", "running"], "2 of 2 running, in"),
-        (["running", "failed", "waiting"], "1 of 3 running, in"),
-        (["completed", "running"], "1 of 2 running, 1 completed, in"),
+        (["running", "running"], "rl is up: 2 of 2 running, in"),
+        (["running", "failed", "waiting"], "rl: 1 of 3 running, 1 failed, 1 waiting, in"),
+        (["completed", "running"], "rl is up: 1 of 2 running, 1 completed, in"),
+        (["completed", "completed"], "rl has completed: 2 of 2, in"),
+        (["completed", "failed"], "rl: 0 of 2 running, 1 completed, 1 failed, in"),
     ],
 )
 def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
     result = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
-    assert str(Ended("rl", result, 1.0)) == f"rl is up: {words} 1.0 s."
+    assert str(Ended("rl", result, 1.0)) == f"{words} 1.0 s."

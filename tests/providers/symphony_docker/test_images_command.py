@@ -65,23 +65,23 @@ def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path
     other = f"{place.repository}-other"
     Engine().tag(dev, other, "1")
     pattern = f"{place.repository}*"
-    for answer, message in (("n", "Nothing was removed."), ("y", "0 images removed.")):
+    for answer, message in (("n", "Nothing was changed."), ("y", "Removed 0 images.")):
         with terminal(place.sandbox, [str(SYMPHONY), "images", "clean", pattern], columns=160) as shown:
             screen = shown.shows("Remove 1 image? [y/N]")
             # Another user of the engine may have built it.
             assert other not in screen
             assert dev not in screen
-            assert "1 image to remove; 1 image in use stays." in screen
+            assert "1 image to remove; 1 image in use." in screen
             shown.type(answer, "Enter")
             shown.shows(message)
             assert shown.ends() == 1
-            assert (f"{local} stays: a container uses it" in shown.history()) is (answer == "y")
+            assert (f"{local} was not removed: a container uses it" in shown.history()) is (answer == "y")
     assert used_by(place) == {dev: ["dev a", "dev b"], local: []}
     assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
     assert "Add -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
     (container,) = Engine().api.containers(all=True, filters={"ancestor": local})
     Engine().api.remove_container(container["Id"], force=True)
-    assert "1 image removed." in place.sandbox.symphony("images", "clean", pattern, "-y").out
+    assert "Removed 1 image." in place.sandbox.symphony("images", "clean", pattern, "-y").out
     assert used_by(place) == {dev: ["dev a", "dev b"]}
 
 

@@ -82,7 +82,7 @@ def test_ls_is_one_line_a_cluster(
 ) -> None:
     every = [stack(away, "many"), stack(away, "rl")]
     monkeypatch.setattr(ls.stacks, "every", lambda: every)
-    monkeypatch.setattr(ls.orphans, "orphans", lambda _: {})
+    monkeypatch.setattr(ls.stacks, "orphans", lambda _: {})
     assert ls_command.command(as_json=as_json) == 1
     output = capsys.readouterr()
     assert output.err.splitlines() == [

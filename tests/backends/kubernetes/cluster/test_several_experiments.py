@@ -45,7 +45,7 @@ def test_one_is_switched_to_and_both_are_deleted_by_pattern(
 
     pattern = f"{sweep[0].removesuffix('one')}*"
     ran = sandbox.symphony("delete-batch", pattern, "-y", timeout=120)
-    deleted = [line.split(" is deleted")[0] for line in ran.out.splitlines() if " is deleted" in line]
+    deleted = [line.split()[1].rstrip(":") for line in ran.out.splitlines() if line.startswith("Deleted ")]
     assert sorted(deleted) == sorted(sweep)
     assert sandbox.symphony("ls", "--json").json == []
     namespaces = kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split()

@@ -155,7 +155,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) 
     (source / "in").symlink_to("sub/b c")
     (source / "out").symlink_to("/etc/passwd")
     ran = sandbox.symphony("scp", rl, str(source), "learner:/tmp/there")
-    assert ran.out.startswith("3 files, 15 bytes copied to learner")
+    assert ran.out.startswith("Copied 3 files, 15 bytes to learner")
     assert "out: a link that leads out" in ran.err
     sandbox.symphony("scp", rl, "learner:/tmp/there", f"{tmp_path}/back")
     (source / "out").unlink()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from symphony.backends.tmux import prerequisites
+from symphony.cli import setup
 from symphony.errors import SymphonyError
-from symphony.operations import setup
 from symphony_tmux.tmux import program
 
 
@@ -20,7 +20,7 @@ def quiet(progress: object) -> None:
 def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SymphonyError, match="tmux is not on this machine"):
-        setup.get_needed(prerequisites, quiet)
+        setup.install(prerequisites, quiet)
 
 
 def test_tmux_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_tmux_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "tmux").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SymphonyError, match=r"tmux: 2\.9, too old") as raised:
-        setup.get_needed(prerequisites, quiet)
+        setup.install(prerequisites, quiet)
     assert raised.value.where == str(tmp_path / "tmux")
 
 
@@ -45,7 +45,7 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     (tmp_path / "touch").symlink_to("/usr/bin/touch")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (result,) = setup.get_needed(prerequisites, quiet)
+    (result,) = setup.install(prerequisites, quiet)
     assert (result.name, result.version) == ("tmux", "3.3a")
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["install", "update", "install"]
