@@ -20,11 +20,11 @@ declared and `ZmqPusher(service="replay-server")` connects to it.
 | forwarding | ZmqProxy, ZmqProxyThread, ZmqProxyProcess | - |
 | shared memory | SharedPool, DataFetcher, caraml.inmemory | one host |
 
-Each class's module says its promise in full. The library logs to the logger `caraml` and never prints.
+Each class's module says its promise in full. The library logs to the logger `caraml`; unless a
+program sets up logging, Python shows its warnings on standard error.
 """
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from caraml.zmq import ZmqServer as ZmqServer
     from caraml.zmq import ZmqSocket as ZmqSocket
     from caraml.zmq import ZmqSub as ZmqSub
-
-logging.getLogger("caraml").addHandler(logging.NullHandler())
 
 # Loaded when first used: symphony imports caraml.service_env, and must not load ZeroMQ and numpy with it.
 _HOMES = {

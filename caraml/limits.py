@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     parts: int = 4096
     depth: int = 64
     items: int = 1 << 17
-    subscription: int = 1 << 10
+    subscription: int = 255
     subscriptions: int = 1 << 21
     unread_bytes: int = 1 << 31
 

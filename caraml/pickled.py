@@ -9,9 +9,9 @@ To load a pickle is to run what it says. A socket loads one only where its progr
 * it came over an ipc path (0600, this user's) and no key can be had. Where one can, ipc is signed as well:
   whoever binds a path in a folder of everybody's first is who connectors talk to.
 
-Anything else is a malformed message: counted and dropped, never loaded; the first one of a process is a
-Python warning too. **Between hosts, containers or pods every user has another key, so each refuses the
-other's pickles: set CARAML_PICKLE_KEY to the same secret for all of them**, or use `keys=`, or 'msgpack'.
+Anything else is a malformed message: counted and dropped, never loaded. **Between hosts, containers or pods
+every user has another key, so each refuses the other's pickles: set CARAML_PICKLE_KEY to the same secret for
+all of them**, or use `keys=`, or 'msgpack'.
 
 The signature covers the pickle, not the bulk of its arrays (which cannot run anything), and does not stop a
 listener on the path from repeating a message: across hosts use `keys=`.

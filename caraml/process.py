@@ -29,6 +29,7 @@ class _State:
     contexts: dict[bool, zmq.Context[Any]] = {}  # with and without keys
     pid = -1
     closing = False
+    closing_since = 0.0
 
 
 _lock = threading.Lock()
@@ -73,6 +74,11 @@ def closing() -> bool:
     return _State.closing
 
 
+def exiting_for() -> float:
+    """Return the seconds since the exit began."""
+    return time.monotonic() - _State.closing_since
+
+
 def close_at_exit(resource: Any) -> None:
     """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the
     background thread, which closing needs); again, in turn with the others, while it returns True and there
@@ -115,7 +121,7 @@ def _forget() -> None:
 @atexit.register
 def _close() -> None:  # pyright: ignore[reportUnusedFunction]
     _State.closing = True
-    begin = time.monotonic()
+    begin = _State.closing_since = time.monotonic()
     for stage, until in _STAGES:
         busy = list(_at_exit)
         while busy := [resource for resource in busy if _notify(resource, stage)]:

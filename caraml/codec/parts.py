@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import zmq
 
+from caraml.errors import EncodeError
+
 Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]] | zmq.Frame
 
 MAGIC = 0xCA
@@ -23,14 +25,25 @@ class Parts(list[Buffer]):
 
 
 def view(part: "Buffer | Inline") -> memoryview:
-    """The bytes of a part, without a copy."""
+    """Return the bytes of a part, without a copy. Raises EncodeError."""
     memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
-    return memoryview(memory).cast("B")
+    try:
+        return memoryview(memory).cast("B")
+    except TypeError:
+        raise _needs_serializer(part) from None
 
 
 def size(part: Buffer) -> int:
-    """Bytes in a part."""
-    return part.nbytes if isinstance(part, (np.ndarray, memoryview)) else len(part)
+    """Return the bytes in a part. Raises EncodeError."""
+    if type(part) is bytes:
+        return len(part)
+    return part.nbytes if isinstance(part, (np.ndarray, memoryview)) else view(part).nbytes
+
+
+def _needs_serializer(value: object) -> EncodeError:
+    name = "str" if isinstance(value, str) else "msgpack"
+    kind = type(value).__name__
+    return EncodeError(f"a {kind} cannot be sent without a serializer; use serializer={name!r}")
 
 
 class Inline:

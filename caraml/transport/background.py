@@ -1,5 +1,7 @@
 """The process's one background thread: it waits on internal sockets and calls what handles each."""
 
+import select
+import sys
 import threading
 import time
 import weakref
@@ -12,6 +14,7 @@ import zmq
 from caraml import process
 
 Handle: TypeAlias = Callable[[zmq.Socket[Any]], bool]
+OnArrival: TypeAlias = Callable[[int], None]
 
 
 class Watch(Protocol):
@@ -36,6 +39,8 @@ class BackgroundThread:
         self._handlers: dict[zmq.Socket[Any], Handle] = {}
         self._watches: list[weakref.ref[Watch]] = []
         self._looked_at = 0.0
+        self._arrivals = select.epoll() if sys.platform == "linux" else None
+        self._on_arrival: dict[int, weakref.WeakMethod[OnArrival]] = {}
         self._thread = threading.Thread(target=self._run, name="caraml-background", daemon=True)
         self._thread.start()
         process.close_at_exit(self)
@@ -51,6 +56,19 @@ class BackgroundThread:
         with self._lock:
             self._watches = [known for known in self._watches if known() is not None]
             self._watches.append(weakref.ref(watch))
+
+    def on_arrival(self, descriptor: int, handle: OnArrival) -> None:
+        """Call the method `handle(descriptor)` whenever bytes arrive, until its object or the connection is
+        gone. Linux only. Call in the background thread.
+        """
+        if self._arrivals is not None:
+            self._on_arrival[descriptor] = weakref.WeakMethod(handle)
+            self._arrivals.register(descriptor, select.EPOLLIN | select.EPOLLET)
+
+    def _tell_arrivals(self, arrivals: select.epoll) -> None:
+        for descriptor, _ in arrivals.poll(0):
+            if (handle := self._on_arrival.get(descriptor, _nothing)()) is not None:
+                handle(descriptor)
 
     def _look(self) -> int | None:
         """Look at what is due; the milliseconds until the next time, None for no time."""
@@ -74,6 +92,8 @@ class BackgroundThread:
     def _run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._wake_out, zmq.POLLIN)
+        if self._arrivals is not None:
+            poller.register(self._arrivals.fileno(), zmq.POLLIN)
         while True:
             try:
                 ready = poller.poll(self._look())
@@ -84,6 +104,9 @@ class BackgroundThread:
                 if raw is self._wake_out:
                     if not self._take_addition(poller):
                         return
+                elif isinstance(raw, int):
+                    if self._arrivals is not None:
+                        self._tell_arrivals(self._arrivals)
                 elif raw not in self._handlers:
                     self._drop_terminated(poller)
                 elif not self._handlers[raw](raw):
@@ -124,6 +147,10 @@ class BackgroundThread:
     def in_use(self) -> bool:
         """Whether the thread still holds sockets."""
         return self._thread.is_alive()
+
+
+def _nothing() -> None:
+    return None
 
 
 def private_socket(context: Any, mode: int) -> zmq.Socket[Any]:

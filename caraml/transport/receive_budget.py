@@ -26,6 +26,7 @@ _BYTES_A_MILLISECOND = 4 << 20  # as fast as a peer on the same machine sends
 _SHORTEST_MS, _LONGEST_MS = 20, 250
 _CONNECTIONS_A_MILLISECOND = 5
 _FRAME_OVERHEAD = 64  # more than ZeroMQ adds, so that an honest peer is never short
+_DISCARDED = 1 << 20
 _READ_AHEAD = 1 << 20  # what ZeroMQ itself may hold beside messages
 
 
@@ -58,7 +59,7 @@ class ReceiveBudget:
     def opened(self, descriptor: int) -> None:
         """A connection was made."""
         with contextlib.suppress(OSError):
-            self._connections[descriptor] = _Connection(_name(descriptor))
+            self._connections[descriptor] = _Connection(connection_name(descriptor))
 
     def end(self) -> None:
         """Bound nothing any more: the program receives without the wire."""
@@ -82,14 +83,14 @@ class ReceiveBudget:
             return
         asking = False
         for descriptor, connection in list(self._connections.items()):
-            if (brought := _received(descriptor)) is None:
+            if (brought := received(descriptor)) is None:
                 self.closed(descriptor)
                 continue
             if connection.asked_at and connection.owed <= 0:
                 connection.settled, connection.asked_at = connection.asked_at, 0
             if not connection.asked_at and brought - connection.settled > self._most // 4:
                 self._ask(wire)
-                brought = _received(descriptor) or brought
+                brought = received(descriptor) or brought
                 connection.owed, connection.asked_at = brought - connection.settled, brought
             if connection.asked_at:
                 asking = True
@@ -122,13 +123,13 @@ class ReceiveBudget:
             self.dropped += 1
 
 
-def _name(descriptor: int) -> object:
+def connection_name(descriptor: int) -> tuple[Any, Any]:
     """Both ends of a connection, which no other has at the same time."""
     with _opened(descriptor) as connection:
         return connection.getsockname(), connection.getpeername()
 
 
-def _received(descriptor: int) -> int | None:
+def received(descriptor: int) -> int | None:
     """The bytes that ZeroMQ read from a connection; None where nobody counts them, or it is gone."""
     try:
         with _opened(descriptor) as connection:
@@ -144,11 +145,20 @@ def _received(descriptor: int) -> int | None:
 def disconnect(descriptor: int, name: object) -> bool:
     """End the connection of these two ends; False where that is gone."""
     with contextlib.suppress(OSError):
-        if _name(descriptor) == name:
+        if connection_name(descriptor) == name:
             with _opened(descriptor) as connection:
                 connection.shutdown(plain_sockets.SHUT_RDWR)
+                if connection.family != plain_sockets.AF_UNIX:
+                    _discard(connection)
             return True
     return False
+
+
+def _discard(connection: plain_sockets.socket) -> None:
+    """Throw away what the kernel holds: ZeroMQ would read it before it sees the end."""
+    with contextlib.suppress(OSError):
+        while connection.recv(_DISCARDED, plain_sockets.MSG_TRUNC | plain_sockets.MSG_DONTWAIT):
+            pass
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ class ZmqSocket:
         self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
         self.link = Link(self.address, bind)
         try:
-            self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode)
+            self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode, zmq.Socket)
         except zmq.ZMQError as error:
             raise SocketError(
                 error.errno, f"{self.address}: could not create a socket: {error.strerror}"
@@ -163,6 +163,22 @@ class ZmqSocket:
     def socket_type(self) -> str:
         """The mode's name, such as 'PUSH'."""
         return _NAMES[self.socket_mode]
+
+    @property
+    def state(self) -> str:
+        """The mode, what was done with the address, and the address."""
+        if self._raw.closed:
+            return f"{self.socket_type}, closed, {self.address}"
+        done = ("bound to" if self.bind else "connected to") if self.established else "not established,"
+        return f"{self.socket_type} {done} {self.address}"
+
+    def __repr__(self) -> str:
+        return f"<ZmqSocket {self.state}>"
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # half made, or at exit
+            if self.bind and not self._raw.closed:
+                _closed_at[self.port or self.address] = time.monotonic()  # pyzmq closes it now
 
     @property
     def trusted(self) -> bool:

@@ -1,5 +1,6 @@
 """SocketGuard: which thread may use a socket now, how long a call blocks, and how it is closed."""
 
+import logging
 import time
 from collections import deque
 from typing import Any, SupportsIndex
@@ -16,6 +17,8 @@ from caraml.errors import (
     ZmqTimeoutError,
 )
 from caraml.transport.socket import ZmqSocket
+
+log = logging.getLogger("caraml")
 
 SLICE_MS = 250
 ZERO_COPY = 1 << 18
@@ -156,6 +159,9 @@ class SocketGuard:
         Raises ConcurrentUseError where that call does not end: a program's own deserializer that takes long.
         """
         give_up = time.monotonic() + CLOSE_WAIT
+        while self.link.queued and linger != 0 and not self.closing and time.monotonic() < give_up:
+            time.sleep(0.001)  # the first peer may be on its way: only the monitor tells, until the close
+        give_up = time.monotonic() + CLOSE_WAIT
         while not self._closed_now(linger):
             if time.monotonic() > give_up:
                 raise ConcurrentUseError(
@@ -176,12 +182,23 @@ class SocketGuard:
             except IndexError:
                 return False
         self.turns.clear()
+        if self.link.queued and linger != 0:
+            log.warning(
+                "%s: closed with %d messages unsent: no peer has bound this address; they are lost unless "
+                "one does before this process ends",
+                self.socket.address,
+                self.link.queued,
+            )
         self.socket.close(None if linger is None else int(linger * 1000))
         return True
 
     def at_exit(self, stage: int) -> bool:
-        """Close with the linger of an exit; True to be called again."""
-        return stage == 2 and not self._closed_now(process.EXIT_LINGER_MS / 1000)
+        """Close with the linger of an exit; True to be called again, as while a first peer may still come."""
+        if stage != 2:
+            return False
+        if self.link.queued and process.exiting_for() < process.EXIT_LINGER_MS / 1000:
+            return True
+        return not self._closed_now(process.EXIT_LINGER_MS / 1000)
 
     def in_use(self) -> bool:
         """Whether another thread still uses the socket."""

@@ -12,7 +12,6 @@ import zmq
 
 from caraml.errors import AuthenticationError
 from caraml.transport.background import background_thread, private_socket
-from caraml.transport.receive_budget import ReceiveBudget
 
 log = logging.getLogger("caraml")
 
@@ -50,6 +49,7 @@ class Link:
         "lost",
         "made",
         "news",
+        "queued",
         "refused_at",
         "shaking",
         "unexplained",
@@ -58,13 +58,14 @@ class Link:
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint
         self.bind = bind
-        self.budget: ReceiveBudget | None = None
+        self.budget: Any = None  # counts what connections bring: opened(), closed(), end()
         self.fault: AuthenticationError | None = None
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
         self.denied_count = 0
         self.lost = 0
         self.news = 0  # changes with `lost` and `fault`: one look tells that there is something to look at
         self.made = 0
+        self.queued: int | None = None  # messages sent before the first peer was there; None: not counted
         self.unexplained = 0
         self.refused_at = 0.0
         self.shaking: dict[int, None] = {}
@@ -80,6 +81,7 @@ class Link:
         elif event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self.fault, self.unexplained = None, 0
             self.made += 1
+            self.queued = None
             self._settle_oldest()
         elif event == zmq.Event.DISCONNECTED:
             if descriptor in self.shaking:

@@ -34,6 +34,8 @@ class Wire(SocketGuard):
         try:
             if self.link.fault is not None:
                 raise self.link.fault
+            if self.link.queued is not None:
+                self.link.queued += 1
             if type(message) is bytes and len(message) < self.small:
                 try:
                     self.put(message)
@@ -216,7 +218,7 @@ class Wire(SocketGuard):
 
     def bound_unread(self) -> None:
         """Disconnect who brings far more than the socket's `unread_bytes`. Call before it is established."""
-        if (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
+        if self.link.budget is None and (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
             self.link.budget = ReceiveBudget(self, most + self.socket.limits.message_bytes)
             background_thread().watch(self.link.budget)
 

@@ -2,14 +2,13 @@
 
 import logging
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
 import zmq
 
-from caraml.errors import AuthenticationError, MalformedMessageError, UnsignedPickleError, ZmqTimeoutError
+from caraml.errors import AuthenticationError, MalformedMessageError, PeerLostError, ZmqTimeoutError
 from caraml.key_folder import Keys
 from caraml.limits import Limits
 from caraml.transport.socket import ZmqSocket
@@ -18,10 +17,6 @@ from caraml.transport.wire import Wire
 log = logging.getLogger("caraml")
 
 _PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
-
-
-class _Warned:
-    unsigned_pickle = False
 
 
 class SocketOptions(TypedDict, total=False):
@@ -84,6 +79,16 @@ class Endpoint:
         """Where it is bound or connected to."""
         return self.socket.address
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.socket.state}>"
+
+    def fileno(self) -> int:
+        """Return the descriptor for `zmq.Poller`, as pyzmq's socket gives it.
+
+        ZeroMQ signals it once for several messages: receive with `timeout=0` until ZmqTimeoutError.
+        """
+        return self.socket.unwrap().fileno()
+
     @property
     def denied(self) -> list[AuthenticationError]:
         """The last peers that were refused (when binding), or the refusals met (when connecting)."""
@@ -107,10 +112,12 @@ class Endpoint:
         self.last_rejection = error
         if self.rejected == 1:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
-        if isinstance(error, UnsignedPickleError) and not _Warned.unsigned_pickle:
-            # Also where nobody has set up logging: nothing else tells two hosts of this.
-            _Warned.unsigned_pickle = True
-            warnings.warn(f"caraml: {error}", RuntimeWarning, stacklevel=2)
+
+    def _late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
+        """Return the error of a deadline; it names the messages that were rejected."""
+        if self.rejected:
+            waited_for = f"{waited_for} ({self.rejected} rejected, the last: {self.last_rejection})"
+        return self._wire.late(waited_for, timeout)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
         """What a class owes the peer of a rejected message."""
@@ -141,14 +148,14 @@ class Endpoint:
                 except MalformedMessageError as error:
                     self._reject(error)
                     self._after_rejection(error)
+                except PeerLostError:
+                    raise
                 except ZmqTimeoutError:
-                    if timeout == asked:
-                        raise
-                    raise wire.late(waiting_for, asked)  # noqa: B904
+                    raise self._late(waiting_for, asked) from None
                 if deadline:
                     left = deadline - time.monotonic()
                     if left < -_PAST_DEADLINE:
-                        raise wire.late(waiting_for, asked)
+                        raise self._late(waiting_for, asked)
                     timeout = max(0.0, left)
         finally:
             wire.turns.append(1)

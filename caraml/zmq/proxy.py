@@ -15,6 +15,7 @@ Under symphony, where one process binds both: `ZmqProxyThread(in_service="front"
 """
 
 import contextlib
+import logging
 import multiprocessing
 import threading
 from typing import Any
@@ -26,6 +27,8 @@ from caraml.address import resolve
 from caraml.errors import CaramlError, ZmqTimeoutError
 from caraml.limits import DEFAULT_LIMITS, Limits
 from caraml.transport.socket import ZmqSocket
+
+log = logging.getLogger("caraml")
 
 _PATTERNS = {"router-dealer": (zmq.ROUTER, zmq.DEALER), "pull-push": (zmq.PULL, zmq.PUSH)}
 _LINGER_MS = 500
@@ -138,11 +141,11 @@ class ZmqProxyThread(ZmqProxy, threading.Thread):
         threading.Thread.__init__(self, name="caraml-proxy", daemon=True)
 
     def run(self) -> None:
-        """Forward; a failure to bind is raised by `wait_bound`."""
+        """Forward; a failure to bind is logged, and raised by `wait_bound`."""
         try:
             super().run()
-        except CaramlError:
-            return
+        except CaramlError as error:
+            log.error("the proxy ended: %s", error)
 
 
 _forking = multiprocessing.get_context("fork")
@@ -169,7 +172,8 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
         obeying.start()
         try:
             super().run()
-        except CaramlError:
+        except CaramlError as error:
+            log.error("the proxy ended: %s", error)
             obeying.join(1.0)
 
     def _obey(self) -> None:

@@ -12,8 +12,8 @@
 
 **Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
 handed to dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while
-no puller takes more (high-water mark, `hwm=` messages each side), up to the deadline. What is over the
-pusher's own limits raises there, and is not sent.
+no puller takes more (high-water mark, `hwm=` messages each side), up to the deadline. A pusher that is closed
+before any puller has bound its address logs a warning with the number of messages that are unsent.
 """
 
 from collections import deque
@@ -57,6 +57,8 @@ class ZmqPusher(Endpoint):
         **options: Unpack[SocketOptions],
     ) -> None:
         super().__init__(zmq.PUSH, bind, callback, timeout, options)
+        if not bind and self.socket.scheme != "inproc":
+            self.socket.link.queued = 0
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
         self._batch_bytes = min(BATCH_BYTES, self.socket.limits.message_bytes // 4)
@@ -72,8 +74,8 @@ class ZmqPusher(Endpoint):
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 
     def push_uncopied(self, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Send one message without copying the large arrays of `data`: leave them alone until the answer is
-        `done`. `timeout` and errors as of `push`.
+        """Send one message without copying the arrays of `data` of 256 KiB or more (smaller ones are copied,
+        which is faster): leave them alone until the answer is `done`. `timeout` and errors as of `push`.
 
         Over inproc, where the puller would be given the arrays themselves, they are copied.
         """
@@ -113,6 +115,8 @@ class ZmqPusher(Endpoint):
     def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
         if batch:
             self._wire.send(Parts((BATCH, _pack(batch))), timeout)
+            if self.socket.link.queued is not None:
+                self.socket.link.queued += len(batch) - 1
 
 
 class ZmqPuller(Endpoint):

@@ -85,9 +85,10 @@ class ZmqClient(Endpoint):
             self._wire.slice_ms = max(10, min(self._wire.slice_ms, int(self.socket.heartbeat * 250)))
 
     def request(self, msg: Any, timeout: float | None = None) -> Any:
-        """The server's answer. Arrays of `msg` are not copied (over inproc they are: the server keeps what
-        it is given); they are free again when this returns or raises. `timeout`: seconds, negative for ever;
-        by default the client's.
+        """Return the server's answer. `timeout`: seconds, negative for ever; by default the client's.
+
+        Arrays of `msg` of 256 KiB or more are not copied (over inproc they are: the server keeps what it is
+        given); they are free again when this returns or raises.
 
         Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
@@ -202,8 +203,6 @@ class ZmqServer(LoopingEndpoint):
         self._decode = serializers.decoder(deserializer, self.socket)
         self._gives_bytes = self._decode is serializers.decode_bytes
         self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
-        # what bytes are needs no guard against a deserializer of the program's own
-        self._read = self._decode if deserializer is None else self._decode_request
         self._may_send = False
 
     def _prepare(self) -> None:
@@ -222,7 +221,8 @@ class ZmqServer(LoopingEndpoint):
         if wire.alone and self._gives_bytes and timeout is None and wire.timeout < 0:
             data = wire.receive_quickly()
         if data is None:
-            data = self._next(self._read, timeout, "a request")
+            read = self._decode if self._gives_bytes else self._decode_request
+            data = self._next(read, timeout, "a request")
         self._may_send = True
         return data
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from caraml.codec.parts import MAGIC, Parts, size
+from caraml.codec.parts import MAGIC, Parts, size, view
 
 EVERYTHING = (1 << 63) - 1
 HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
@@ -221,9 +221,7 @@ def owned(message: Any) -> Any:
         return Parts(
             part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
         )
-    if isinstance(message, str):
-        raise TypeError("a str cannot be sent without a serializer; use serializer='str'")
-    return message if type(message) is bytes else bytes(message)
+    return message if type(message) is bytes else view(message).tobytes()
 
 
 def _frames(head: bytes, payload: Any) -> tuple[Any, int]:

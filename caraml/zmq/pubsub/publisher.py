@@ -23,6 +23,7 @@ about one size: of such as are much larger, as much again), and beyond that, by 
 """
 
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, Unpack
@@ -38,7 +39,7 @@ from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.pubsub.subscriptions import Subscriptions
+from caraml.zmq.pubsub.subscriptions import SubscriptionBudget, Subscriptions
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     HEADER_BYTES,
@@ -61,9 +62,11 @@ _MOST_TOPICS = 1 << 16
 _SMALLEST = 1 << 10
 _PREPARED = 256  # messages between two looks at the subscriptions, on all topics together
 _LEAST_PREPARED = 8
-_READ_AT_ONCE = 10_000
-_HANDSHAKE_BYTES = 1 << 10
-_MOST_SUBSCRIPTIONS_AT_ONCE = 1000
+_READ_AT_ONCE = 1000  # 3 ms
+_HANDSHAKE_BYTES = 320
+_HANDSHAKE_WITH_KEYS_BYTES = 1 << 10
+_RECEIVE_BUFFER = 1 << 13
+_MOST_SUBSCRIPTIONS_AT_ONCE = 16  # of one connection: what it brings until it can be disconnected
 _COMMAND_BYTES = 16  # of a SUBSCRIBE beside its topic
 
 
@@ -135,6 +138,8 @@ class ZmqPub(Endpoint):
         self._hwm = 0
         self._fits = -1  # bytes of data up to which nothing needs to be looked at but the topic
         self._topics: dict[str | bytes, _Topic] = {}
+        self._budget: SubscriptionBudget | None = None
+        self._behind = False  # subscriptions wait to be read: the next message reads on
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
@@ -144,10 +149,26 @@ class ZmqPub(Endpoint):
         raw.setsockopt(zmq.XPUB_VERBOSER, 1)
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
         self._subscriptions = Subscriptions(self.socket.limits)
-        raw.maxmsgsize = max(_HANDSHAKE_BYTES, self.socket.limits.subscription + _COMMAND_BYTES)
+        handshake = _HANDSHAKE_BYTES if self.socket.keys is None else _HANDSHAKE_WITH_KEYS_BYTES
+        raw.maxmsgsize = max(handshake, self.socket.limits.subscription + _COMMAND_BYTES)
+        raw.rcvbuf = _RECEIVE_BUFFER
         if not self._fixed_hwm:
             raw.rcvhwm = _MOST_SUBSCRIPTIONS_AT_ONCE
+        if self.socket.scheme == "tcp" and sys.platform == "linux":
+            self.socket.link.budget = self._budget = SubscriptionBudget(self)
         self._make_room(0)
+
+    def idle(self) -> bool:
+        """Return whether no thread is in a call of this publisher."""
+        return bool(self._wire.turns)
+
+    def disconnected(self, nbytes: int) -> None:
+        """Count a subscriber that was disconnected for `nbytes` of subscriptions."""
+        self._behind = True
+        self._fits = -1
+        self._reject(
+            MalformedMessageError(f"a subscriber brought {nbytes} bytes at once, and is disconnected")
+        )
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
         """Publish under a topic; `data` may be changed afterwards.
@@ -180,8 +201,8 @@ class ZmqPub(Endpoint):
             wire.turns.append(1)
 
     def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Publish without copying large arrays of `data`, as policy 'block': leave them alone until the
-        answer is `done`. `topic`, `timeout` and errors as of `pub`.
+        """Publish without copying arrays of `data` of 256 KiB or more: leave them alone until the answer is
+        `done`. `topic`, `timeout` and errors as of `pub`.
 
         Over inproc, where the subscribers would be given the arrays themselves, they are copied.
         """
@@ -210,11 +231,13 @@ class ZmqPub(Endpoint):
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
         """The subscriptions in force now (to what `topic` begins with, if given)."""
-        self._wire.enter()
-        try:
-            self._read_subscriptions()
-        finally:
-            self._wire.leave()
+        self._behind = True
+        while self._behind:
+            self._wire.enter()
+            try:
+                self._read_subscriptions()
+            finally:
+                self._wire.leave()
         return self._subscriptions.count(None if topic is None else str2bytes(topic))
 
     def _publish(
@@ -285,7 +308,8 @@ class ZmqPub(Endpoint):
             self._set_hwm(nbytes)
             return
         self._largest = max(self._largest, 1 << (nbytes - 1).bit_length())
-        self._fits = min(self._wire.small - 1, self._largest - self._longest_header)
+        fits = min(self._wire.small - 1, self._largest - self._longest_header)
+        self._fits = -1 if self._behind else fits
         self._set_hwm(self._largest)
 
     def _set_hwm(self, nbytes: int) -> None:
@@ -297,6 +321,9 @@ class ZmqPub(Endpoint):
         """Count them, and keep them from piling up. Call between enter() and leave()."""
         for _ in range(_READ_AT_ONCE):
             if (frame := self._wire.receive_now()) is None:
+                self._behind = False
+                if self._budget is not None:
+                    self._budget.read += 1
                 return
             try:
                 if frame.more:
@@ -305,6 +332,8 @@ class ZmqPub(Endpoint):
                 self._subscriptions.take(frame)
             except MalformedMessageError as error:
                 self._reject(error)
+        self._behind = True
+        self._fits = -1
 
 
 def _buffer(message: Any) -> Any:

@@ -174,7 +174,7 @@ class ZmqSub(LoopingEndpoint):
                 try:
                     data = self._next(self._take, left, "a message", self._receive)
                 except ZmqTimeoutError:
-                    raise self._wire.late("a message", asked)  # noqa: B904
+                    raise self._late("a message", asked) from None
                 if data is not _NOTHING:
                     return data
 

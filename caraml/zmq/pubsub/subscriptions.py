@@ -1,21 +1,31 @@
-"""The subscriptions in force at a publisher, and the bound on what they take."""
+"""The subscriptions in force at a publisher, and the bounds on what a subscriber may bring.
+
+ZeroMQ bounds neither. It takes in all that a connection brings within one call of the publisher, at fifty
+times its bytes, so the bytes are counted where they arrive: an epoll of the background thread tells of every
+connection that brings some. Only Linux counts them, and only TCP.
+"""
 
 import contextlib
-import os
-import socket as plain_sockets
+import weakref
 from collections import Counter
+from typing import Any
 
 import zmq
 
 from caraml.errors import MalformedMessageError
 from caraml.limits import Limits
+from caraml.transport.background import background_thread
+from caraml.transport.receive_budget import connection_name, disconnect, received
 
 _OVERHEAD = 16
+_MOST_AT_ONCE = 1 << 18  # bytes ZeroMQ takes in within 50 ms
+_MOST_WAITING = 1 << 21
+_SMALL = 1 << 10  # who brought less is not to blame for what all together brought
 
 
 class Subscriptions:
-    """Counts prefixes as subscribers come and go. ZeroMQ has no bound of its own: who brings more than
-    `Limits.subscriptions` in all is disconnected, after which ZeroMQ forgets what that peer subscribed to.
+    """Counts prefixes as subscribers come and go. A subscriber whose subscriptions take more than
+    `Limits.subscriptions` in all is disconnected; ZeroMQ then forgets them.
     """
 
     __slots__ = ("_counts", "_limits", "nbytes")
@@ -39,7 +49,7 @@ class Subscriptions:
             self._counts[prefix] += 1
             self.nbytes += len(prefix) + _OVERHEAD
             if self.nbytes > self._limits.subscriptions or len(prefix) > self._limits.subscription:
-                _disconnect(frame)
+                _disconnect_sender(frame)
                 raise MalformedMessageError("a subscription over the limits; its peer is disconnected")
         elif change[:1] == b"\x00":
             self._remove(prefix)
@@ -56,11 +66,88 @@ class Subscriptions:
             del self._counts[prefix]  # topics may come and go for as long as the program runs
 
 
-def _disconnect(frame: zmq.Frame) -> None:
+def _disconnect_sender(frame: zmq.Frame) -> None:
     """End the connection that a frame came by; nothing where that is gone, or is within this process."""
-    with contextlib.suppress(zmq.ZMQError, OSError):
+    with contextlib.suppress(zmq.ZMQError, OSError, ValueError):
         descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
-        with plain_sockets.socket(fileno=os.dup(descriptor)) as connection:
-            peer = connection.getpeername()
-            if connection.family == plain_sockets.AF_UNIX or peer[0] == address:  # not another one by now
-                connection.shutdown(plain_sockets.SHUT_RDWR)
+        name = connection_name(descriptor)
+        if isinstance(name[1], str | bytes) or name[1][0] == address:  # else another one by now
+            disconnect(descriptor, name)
+
+
+class _Connection:
+    """The bytes of a connection: `brought` when last looked at, `before` when they were last all read."""
+
+    __slots__ = ("before", "brought", "name", "read")
+
+    def __init__(self, name: tuple[Any, Any], read: int) -> None:
+        self.name = name
+        self.read = read
+        self.brought = self.before = 0
+
+
+class SubscriptionBudget:
+    """Disconnects a subscriber that brings more than the publisher can take in without a stall.
+
+    One connection may bring 256 KiB until the publisher has read all there was, and all together as much
+    while the publisher is held in a call, 2 MiB while it does not publish.
+    """
+
+    __slots__ = ("__weakref__", "_connections", "_publisher", "_read", "_since", "read")
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher: weakref.ref[Any] = weakref.ref(publisher)
+        self._connections: dict[int, _Connection] = {}
+        self._since = 0  # bytes that all brought since the publisher had read everything
+        self.read = self._read = 0  # how often it had
+
+    def opened(self, descriptor: int) -> None:
+        """A connection was made."""
+        publisher = self._publisher()
+        with contextlib.suppress(OSError, IndexError, TypeError):
+            name = connection_name(descriptor)
+            if publisher is None or publisher.socket.port not in (name[0][1], name[1][1]):
+                return  # closed since, and the number given to another
+            if self._since_read() > self._most(publisher):
+                disconnect(descriptor, name)  # before ZeroMQ has any topic of it to look for
+                return
+            self._connections[descriptor] = _Connection(name, self.read)
+            background_thread().on_arrival(descriptor, self._look)
+
+    def closed(self, descriptor: int) -> None:
+        """A connection is gone."""
+        self._connections.pop(descriptor, None)
+
+    def end(self) -> None:
+        """Nothing: what the program receives by itself is bounded all the same."""
+
+    def _look(self, descriptor: int) -> None:
+        """Count what a connection brought."""
+        connection = self._connections.get(descriptor)
+        publisher = self._publisher()
+        if connection is None or publisher is None:
+            return
+        brought = received(descriptor)
+        if brought is None:
+            self.closed(descriptor)
+            return
+        if connection.read != self.read:
+            connection.read, connection.before = self.read, connection.brought
+        since = self._since_read() + brought - connection.brought
+        self._since = since
+        connection.brought = brought
+        own = brought - connection.before
+        if own > _MOST_AT_ONCE or (since > self._most(publisher) and own > _SMALL):
+            self.closed(descriptor)
+            if disconnect(descriptor, connection.name):
+                publisher.disconnected(own)
+
+    def _since_read(self) -> int:
+        """Return the bytes that all brought since the publisher had read everything."""
+        if self._read != self.read:
+            self._read, self._since = self.read, 0
+        return self._since
+
+    def _most(self, publisher: Any) -> int:
+        """Return the bytes that all together may bring now."""
+        return _MOST_WAITING if publisher.idle() else _MOST_AT_ONCE

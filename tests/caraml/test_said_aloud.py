@@ -1,0 +1,104 @@
+"""What a program hears by default: rejected and unsent messages, a proxy that cannot bind, misuse."""
+
+import gc
+
+import pytest
+import zmq
+import zmq.asyncio
+
+import caraml
+
+
+@pytest.mark.timeout(30)
+def test_a_rejected_message_is_shown_and_a_timeout_counts_it(spawn):
+    program = spawn("""
+        import caraml
+        with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
+            with caraml.ZmqPusher(address=puller.address) as pusher:
+                pusher.push(b"no msgpack")
+                try:
+                    puller.pull(timeout=1)
+                except caraml.ZmqTimeoutError as error:
+                    print(error)
+        """)
+    code, output, errors = program.end(20)
+    assert code == 0
+    assert "1 rejected" in output
+    assert "msgpack" in output
+    assert "rejected" in errors
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("end", ["", "pusher.close()"], ids=["exit", "close"])
+def test_a_pusher_whose_peer_never_bound_says_what_is_unsent(spawn, end):
+    """Ten messages were lost, with exit code 0 and without a word."""
+    program = spawn(f"""
+        import caraml
+        pusher = caraml.ZmqPusher(address="127.0.0.1:9")
+        for n in range(3):
+            pusher.push(b"x")
+        pusher.push_many([b"x"] * 7)
+        {end}
+        """)
+    code, _, errors = program.end(20)
+    assert code == 0
+    assert "127.0.0.1:9" in errors
+    assert "10 messages unsent" in errors
+
+
+@pytest.mark.timeout(30)
+def test_a_pusher_that_closes_at_once_says_nothing(spawn):
+    with caraml.ZmqPuller(port=0) as puller:
+        program = spawn(f"""
+            import caraml
+            with caraml.ZmqPusher(address="{puller.address}") as pusher:
+                pusher.push(b"x")
+            """)
+        assert puller.pull(timeout=10) == b"x"
+        assert program.end(20)[2] == ""
+
+
+def test_a_proxy_thread_on_a_used_port_says_so(caplog):
+    with caraml.ZmqPuller(port=0) as puller:
+        proxy = caraml.ZmqProxyThread(puller.address, "tcp://127.0.0.1:*")
+        proxy.start()
+        proxy.join(5)
+        assert puller.address in caplog.text
+        assert "in use" in caplog.text
+
+
+def test_a_dropped_server_releases_its_port_at_once():
+    gc.disable()
+    try:
+        server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
+        address = server.address
+        with pytest.warns(ResourceWarning):
+            del server
+        caraml.ZmqServer(address=address).close()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("data", "serializer"), [({}, "msgpack"), ([1], "msgpack"), ("a", "str")])
+def test_what_needs_a_serializer_names_one(data, serializer):
+    with caraml.ZmqPub(port=0) as publisher, caraml.ZmqPusher(address="127.0.0.1:9") as pusher:
+        for send in (pusher.push, lambda data: publisher.pub("t", data)):
+            with pytest.raises(caraml.EncodeError, match=f"serializer='{serializer}'"):
+                send(data)
+        pusher.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_a_poller_takes_our_ends_and_an_asyncio_context_works():
+    context = zmq.asyncio.Context()
+    with (
+        caraml.ZmqPuller(port=0, context=context) as puller,
+        caraml.ZmqPusher(address=puller.address, context=context) as pusher,
+    ):
+        poller = zmq.Poller()
+        poller.register(puller, zmq.POLLIN)
+        pusher.push(b"x")
+        assert poller.poll(5000)
+        assert puller.pull(timeout=5) == b"x"
+        assert f"PULL bound to {puller.address}" in repr(puller)
+    context.term()
