@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.resource import ImageResource
 
-Rendered = Mapping[str, Mapping[str, Any]]
+# What a backend knows of a process beside its plan; it becomes a part of the inputs of its component.
+Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,21 @@ class Expander(Protocol):
         ...
 
     def prepare(self, plan: Plan, spec: ExperimentSpec, context: Context) -> Any:
-        """What `expand` is given; unless it is a dry run, what must be reserved or deleted first is."""
+        """Return what the plan comes to in this backend, for the calls below."""
         ...
 
-    def expand(self, prepared: Any, context: Context, components: Components) -> Rendered:
-        """Make the Pulumi resources and do nothing else; return the inputs of each process by its path."""
+    def facts(self, prepared: Any) -> Mapping[str, Facts]:
+        """Return the facts of each process, by its path.
+
+        fingerprint: tells the process from another start of it; Recorded has that of the one that runs.
+        services: the variables of the services that it uses. secret_digests: what stands for its secret_env.
+        """
+        ...
+
+    def expand(self, prepared: Any, context: Context, components: Components) -> None:
+        """Register the Pulumi resources, and do nothing else."""
         ...
 
     def manifests(self, prepared: Any) -> Sequence[Mapping[str, Any]]:
-        """The objects that `expand` makes, without the values of secrets; none where the backend has none."""
+        """Return the objects that `expand` makes, without the values of secrets; none in some backends."""
         ...

@@ -36,7 +36,7 @@ class Resource(Protocol):
 class Recorded:
     """What the state of one stack says of an experiment in this backend.
 
-    processes: path -> the recorded inputs and outputs of the process.
+    processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
     host:      the machine it was started on, where that matters.
     connection: how its backend is reached, where there is more than one.
     objects:   the path of what it has beside processes -> its uid.
@@ -133,10 +133,6 @@ class Observer(Protocol):
 
     def restart_reasons(self, recorded: Recorded) -> dict[str, str]:
         """path -> why the next `up` starts this process again although its settings did not change."""
-        ...
-
-    def changed_fields(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
-        """The settings for which a running process is started again."""
         ...
 
     def watch(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from symphony import run_request
 from symphony.backends import registry
 from symphony.classic.config import SymphonyConfig
 from symphony.cli import plan_table, screen
@@ -16,6 +17,7 @@ from symphony.components import run
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
 from symphony.engine.run import inline
+from symphony.engine.run.outcome import Verb
 from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks
@@ -23,9 +25,8 @@ from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import state
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import Ended, UpEvent, up
-from symphony.plan import plan_file
 from symphony.plan.names import as_stack
-from symphony.plan.plan_file import PlanFile
+from symphony.run_request import RunRequest
 
 
 def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
@@ -38,12 +39,12 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     target = StackTarget(workspace.stack_name(name, place), place, given)
     folder = _refuse_second(target, force)
     if dry_run:
-        planned = planned_from(target, lambda t, box: _run("preview", t, box, exp), manifests=True)
+        planned = planned_from(target, partial(_run, "preview", exp), manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
         if screen.is_terminal():
             plan_table.show(planned)
         return planned
-    events = up(target, lambda t, box: _run("up", t, box, exp))
+    events = up(target, partial(_run, "up", exp))
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(f"{exp.name} did not come up")
@@ -83,9 +84,17 @@ def _refuse_second(target: StackTarget, force: bool) -> Path | None:
     return folder
 
 
-def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) -> inline.InlineRun:
+def _run(
+    verb: Verb,
+    experiment: Experiment,
+    target: StackTarget,
+    request: RunRequest,
+    *,
+    fetch_plugins: bool,
+    extra: Mapping[str, str] | None = None,
+) -> inline.InlineRun:
     def program() -> None:
-        plan_file.answer_in(box.file)
+        run_request.use(request)
         run.launch(experiment, target.given)
 
     return inline.InlineRun(
@@ -93,8 +102,9 @@ def _run(verb: Any, target: StackTarget, box: PlanFile, experiment: Experiment) 
         target.workspace,
         target.name.stack,
         program=program,
+        extra=extra,
         options=_options(target),
-        fetch_plugins=box.plugins,
+        fetch_plugins=fetch_plugins,
     )
 
 

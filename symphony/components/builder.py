@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pulumi
 
+from symphony.components import run
 from symphony.components.errors import as_usage_error, usage_error
 from symphony.components.overrides import Override, written
 from symphony.plan.names import listed, nearest, shown
@@ -147,8 +148,15 @@ class Builder(Generic[AnySpec]):
             converter = settings_of(kind or type(self._spec))[setting].convert
             return converter(value, f"{self.name}: {setting}")
 
+    def _refuse_launched(self) -> None:
+        """Refuse a change that would be lost; a plain script may launch it again."""
+        if self._plan is not None and run.in_program():
+            what = f"{type(self).__name__} {shown(self._spec.name)} is changed after its launch"
+            raise usage_error(what, "Make every change inside its with block, or before launch()")
+
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
         """Make a setting; parts are the names or numbers within it that this line is about."""
+        self._refuse_launched()
         where = caller()
         places = {**self._spec.places, setting: where, **{part_of(setting, part): where for part in parts}}
         self._spec = dataclasses.replace(self._spec, places=places, **changes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pulumi
 
-from symphony.components.run import require_root, settings
+from symphony.components.run import refused, require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
 
@@ -28,7 +28,10 @@ def run_program(folder: str | Path = "stacks") -> None:
     require_root()
     home = Path(folder)
     stack = pulumi.get_stack()
-    name = settings().program or stack.partition(".")[0]
+    try:
+        name = settings().program or stack.partition(".")[0]
+    except SymphonyError as error:
+        raise refused(error) from None
     file = home / f"{name}.py"
     if not file.is_file():
         programs = sorted(each.stem for each in home.glob("*.py") if not each.stem.startswith("_"))
@@ -42,7 +45,7 @@ def run_program(folder: str | Path = "stacks") -> None:
     except pulumi.RunError:
         raise
     except SymphonyError as error:
-        raise pulumi.RunError(str(error)) from None
+        raise refused(error) from None
     except Exception as error:
         raise pulumi.RunError(_own_traceback(error, file)) from None
 

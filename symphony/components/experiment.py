@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import pulumi
 
-from symphony.backends.expand import Components
+from symphony.backends.expand import Components, Facts
 from symphony.components import run
 from symphony.components.builder import Builder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.members import Members, adopt, expect, find
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup
-from symphony.plan import plan_file
-from symphony.plan.code import packed
 from symphony.plan.names import shown
+from symphony.plan.plan import DECLARED
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -122,6 +121,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             experiment.add_process_group(ProcessGroup("agents"))
         """
         expect(group, ProcessGroup, "ProcessGroup(...)")
+        self._refuse_launched()
         adopt(group, f"experiment {shown(self.name)}")
         self._groups.append(group)
         return group
@@ -215,29 +215,26 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         """
         run.launch(self)
 
-    def register(self, plan: Plan) -> None:
+    def register(
+        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Become a component of the running Pulumi program with all that is in it; launch() calls it."""
-        pulumi.ComponentResource.__init__(
-            self, "symphony:index:Experiment", self._spec.name, None, self._options
-        )
         self._plan = plan
+        # With the folder, a person who is elsewhere can be told where the program is.
+        inputs = {**plan.experiment_inputs(), "folder": str(Path.cwd())}
+        if manifests:
+            inputs["manifests"] = list(manifests)
+        pulumi.ComponentResource.__init__(
+            self, "symphony:index:Experiment", self._spec.name, {DECLARED: inputs}, self._options
+        )
+        of_processes = {path: {**each, **facts[path]} for path, each in plan.process_inputs().items()}
+        of_groups = plan.group_inputs()
         for process in self._processes:
-            process.register(self._path(process), plan, self)
+            path = self._path(process)
+            process.register(path, plan, of_processes[path], self)
         for group in self._groups:
-            group.register(plan, self)
-        outputs: Mapping[str, Any] = {
-            "session": self.session,
-            "backend": plan.backend,
-            "addresses": {service.name: service.address for service in plan.services},
-            "exposed": [service.name for service in plan.services if service.exposed],
-            # So that a person who is elsewhere can be told where its program is.
-            "folder": str(Path.cwd()),
-        }
-        if (restarted := plan_file.restarted()) is not None:
-            outputs = restarted.outputs
-        # So that the next plan can say which files changed.
-        code = {**plan_file.code_in_use(), **plan.code}
-        self.register_outputs({**outputs, **({"code": packed(code)} if code else {})})
+            group.register(plan, of_groups[self._path(group)], of_processes, self)
+        self.register_outputs({})
 
     def components(self) -> Components:
         """What a backend hangs its resources under."""

@@ -26,6 +26,7 @@ class Members:
 
         @property
         def name(self) -> str: ...
+        def _refuse_launched(self) -> None: ...
 
     def new_process(
         self,
@@ -66,6 +67,7 @@ class Members:
         return self._add(process)
 
     def _add(self, process: Process) -> Process:
+        self._refuse_launched()
         adopt(process, f"{self._kind} {shown(self.name)}")
         self._processes.append(process)
         return process

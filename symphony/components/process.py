@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
@@ -10,6 +11,7 @@ import pulumi
 from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, written
+from symphony.plan.plan import DECLARED
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
 from symphony.spec.services import Services
 from symphony.spec.shared import Arguments, Texts
@@ -212,11 +214,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         before: Resources = getattr(self._spec, setting)
         self._set(setting, given, **{setting: dataclasses.replace(before, **given)})
 
-    def register(self, path: str, plan: Plan, parent: pulumi.Resource) -> None:
+    def register(self, path: str, plan: Plan, inputs: Mapping[str, Any], parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
-        pulumi.ComponentResource.__init__(
-            self, "symphony:index:Process", path, None, self._options_under(parent)
-        )
         self._path, self._plan = path, plan
-        declared = plan.process(path).where
-        self.register_outputs({"services": self.services, "session": self.session, "declared": declared})
+        pulumi.ComponentResource.__init__(
+            self, "symphony:index:Process", path, {DECLARED: inputs}, self._options_under(parent)
+        )
+        self.register_outputs({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
@@ -11,6 +12,7 @@ from symphony.components.builder import MemberBuilder, declare
 from symphony.components.members import Members
 from symphony.components.overrides import Override
 from symphony.components.process import Process
+from symphony.plan.plan import DECLARED
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
 
 if TYPE_CHECKING:
@@ -62,15 +64,21 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
         """The declaration of the group and its processes, as a frozen value."""
         return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
 
-    def register(self, plan: Plan, parent: pulumi.Resource) -> None:
+    def register(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Any],
+        of_processes: Mapping[str, Mapping[str, Any]],
+        parent: pulumi.Resource,
+    ) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""
         self._plan = plan
         name = plan.renamed.get(self.name, self.name)
         pulumi.ComponentResource.__init__(
-            self, "symphony:index:ProcessGroup", name, None, self._options_under(parent)
+            self, "symphony:index:ProcessGroup", name, {DECLARED: inputs}, self._options_under(parent)
         )
         declared = [f"{self.name}/{each.name}" for each in self._processes]
-        paths = [plan.renamed.get(path, path) for path in declared]
-        for process, path in zip(self._processes, paths, strict=True):
-            process.register(path, plan, self)
-        self.register_outputs({"session": self.session, "processes": paths})
+        for process, path in zip(self._processes, declared, strict=True):
+            path = plan.renamed.get(path, path)
+            process.register(path, plan, of_processes[path], self)
+        self.register_outputs({})

@@ -1,8 +1,9 @@
-"""One run of the user's Pulumi program: what was declared and launched, and what happens at its end."""
+"""One run of the user's Pulumi program: its experiment becomes a plan, and the plan becomes resources."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pulumi
 
-from symphony import paths
+from symphony import paths, run_request
 from symphony.backends import registry, settings_reader, stack_file
-from symphony.backends.expand import Components, Context, Expander
+from symphony.backends.expand import Components, Context, Expander, Facts
 from symphony.backends.stack_settings import StackSettings
-from symphony.components import debug_log, output_wait
 from symphony.components.inputs import images, secret_env
 from symphony.components.inputs.images import Images
 from symphony.errors import SymphonyError, UserError
-from symphony.plan import plan_file
+from symphony.plan import report
 from symphony.plan.names import launched_name
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
@@ -39,27 +39,19 @@ class Declared(Protocol):
     def name(self) -> str: ...
     @property
     def spec(self) -> ExperimentSpec: ...
-    def register(self, plan: Plan) -> None: ...
+    def register(
+        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
+    ) -> None: ...
     def components(self) -> Components: ...
-
-
-@dataclass(frozen=True)
-class Launched:
-    """An experiment, what it declared when it was launched, and its plan."""
-
-    experiment: Declared
-    spec: ExperimentSpec
-    checked: ExperimentSpec
-    plan: Plan
 
 
 @dataclass
 class ProgramRun:
-    """The experiments of one run of a program; a stack is one experiment."""
+    """The experiment of one run of a program, and what its stack is."""
 
     context: Context
     experiments: list[Declared] = field(default_factory=list["Declared"])
-    launched: dict[int, Launched] = field(default_factory=dict[int, "Launched"])
+    launched: list[Declared] = field(default_factory=list["Declared"])
     built: Images | None = None
 
     @property
@@ -73,7 +65,7 @@ class ProgramRun:
 
 
 def program_name() -> str:
-    """The name of an experiment that is given none: the stack's up to the first dot, its program's."""
+    """Return the name of an experiment that is given none: the stack's up to the first dot, its program's."""
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
@@ -82,79 +74,76 @@ def declared(experiment: Declared) -> None:
     root = _root()
     if root is None:
         return
-    run: ProgramRun | None = getattr(root, _ATTRIBUTE, None)
-    if run is None:
-        run = _begin(root)
+    run = _run_of(root)
     run.experiments.append(experiment)
+    _refuse_second(run)
 
 
 def in_program() -> bool:
-    """Whether a Pulumi program is running."""
+    """Return whether a Pulumi program is running."""
     return _root() is not None
 
 
 def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None:
-    """Plan an experiment and register its components; its resources follow when the program has ended.
+    """Plan an experiment and register its components and resources.
 
     given: the settings of the Cluster that launches it; those of the stack go before them.
     """
-    root = require_root()
-    # An experiment of a plain script was declared before the program began.
-    run: ProgramRun = getattr(root, _ATTRIBUTE, None) or _begin(root)
+    run = _run_of(require_root())
     if not any(each is experiment for each in run.experiments):
+        # One of a plain script was declared before the program began.
         run.experiments.append(experiment)
-    _refuse_second(run)
-    if id(experiment) in run.launched:
+        _refuse_second(run)
+    if experiment in run.launched:
         return
-    launched = _planned(run, experiment, replace(experiment.spec, maps_names=given is not None), given)
-    experiment.register(launched.plan)
-    run.launched[id(experiment)] = launched
+    run.launched.append(experiment)
+    try:
+        _register(run, experiment, replace(experiment.spec, maps_names=given is not None), given)
+    except SymphonyError as error:
+        raise refused(error) from None
 
 
-def _planned(
+def _register(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
-) -> Launched:
+) -> None:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.components.inputs import code_files
     from symphony.plan.build import build_plan
 
-    try:
-        if given:
-            run.context = _context(given)
-        _refuse_to_move(run.context)
-        _require_plugins(run.context)
-        clean, problems = secret_env.read(spec)
-        clean = code_files.read(clean, run.context.folder, run.context.stack)
-        if "image" in registry.get(run.context.backend).settings:
-            clean, built, image_problems = run.images.named(clean)
-            problems += image_problems
-            run.context = replace(run.context, images=built)
-        else:
-            clean = images.unused(clean)
-        plan = build_plan(clean, run.expander.target(clean, run.context), problems)
-        _refuse_undeclared(plan, spec, run.context.stack)
-        remarks = (*_overruled(run, given), *plan.remarks)
-        code = {**plan.code, **run.images.files} if run.context.images else plan.code
-        plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
-        return Launched(experiment, spec, clean, plan)
-    except PlanError as error:
-        raise _refused(run, error.problems) from None
-    except SymphonyError as error:
-        raise _failed(error) from None
+    if given:
+        run.context = _context(given)
+    _refuse_to_move(run.context)
+    _require_plugins(run.context)
+    clean, problems = secret_env.read(spec)
+    clean = code_files.read(clean, run.context.folder, run.context.stack)
+    if "image" in registry.get(run.context.backend).settings:
+        clean, built, image_problems = run.images.named(clean)
+        problems += image_problems
+        run.context = replace(run.context, images=built)
+    else:
+        clean = images.unused(clean)
+    plan = build_plan(clean, run.expander.target(clean, run.context), problems)
+    _refuse_undeclared(plan, spec, run.context.stack)
+    remarks = (*_overruled(run, given), *plan.remarks)
+    code = {**plan.code, **run.images.files} if run.context.images else plan.code
+    plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
+    prepared = run.expander.prepare(plan, clean, run.context)
+    manifests = run.expander.manifests(prepared) if run_request.current().manifests else ()
+    experiment.register(plan, run.expander.facts(prepared), manifests)
+    report_facts({"program": _program(spec, run.context.folder)})
+    resources = {each.reference: run.images.resource(each) for each in run.context.images}
+    run.expander.expand(prepared, run.context, replace(experiment.components(), images=resources))
 
 
-def _refused(run: ProgramRun, problems: Sequence[Problem]) -> pulumi.RunError:
-    """The problems for the engine and the symphony command to show, under the name of the stack."""
-    error = PlanError(run.context.stack, problems)
-    plan_file.write_problems(error)
+def refused(error: SymphonyError) -> pulumi.RunError:
+    """Return the error for the engine to show; a symphony command is told its parts as well."""
+    report_facts(report.from_error(error))
     return pulumi.RunError(str(error))
 
 
-def _failed(error: SymphonyError) -> pulumi.RunError:
-    """The error for the engine to show; what is not the user's mistake the symphony command is told, too."""
-    if not isinstance(error, UserError):
-        plan_file.write_failure(error)
-    return pulumi.RunError(str(error))
+def report_facts(facts: Mapping[str, Any]) -> None:
+    """Tell the command in the engine's debug log, which a plain `pulumi` shows only with --debug."""
+    pulumi.log.debug(f"{run_request.REPORT}{json.dumps(facts)}")
 
 
 def _refuse_second(run: ProgramRun) -> None:
@@ -166,11 +155,11 @@ def _refuse_second(run: ProgramRun) -> None:
         "a stack is one experiment: move one to a program and stack of its own",
         (first.spec.where, second.spec.where),
     )
-    raise _refused(run, [problem])
+    raise refused(PlanError(run.context.stack, [problem]))
 
 
 def require_root() -> Any:
-    """The stack of the running Pulumi program; what is run as `python __main__.py` ends with one line."""
+    """Return the stack of the running Pulumi program. SystemExit: it was run as `python __main__.py`."""
     if (root := _root()) is None:
         raise SystemExit(
             "symphony: no Pulumi program is running. Run this one with `symphony up`;"
@@ -183,57 +172,19 @@ def _root() -> Any:
     return pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def _begin(root: Any) -> ProgramRun:
-    """Start noting for this program, and act once when it has come to its end without an error."""
-    debug_log.drop_debug_messages()
-    output_wait.wait_linearly()
-    try:
-        run = ProgramRun(_context())
-    except SymphonyError as error:
-        raise _failed(error) from None
-    setattr(root, _ATTRIBUTE, run)
-    register_outputs = root.register_outputs
-
-    def ended(outputs: Any) -> Any:
-        root.register_outputs = register_outputs
-        if sys.exc_info()[0] is None:
-            _expand(run)
-        return register_outputs(outputs)
-
-    root.register_outputs = ended
+def _run_of(root: Any) -> ProgramRun:
+    run: ProgramRun | None = getattr(root, _ATTRIBUTE, None)
+    if run is None:
+        try:
+            run = ProgramRun(_context())
+        except SymphonyError as error:
+            raise refused(error) from None
+        setattr(root, _ATTRIBUTE, run)
     return run
 
 
-def _expand(run: ProgramRun) -> None:
-    _refuse_second(run)
-    for experiment in run.experiments:
-        if id(experiment) not in run.launched:
-            raise pulumi.RunError(
-                f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
-                ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
-            )
-    for launched in run.launched.values():
-        experiment = launched.experiment
-        if experiment.spec != launched.spec:
-            raise pulumi.RunError(
-                f'Experiment "{experiment.name}" is changed after its launch ({experiment.spec.where}).'
-                " Make every change inside its with block, or before launch()."
-            )
-        try:
-            prepared = run.expander.prepare(launched.plan, launched.checked, run.context)
-            built = {each.reference: run.images.resource(each) for each in run.context.images}
-            components = replace(experiment.components(), images=built)
-            rendered = run.expander.expand(prepared, run.context, components)
-            manifests = run.expander.manifests(prepared) if plan_file.wants_manifests() else ()
-        except PlanError as error:
-            raise _refused(run, error.problems) from None
-        except SymphonyError as error:
-            raise _failed(error) from None
-        plan_file.write_plan(launched.plan, rendered, _program(launched.spec, run.context.folder), manifests)
-
-
 def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
-    """The files of the program in its folder, and when they changed: those that declare, and its modules."""
+    """Return when each file of the program in its folder changed: those that declare, and its modules."""
     declared = {each.where.file for each in (spec, *(process for _, process in spec.members()))}
     loaded = {getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]}
     result: dict[str, str] = {}
@@ -245,44 +196,39 @@ def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
 
 
 def image(spec: ImageSpec) -> pulumi.Output[str]:
-    """The image by its digest; built whatever the backend. pulumi.RunError: it cannot be."""
-    root = require_root()
-    run: ProgramRun = getattr(root, _ATTRIBUTE, None) or _begin(root)
+    """Return the image by its digest; it is built whatever the backend. pulumi.RunError: it cannot be."""
+    run = _run_of(require_root())
     planned, problems, _ = run.images.read(spec)
     if problems:
-        raise _refused(run, problems)
+        raise refused(PlanError(run.context.stack, problems))
     return run.images.resource(planned).image
 
 
 def settings(given: Mapping[str, str] | None = None) -> StackSettings:
-    """What the configuration of the stack says, else what is given. pulumi.RunError: what is wrong in it."""
+    """Return what the configuration of the stack says, else what is given. PlanError: what is wrong in it."""
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
-    files: tuple[Path, ...] = ()
-    if not plan_file.is_asked():
-        # A symphony command has looked at them itself.
-        files = stack_file.files(Path.cwd(), pulumi.get_stack())
-    read = settings_reader.read({**(given or {}), **{key: config.get_config(key) for key in keys}}, *files)
+    values = {**(given or {}), **{key: config.get_config(key) for key in keys}}
+    read = settings_reader.read(values, *stack_file.files(Path.cwd(), pulumi.get_stack()))
     if read.problems:
-        error = PlanError(pulumi.get_stack(), read.problems)
-        plan_file.write_problems(error)
-        raise pulumi.RunError(str(error))
+        raise PlanError(pulumi.get_stack(), read.problems)
     return read
 
 
 def _refuse_to_move(context: Context) -> None:
-    """What is up on another backend the settings name, where they say one: an operation has seen to that."""
-    runs_on = plan_file.runs_on()
+    """Refuse to move to another backend; where settings name it, the command has refused before."""
+    runs_on = run_request.current().runs_on
     if runs_on is not None and runs_on != context.backend:
-        raise plan_file.would_move(context.stack, runs_on, context.backend)
+        raise report.would_move(context.stack, runs_on, context.backend)
 
 
 def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
-    """The engine would end what is to start again, and is not there any more."""
-    if (restarted := plan_file.restarted()) is None:
+    """Refuse to start again what is not declared any more: the engine would end it."""
+    if (restarted := run_request.current().restart) is None:
         return
-    declared = {each.path for each in plan.processes} if plan.name == restarted.experiment else set[str]()
-    if gone := [path for path in restarted.paths if path not in declared]:
+    is_same = plan.name == run_request.current().experiment
+    declared = {each.path for each in plan.processes} if is_same else set[str]()
+    if gone := [path for path in restarted if path not in declared]:
         what = f"{', '.join(gone[:5])}{', …' if len(gone) > 5 else ''} {'is' if len(gone) == 1 else 'are'}"
         raise UserError(
             f"{what} not declared any more by the program of {stack}",
@@ -292,14 +238,14 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
 
 
 def _require_plugins(context: Context) -> None:
-    """Of a Cluster's backend the command only knows when the program has run."""
-    if registry.get(context.backend).plugins and plan_file.lacks_plugins() and not context.offline:
-        plan_file.ask_for_plugins()
+    """Have the command run the program again with plugins: the backend may be that of a Cluster in it."""
+    if registry.get(context.backend).plugins and run_request.lacks_plugins() and not context.offline:
+        report_facts({"needs_plugins": True})
         raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
 
 
 def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Problem]:
-    """What the Cluster says and the stack says otherwise."""
+    """Yield a remark where the Cluster says one backend and the stack another."""
     wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
         goes_before = f"is {backend}, which goes before the {wanted} cluster."
@@ -307,9 +253,10 @@ def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Pro
 
 
 def _context(given: Mapping[str, str] | None = None) -> Context:
-    """The stack that runs; given: settings that hold where it says nothing."""
+    """Return the stack that runs; given: settings that hold where it says nothing."""
     project, stack = pulumi.get_project(), pulumi.get_stack()
     read = settings(given)
+    request = run_request.current()
     return Context(
         project=project,
         stack=stack,
@@ -319,7 +266,7 @@ def _context(given: Mapping[str, str] | None = None) -> Context:
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
         settings=read,
-        recorded=plan_file.recorded(),
-        offline=plan_file.wants_manifests() and plan_file.runs_on() is None,
-        is_partial=plan_file.restarted() is not None,
+        recorded=None if request.recorded is None else frozenset(request.recorded),
+        offline=request.offline,
+        is_partial=request.restart is not None,
     )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from symphony import paths
+from symphony import paths, run_request
 from symphony.engine.binary import Engine
 from symphony.engine.state import passphrase
 
@@ -47,6 +47,7 @@ def for_engine(
         # A shell that took our exports has the value for tmux.
         env.pop(_NO_PLUGINS, None)
     env.setdefault(_NO_PLUGINS, "false" if fetch_plugins else "true")
+    env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     if own_python:
         env.setdefault("SYMPHONY_PYTHON", str(_PYTHON))
     elif "PULUMI_PYTHON_CMD" not in env:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +19,6 @@ from symphony.operations import stacks
 from symphony.operations.stack_target import StackTarget
 from symphony.placement.pool import Pool
 from symphony.placement.prices import Prices
-from symphony.plan.plan_file import WrittenCluster
 
 _POOL = "gcp:container/nodePool:NodePool"
 _KINDS = {
@@ -43,6 +42,16 @@ _IDS = {
     "gcp:compute/network:Network": "projects/{project}/global/networks/{name}",
     "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
 }
+
+
+@dataclass(frozen=True)
+class WrittenCluster:
+    """A cluster as plain values: its name, location and project, and the pools."""
+
+    name: str
+    location: str
+    project: str
+    pools: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 from symphony.backends import registry
 from symphony.engine import errors, workspace
+from symphony.engine.run.events import Event, Report, RunRestarted, Started
 from symphony.engine.run.outcome import Verb
 from symphony.engine.run.run import Run
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
-from symphony.operations.cluster import Changes, ClusterPlanned
+from symphony.operations.cluster import Changes, ClusterPlanned, WrittenCluster
 from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
-from symphony.plan.changes import Change, changes
+from symphony.plan import report
+from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets
-from symphony.plan.plan_file import PlanFile, WrittenPlan, plan_file, problem
+from symphony.plan.plan import DECLARED, Unused, whole
 from symphony.plan.problems import PlanError, Problem, folded
+from symphony.run_request import RunRequest
 
-MakeRun = Callable[[stack_target.StackTarget, PlanFile], Run]
+
+class MakeRun(Protocol):
+    """Starts an engine run of a program, which is told the request."""
+
+    def __call__(
+        self,
+        target: stack_target.StackTarget,
+        request: RunRequest,
+        *,
+        fetch_plugins: bool,
+        extra: Mapping[str, str] | None = None,
+    ) -> Run: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ class Planned:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is most likely not meant, a line each."""
-        every = folded([problem(each) for each in self.plan["remarks"]])
+        every = folded([report.problem(each) for each in self.plan["remarks"]])
         return tuple(_sentence(what, each) for what, each in every)
 
     @property
@@ -138,11 +151,10 @@ def planned_from(
     manifests: also those of the objects that it would make; what is not up yet is planned without a cluster.
     """
     before = Before(stack_target.before(target))
-    offline = manifests and before.stack.backend is None
-    fetches = not offline and stack_target.fetches_plugins(target, before.stack.backend)
-    request = plan_file(before.uids, before.stack.backend, plugins=fetches, manifests=manifests)
-    written = _previewed(target, request, make_run, output)
-    return before.compared(target.workspace, written) if isinstance(written, WrittenPlan) else written
+    request = before.request(manifests=manifests)
+    fetches = not request.offline and stack_target.fetches_plugins(target, before.stack.backend)
+    program = _previewed(target, partial(make_run, target, request, fetch_plugins=fetches), output)
+    return program if isinstance(program, ClusterPlanned) else before.planned(target.workspace, program)
 
 
 def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[Mapping[str, Any], ...]:
@@ -153,90 +165,179 @@ def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[M
     target = stack_target.select(given)
     if target.settings.problems:
         raise PlanError(target.name.stack, target.settings.problems)
-    written = _previewed(target, plan_file(plugins=False, manifests=True), _project_run, output)
-    if isinstance(written, ClusterPlanned):
+    program = _previewed(target, partial(_project_run, target, RunRequest(manifests=True)), output)
+    if isinstance(program, ClusterPlanned):
         raise UserError(f"{target.name.stack} is a cluster, which has no manifests")
-    if not written.manifests:
+    experiment = program.components.experiment.new
+    if "manifests" not in experiment:
         file = workspace.config_file(target.workspace, target.name.stack).name
-        what = f"{target.name.stack} is for {written.backend}, which has no manifests"
+        what = f"{target.name.stack} is for {experiment['backend']}, which has no manifests"
         raise UserError(what, remedy=f"Set `symphony:backend: kubernetes` in {file}")
-    return written.manifests
+    return tuple(experiment["manifests"])
 
 
 def _previewed(
-    target: stack_target.StackTarget,
-    request: AbstractContextManager[PlanFile],
-    make_run: MakeRun,
-    output: ProgramOutput | None,
-) -> WrittenPlan | ClusterPlanned:
-    """What the program hands over in one preview."""
-    changes = Changes()
-    with stack_target.ensure_stack(target), request as box:
-        with make_run(target, box) as run:
+    target: stack_target.StackTarget, start: Callable[[], Run], output: ProgramOutput | None
+) -> Program | ClusterPlanned:
+    """What the program declares in one preview."""
+    changes, program = Changes(), Program()
+    with stack_target.ensure_stack(target):
+        with start() as run:
             for event in run:
                 changes.take(event)
+                program.take(event)
                 if output is not None:
                     output.take(event)
-        written = box.take()
+        program.refuse()
         errors.check(run.outcome)
-        if (cluster := box.take_cluster()) is not None:
-            return changes.planned(target, cluster)
-        if written is None:
+        if program.cluster is not None:
+            return changes.planned(target, program.cluster)
+        if not program.is_declared:
             raise no_experiment(target.name.stack)
-    return written
+    return program
 
 
 def project_run(
-    verb: Verb, target: stack_target.StackTarget, box: PlanFile, options: Sequence[str] = ()
+    verb: Verb,
+    target: stack_target.StackTarget,
+    request: RunRequest,
+    options: Sequence[str] = (),
+    *,
+    fetch_plugins: bool = False,
+    extra: Mapping[str, str] | None = None,
 ) -> Run:
     """An engine run of the program of the project."""
     return Run(
         verb,
         target.workspace,
         target.name.stack,
-        extra=box.environment,
+        extra={**request.environment, **(extra or {})},
         options=options,
-        fetch_plugins=box.plugins,
-        needs_plugins=box.needs_plugins,
+        fetch_plugins=fetch_plugins,
     )
 
 
 _project_run = partial(project_run, "preview")
 
 
+class Program:
+    """What the program of a run declares, as the events of the engine tell it one by one."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._experiment: Component | None = None
+        self._groups: dict[str, Component] = {}
+        self._processes: dict[str, Component] = {}
+        self._error: SymphonyError | None = None
+        self.cluster: WrittenCluster | None = None
+        self.files: Mapping[str, str] = {}
+
+    def take(self, event: Event) -> None:
+        """Note what an event tells."""
+        match event:
+            case RunRestarted():
+                self._clear()
+            case Report(facts=facts):
+                self._error = self._error or report.error_in(facts)
+                self.files = facts.get("program", self.files)
+                if "cluster" in facts:
+                    self.cluster = WrittenCluster(**facts["cluster"])
+            case Started(step=step) if step.new:
+                component = Component(step.old.get(DECLARED, {}), step.new.get(DECLARED, {}))
+                match step.type:
+                    case "symphony:index:Experiment":
+                        self._experiment = component
+                    case "symphony:index:ProcessGroup":
+                        self._groups[step.name] = component
+                    case "symphony:index:Process":
+                        self._processes[step.name] = component
+                    case _:
+                        pass
+            case _:
+                pass
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether all of an experiment is known."""
+        wanted = self._experiment.new["processes"] if self._experiment else ()
+        return self._experiment is not None and all(path in self._processes for path in wanted)
+
+    @property
+    def components(self) -> Components:
+        """The components of the experiment, in the order of their declaration."""
+        assert self._experiment is not None, "an experiment is declared"
+        paths = self._experiment.new["processes"]
+        processes = {path: self._processes[path] for path in paths if path in self._processes}
+        return Components(self._experiment, self._groups, processes)
+
+    def refuse(self) -> None:
+        """Raise the error that the program reports; the engine has ended by itself and keeps no lock."""
+        if self._error is not None:
+            raise self._error
+
+
 class Before:
-    """A stack as it is before a run: what the program's plan is held against.
+    """A stack as it is before a run, which says what the program changes.
 
     only: the processes that are started again by a run that leaves all others as they are.
     """
 
-    def __init__(self, stack: stacks.Stack, only: Collection[str] = ()) -> None:
+    def __init__(self, stack: stacks.Stack, only: Sequence[str] = ()) -> None:
         self.stack = stack
         self._only = only
         restart_reasons = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
         self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
 
-    @property
-    def uids(self) -> set[str]:
-        """What tells what the state records from others of its names, where the backend has such."""
+    def request(self, *, manifests: bool = False) -> RunRequest:
+        """Return what the program is told of the stack."""
         every = self.stack.recorded.processes.values() if self.stack.recorded else ()
-        return {str(facts["uid"]) for facts in every if facts.get("uid")}
-
-    def compared(self, place: workspace.Workspace, written: WrittenPlan) -> Planned:
-        """The program's plan against what the state records and what lived."""
-        recorded = self.stack.recorded if self.stack.backend == written.backend else None
-        processes: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
-        changed_fields = registry.get(written.backend).observer.changed_fields
-        sets = {**stacks.code(self.stack), **written.code}
-        rows = changes(
-            processes, written.inputs, changed_fields, self._restart_reasons if recorded else {}, sets
+        uids = tuple(sorted(str(facts["uid"]) for facts in every if facts.get("uid")))
+        experiment = stacks.experiment_in(self.stack.state)
+        return RunRequest(
+            runs_on=self.stack.backend,
+            recorded=uids,
+            restart=tuple(self._only) or None,
+            experiment=experiment.name if experiment else "",
+            manifests=manifests,
         )
-        state = self.stack.state
-        images = image_changes(state.resources if state else (), written.plan["images"], sets)
+
+    def planned(self, place: workspace.Workspace, program: Program) -> Planned:
+        """Return what the program changes of what the state records and what lived."""
+        components = program.components
+        experiment = components.experiment.new
+        recorded = self.stack.recorded if self.stack.backend == experiment["backend"] else None
+        facts: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
+        fingerprints = {path: str(each.get("fingerprint")) for path, each in facts.items()}
+        reasons = self._restart_reasons if recorded else {}
+        rows = changes(fingerprints, components, reasons, _ignored(experiment["backend"]))
         if self._only:
             rows = tuple(each if each.path in self._only else Change(each.path, "keep") for each in rows)
-        about = (self.stack.name.stack, place.project, written.plan, rows, written.unused, len(processes))
-        return Planned(*about, images, written.manifests, written.code, written.program)
+        groups = [each.new for each in components.groups.values()]
+        whole_plan = whole(experiment, [each.new for each in components.processes.values()], groups)
+        resources = self.stack.state.resources if self.stack.state else ()
+        unused = (Unused(each["setting"], tuple(each["made_by"])) for each in experiment["unused"])
+        return Planned(
+            stack=self.stack.name.stack,
+            project=place.project,
+            plan=whole_plan,
+            changes=rows,
+            unused=tuple(map(str, unused)),
+            now=len(fingerprints),
+            images=image_changes(resources, whole_plan["images"], components.code_sets),
+            manifests=tuple(experiment.get("manifests", ())),
+            code=components.new_code,
+            program=program.files,
+        )
+
+
+def _ignored(backend: str) -> frozenset[str]:
+    """Return the settings of other backends."""
+    own = registry.get(backend).settings
+    others = {setting for row in registry.every() for setting in row.settings} - own
+    mounts = {"mounts"} if not any(each.startswith("mount_") for each in own) else set[str]()
+    return frozenset(others | mounts)
 
 
 def no_experiment(stack: str) -> UserError:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Self
 
-from symphony.engine.run.events import Again, Diagnostic
+from symphony.engine.run.events import Diagnostic, RunRestarted
 from symphony.engine.tracebacks import HEAD
 
 _STACK = "::pulumi:pulumi:Stack::"
@@ -31,7 +31,7 @@ class ProgramOutput:
 
     def take(self, event: object) -> None:
         """Tell the lines that came with an event of the engine."""
-        if isinstance(event, Again) and self._tell is not None:
+        if isinstance(event, RunRestarted) and self._tell is not None:
             self.to(self._tell)
         if self._tell is None or not (isinstance(event, Diagnostic) and _is_of_program(event)):
             return

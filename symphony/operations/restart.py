@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from symphony.engine import workspace
-from symphony.engine.run.run import Run
-from symphony.engine.state.file_store import Resource
 from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match_processes
@@ -16,7 +15,6 @@ from symphony.operations.plan import project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import UpEvent, path_of, up
-from symphony.plan.plan_file import PlanFile, Restarted
 
 # Types of resources without whose change a process would not be what the program declares of it now.
 _MADE_OF = ("Image", "Secret", "ConfigMap")
@@ -26,8 +24,7 @@ _MADE_OF = ("Image", "Secret", "ConfigMap")
 class Restart:
     """What starts again: the processes that were named, those that share a pod with them, their resources.
 
-    targets:    what else of the state the run may change: what processes are made of, and the experiment.
-    experiment: with the outputs that the state is to go on having of it.
+    targets: what else of the state the run may change: what processes are made of, and their components.
     """
 
     target: StackTarget
@@ -35,7 +32,6 @@ class Restart:
     sharing: tuple[str, ...]
     urns: tuple[str, ...]
     targets: tuple[str, ...]
-    experiment: Resource
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -57,21 +53,21 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
-    experiment = stacks.experiment_in(stack.state)
-    assert experiment is not None, "what is up is an experiment"
-    made_of = (each.urn for each in stack.state.resources if each.type.rpartition(":")[2] in _MADE_OF)
-    targets = (experiment.urn, *made_of)
-    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), targets, experiment)
+    restarted = {*named, *sharing}
+    targets = [
+        each.urn
+        for each in stack.state.resources
+        if each.type.rpartition(":")[2] in _MADE_OF
+        or (each.type == "symphony:index:Process" and each.name in restarted)
+    ]
+    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), tuple(targets))
 
 
 def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
     """Run the program, and replace just these processes; yields what `up` does."""
-
-    def run(target: StackTarget, box: PlanFile) -> Run:
-        options = [f"--target={urn}" for urn in what.targets]
-        return project_run("up", target, box, [*options, *(f"--target-replace={urn}" for urn in what.urns)])
-
-    return up(what.target, run, output, Restarted(what.experiment.name, what.experiment.outputs, what.paths))
+    options = [f"--target={urn}" for urn in what.targets]
+    options += [f"--target-replace={urn}" for urn in what.urns]
+    return up(what.target, partial(project_run, "up", options=options), output, what.paths)
 
 
 def _target(stack: stacks.Stack) -> StackTarget:

@@ -18,8 +18,8 @@ from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
-from symphony.plan.code import CodeSets, packed, unpacked
 from symphony.plan.names import listed, shown
+from symphony.plan.plan import DECLARED
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -288,31 +288,18 @@ def experiment_in(state: file_store.StackState | None) -> file_store.Resource | 
 
 def addresses(stack: Stack) -> dict[str, str]:
     """Return service -> "host:port", as the state records them."""
-    return dict(_outputs(stack).get("addresses") or {})
+    services = _declared(stack.state).get("services") or ()
+    return {each["name"]: f"{each['host']}:{int(each['port'])}" for each in services}
 
 
 def exposed(stack: Stack) -> list[str]:
     """Return the services that processes expose, as the state records them."""
-    return list(_outputs(stack).get("exposed") or ())
-
-
-def code(stack: Stack) -> CodeSets:
-    """Return the files of each digest of code, as the state records them."""
-    return unpacked(str(_outputs(stack).get("code") or ""))
-
-
-def code_in_use(stack: Stack) -> str:
-    """Return the recorded files of the code that some resource uses, packed."""
-    state = stack.state
-    if state is None or not (recorded := code(stack)):
-        return ""
-    inputs = "".join(str(resource.inputs) for resource in state.resources)
-    return packed({digest: names for digest, names in recorded.items() if digest in inputs})
+    return [each["name"] for each in _declared(stack.state).get("services") or () if each["exposed"]]
 
 
 def folder(stack: Stack) -> str:
     """Return the folder from which its program was last run; empty where the state does not say."""
-    return str(_outputs(stack).get("folder") or "")
+    return str(_declared(stack.state).get("folder") or "")
 
 
 def _find_unnamed() -> Stack:
@@ -341,9 +328,10 @@ def _spellings(name: StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
-def _outputs(stack: Stack) -> Mapping[str, Any]:
-    experiment = experiment_in(stack.state)
-    return experiment.outputs if experiment else {}
+def _declared(state: file_store.StackState | None) -> Mapping[str, Any]:
+    """Return what the state has of the experiment; an older symphony left a part of it in the outputs."""
+    experiment = experiment_in(state)
+    return (experiment.inputs.get(DECLARED) or experiment.outputs) if experiment else {}
 
 
 def _visible(stack: Stack) -> Stack:
@@ -368,8 +356,7 @@ def _read(name: StackName) -> Stack:
         return Stack(name, None, None, None, error.line)
     except KeyError:
         return Stack(name, None, None, None)
-    experiment = experiment_in(state)
-    backend = str(experiment.outputs.get("backend")) if experiment else ""
+    backend = str(_declared(state).get("backend"))
     if backend in registry.names():
         owner = paths.owner_of(name.project, name.stack)
         recorded = registry.get(backend).observer.recorded(owner, state.resources)

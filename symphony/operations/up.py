@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from symphony.backends import registry
@@ -19,11 +21,10 @@ from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
 from symphony.operations import cluster, stack_target, stacks
 from symphony.operations.cluster import ClusterEnded
-from symphony.operations.plan import Before, MakeRun, Planned, no_experiment, project_run
+from symphony.operations.plan import Before, MakeRun, Planned, Program, no_experiment, project_run
 from symphony.operations.program_output import ProgramOutput
 from symphony.operations.stack_target import StackTarget
 from symphony.plan.names import listed
-from symphony.plan.plan_file import Restarted, plan_file
 from symphony_docker import progress
 
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
@@ -140,45 +141,43 @@ def up(
     target: StackTarget,
     make_run: MakeRun = _project_run,
     output: ProgramOutput | None = None,
-    restarted: Restarted | None = None,
+    restart: Sequence[str] = (),
 ) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
 
     output: told what the program prints.
-    restarted: what is started again, by a run that leaves all else as it is; None: any `up`.
+    restart: the processes that are started again, by a run that leaves all else as it is; none: any `up`.
 
     PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
     """
-    before = Before(stack_target.before(target), restarted.paths if restarted else ())
+    before = Before(stack_target.before(target), restart)
     cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
+    program = Program()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
-    code = stacks.code_in_use(before.stack)
-    request = plan_file(before.uids, before.stack.backend, code=code, plugins=fetches, restarted=restarted)
-    with stack_target.ensure_stack(target, changes=True), request as box:
-        reports = progress.Reader(box.file.with_name("images"))
-        box.environment[progress.VARIABLE] = str(box.file.with_name("images"))
-        with make_run(target, box) as run:
+    with stack_target.ensure_stack(target, changes=True), tempfile.TemporaryDirectory() as images:
+        reports = progress.Reader(Path(images))
+        extra = {progress.VARIABLE: images}
+        with make_run(target, before.request(), fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():
                     share = report.done / report.total if report.size else -1.0
                     yield Progress(f"image {report.image}", "working", 0.0, report.what, share, report.size)
                 if output is not None:
                     output.take(event)
-                if planned is None and (written := box.take_new()) is not None:
-                    planned = before.compared(target.workspace, written)
+                program.take(event)
+                if planned is None and program.is_declared:
+                    planned = before.planned(target.workspace, program)
                     yield planned
                 if (event_line := _event_line(event)) is not None and not _goes_on(event, planned):
                     if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
                         done.add(event_line.path)
                     yield event_line
-        if planned is None and (written := box.take()) is not None:
-            planned = before.compared(target.workspace, written)
-            yield planned
-        _check(run.outcome, planned, done, "restart" if restarted else "up")
-        if planned is None and (made := box.take_cluster()) is not None:
-            yield ClusterEnded(target.name.stack, made, run.outcome.seconds)
+        program.refuse()
+        _check(run.outcome, planned, done, "restart" if restart else "up")
+        if planned is None and program.cluster is not None:
+            yield ClusterEnded(target.name.stack, program.cluster, run.outcome.seconds)
             return
         if planned is None:
             raise no_experiment(target.name.stack)

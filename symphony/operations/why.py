@@ -8,6 +8,7 @@ from typing import Any
 
 from symphony.backends.observe import Link
 from symphony.operations import stacks
+from symphony.plan.plan import DECLARED
 
 _PROCESS = "symphony:index:Process"
 
@@ -58,8 +59,5 @@ def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
 def _declared(stack: stacks.Stack) -> dict[str, str]:
     """Return path -> the line of the program that declares it, as the state records."""
     resources = stack.state.resources if stack.state else ()
-    return {
-        resource.name: str(resource.outputs.get("declared") or "")
-        for resource in resources
-        if resource.type == _PROCESS
-    }
+    declared = {each.name: each.inputs.get(DECLARED, {}) for each in resources if each.type == _PROCESS}
+    return {path: str(each.get("where") or "") for path, each in declared.items()}

@@ -1,10 +1,14 @@
-"""What an `up` would do to each process: recorded inputs against planned ones, as rows for the CLI."""
+"""What an `up` does to each process, and why in words: rows for the CLI.
+
+A process restarts where its fingerprint is another than the recorded one. The reasons are the inputs of its
+components that differ between the state and the program, as the engine tells them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from symphony.plan import code
@@ -13,23 +17,14 @@ from symphony.plan.names import printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
-# What a user writes for an input of a resource that is called otherwise.
-_SETTINGS = {
-    "argv": "args",
-    "script": "cmds",
-    "preamble": "preamble_cmds",
-    "cwd": "start_dir",
-    "secret_digests": "secret_env",
-}
 # Variables whose values are nobody's to read over a shoulder.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
-# What another process of the same group does to its pod, by whether it is in it before and after.
-_MEMBERS = {
-    (False, True): "joins its pod",
-    (True, False): "leaves its pod",
-    (True, True): "changes in its pod",
-}
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
+# No reasons: names, and what `services`, `secret_env` and the settings of the pod say better.
+_NOT_COMPARED = (
+    *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
+    *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,46 +43,115 @@ class Change:
         return {"path": self.path, "kind": self.kind, "why": list(self.reasons)}
 
 
-def changes(
-    recorded: Mapping[str, Inputs],
-    planned: Mapping[str, Inputs],
-    changed_fields: Callable[[Inputs, Inputs], Sequence[str]],
-    restart_reasons: Mapping[str, str],
-    code_sets: CodeSets | None = None,
-) -> tuple[Change, ...]:
-    """One row a process: planned ones in the order of the plan, then those no longer declared.
+@dataclass(frozen=True)
+class Component:
+    """The inputs of a component: those in the state, none where it is new, and those of the program."""
 
-    changed_fields: the settings that make a running process restart (the backend's rule).
-    restart_reasons: path -> why a recorded process does not run as it should.
-    code_sets: the files that digests of code stand for, recorded ones and planned ones.
+    old: Inputs = field(default_factory=dict[str, Any])
+    new: Inputs = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Components:
+    """The components of an experiment; processes by path, groups by name."""
+
+    experiment: Component
+    groups: Mapping[str, Component]
+    processes: Mapping[str, Component]
+
+    @property
+    def code_sets(self) -> CodeSets:
+        """The files that digests of code stand for, recorded ones and new ones."""
+        members = (each.old.get("code_files") for each in self.processes.values())
+        return {**_unpacked([self.experiment.old.get("code"), *members]), **self.new_code}
+
+    @property
+    def new_code(self) -> CodeSets:
+        """The files that the digests of the program stand for."""
+        members = (each.new.get("code_files") for each in self.processes.values())
+        return _unpacked([self.experiment.new.get("code"), *members])
+
+
+def _unpacked(texts: Iterable[str | None]) -> CodeSets:
+    every = (code.unpacked(text) for text in dict.fromkeys(texts) if text)
+    return {digest: files for sets in every for digest, files in sets.items()}
+
+
+def changes(
+    recorded: Mapping[str, str],
+    components: Components,
+    restart_reasons: Mapping[str, str],
+    ignored: frozenset[str] = frozenset(),
+) -> tuple[Change, ...]:
+    """Return a row for each process: declared ones in their order, then those no longer declared.
+
+    Args:
+        recorded: The fingerprint of each process in the state, by its path.
+        components: The inputs of the components.
+        restart_reasons: Why a recorded process does not run as it should, by its path.
+        ignored: The settings that mean nothing in this backend.
     """
-    rows = [
-        _change(path, recorded.get(path), inputs, changed_fields, restart_reasons, code_sets or {})
-        for path, inputs in planned.items()
-    ]
-    rows += [Change(path, "stop", ("no longer declared",)) for path in recorded if path not in planned]
+    known = components.code_sets
+    own = {path: _differences(path, components, ignored, known) for path in components.processes}
+    rows: list[Change] = []
+    for path, component in components.processes.items():
+        if path not in recorded:
+            rows.append(Change(path, "start", ("new",)))
+            continue
+        reasons = [restart_reasons[path]] if path in restart_reasons else []
+        if recorded[path] != component.new.get("fingerprint"):
+            reasons += own[path] or _of_pod(path, components, own) or ["changed since it was started"]
+        rows.append(Change(path, "restart" if reasons else "keep", tuple(reasons)))
+    gone = (path for path in recorded if path not in components.processes)
+    rows += [Change(path, "stop", ("no longer declared",)) for path in gone]
     return tuple(rows)
 
 
-def _change(
-    path: str,
-    old: Inputs | None,
-    new: Inputs,
-    changed_fields: Callable[[Inputs, Inputs], Sequence[str]],
-    restart_reasons: Mapping[str, str],
-    code_sets: CodeSets,
-) -> Change:
-    if old is None:
-        return Change(path, "start", ("new",))
-    reasons = [why for setting in changed_fields(old, new) for why in _why(setting, old, new, code_sets)]
-    if path in restart_reasons:
-        reasons.insert(0, restart_reasons[path])
-    return Change(path, "restart", tuple(reasons)) if reasons else Change(path, "keep")
+def _differences(path: str, components: Components, ignored: frozenset[str], known: CodeSets) -> list[str]:
+    """Return the reasons in the settings of a process, of its group and of the experiment."""
+    component = components.processes[path]
+    if not component.old:
+        return []
+    group = components.groups.get(path.rpartition("/")[0], Component())
+    experiment = components.experiment
+    old, new = (
+        _settings(component.old, group.old, experiment.old),
+        _settings(component.new, group.new, experiment.new),
+    )
+    names = (name for name in {**new, **old} if (old.get(name) or None) != (new.get(name) or None))
+    return [reason for name in names if name not in ignored for reason in _why(name, old, new, known)]
+
+
+def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, Any]:
+    """Return the settings of a process as the user names them."""
+    shared = {
+        "namespace": experiment.get("launched_as"),
+        "inherit": experiment.get("inherit"),
+        "secret_env": process.get("secret_digests"),
+    }
+    pod: Inputs = group.get("pod") or process.get("pod") or {}
+    own = {name: value for name, value in {**process, **pod}.items() if name not in _NOT_COMPARED}
+    return {**own, **shared}
+
+
+def _of_pod(path: str, components: Components, own: Mapping[str, list[str]]) -> list[str]:
+    """Return what other processes of its group do to the pod that they share."""
+    group = path.rpartition("/")[0]
+    before, after = (
+        {each for each in inputs.get("processes") or () if group and each.startswith(f"{group}/")}
+        for inputs in (components.experiment.old, components.experiment.new)
+    )
+    effects = {
+        **dict.fromkeys(after - before, "joins its pod"),
+        **dict.fromkeys(before - after, "leaves its pod"),
+        **{each: "changes in its pod" for each in before & after if own.get(each) and each != path},
+    }
+    named = [f"{each.rpartition('/')[2]} {effect}" for each, effect in sorted(effects.items())]
+    return [", ".join(named)] if named else []
 
 
 def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterator[str]:
     before, after = old.get(setting), new.get(setting)
-    setting = _SETTINGS.get(setting, setting)
     if isinstance(before or after, Mapping):
         yield from _variables(setting, cast("Inputs", before or {}), cast("Inputs", after or {}), code_sets)
     elif isinstance(before or [], list) and isinstance(after or [], list):
@@ -99,9 +163,6 @@ def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterato
 def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
     """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
     names = _changed_names(before, after)
-    if setting == "group":
-        yield ", ".join(f"{name} {_MEMBERS[name in before, name in after]}" for name in names)
-        return
     if code.VARIABLE in names:
         names.remove(code.VARIABLE)
         yield code.why(before.get(code.VARIABLE), after.get(code.VARIABLE), code_sets)
@@ -127,7 +188,9 @@ def _changed_names(before: Inputs, after: Inputs) -> list[str]:
 
 
 def _lists(before: list[Any], after: list[Any]) -> str:
-    """The part that differs, with one word of context before it: `--lr 1e-3 -> 3e-4`."""
+    """Return the part that differs, with one word of context before it: `--lr 1e-3 -> 3e-4`."""
+    if any(isinstance(each, Mapping) for each in (*before, *after)):
+        return "changed"
     start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
     if start is None:
         start = min(len(before), len(after))

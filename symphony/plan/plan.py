@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from symphony.placement.summary import Summary
-from symphony.plan.code import CodeSets
+from symphony.plan.code import VARIABLE, CodeSets, packed
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
+
+# The longest text for the files of one digest of code that each of its processes has, some 200 files.
+_SMALL = 4096
+
+
+# The one input of each of our components: Pulumi makes an attribute of every input, and one called `binds`
+# would hide the method.
+DECLARED = "declared"
 
 
 @dataclass(frozen=True)
@@ -131,15 +140,44 @@ class Plan:
         served = [service for service in self.services if path is None or service.path == path]
         return {name: each.address for each in served for name in (each.name, each.declared) if name}
 
+    def experiment_inputs(self) -> dict[str, Any]:
+        """Return the plan without its processes and groups, as the inputs of the experiment's component."""
+        plain = asdict(replace(self, processes=(), groups=(), code={}))
+        del plain["groups"]
+        paths = [process.path for process in self.processes]
+        large = {digest: files for digest, files in self.code.items() if digest not in self._small_code}
+        return _without_tuples({**plain, "processes": paths, "code": packed(large)})
+
+    def group_inputs(self) -> dict[str, dict[str, Any]]:
+        """Return the inputs of the component of each process group, by its name."""
+        return {group.name: _without_tuples(asdict(group)) for group in self.groups}
+
+    def process_inputs(self) -> dict[str, dict[str, Any]]:
+        """Return the inputs of the component of each process, by its path; a mount says its kind."""
+        result: dict[str, dict[str, Any]] = {}
+        for process in self.processes:
+            files = self._small_code.get(process.service_env.get(VARIABLE, ""))
+            own_code = {"code_files": files} if files else {}
+            result[process.path] = {**_without_tuples(_plain(process)), **own_code}
+        return result
+
+    @cached_property
+    def _small_code(self) -> dict[str, str]:
+        """The files of each digest of code that has few, packed: those are inputs of each of its processes.
+
+        A restart of some processes changes the inputs of these alone.
+        """
+        every = {digest: packed({digest: files}) for digest, files in self.code.items()}
+        return {digest: files for digest, files in every.items() if len(files) <= _SMALL}
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a mount says its kind. What all processes share stands there once, code nowhere."""
-        plain = asdict(replace(self, processes=(), code={}))
-        del plain["code"]
-        return plain | {"processes": [_plain(process) for process in self.processes]}
+        """Return the whole plan as plain values."""
+        every = (self.process_inputs(), self.group_inputs())
+        return whole(self.experiment_inputs(), *(list(inputs.values()) for inputs in every))
 
     def to_json(self) -> str:
         """The whole plan as JSON; equal plans give equal text."""
-        return json.dumps(whole(self.to_dict()), indent=2, sort_keys=True)
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:
         rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
@@ -152,15 +190,28 @@ class Plan:
         return "\n".join(lines)
 
 
-def whole(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan.to_dict() as users read it, with the variables of all services in each process.
+def whole(
+    experiment: Mapping[str, Any], processes: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return a plan as users read it, of the inputs of its components.
 
-    Written so, with a thousand processes and hundreds of services they would be tens of megabytes.
+    Each process has the variables of all services there. In its inputs, with a thousand processes and
+    hundreds of services, they would be tens of megabytes. Pulumi drops what is null.
     """
-    shared: Mapping[str, str] = plain["service_env"]
-    processes = [{**each, "service_env": {**shared, **each["service_env"]}} for each in plain["processes"]]
-    kept = {name: value for name, value in plain.items() if name != "service_env"}
-    return {**kept, "processes": processes}
+    shared: Mapping[str, str] = experiment["service_env"]
+    left_out = ("service_env", "code", "folder", "manifests", "processes")
+    kept = {name: value for name, value in experiment.items() if name not in left_out}
+    names = [each.name for each in fields(PlannedProcess)]
+    members = [
+        {**{name: process.get(name) for name in names}, "service_env": {**shared, **process["service_env"]}}
+        for process in processes
+    ]
+    return {"placement": None, **kept, "groups": list(groups), "processes": members}
+
+
+def _without_tuples(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return the same as JSON has it: Pulumi takes no tuples."""
+    return json.loads(json.dumps(plain))
 
 
 def _plain(process: PlannedProcess) -> dict[str, Any]:

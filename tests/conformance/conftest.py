@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from tests.conformance.backend import Backend
 from tests.conformance.kubernetes_backend import KubernetesBackend, RoleBackend
-from tests.conformance.subprocess_backend import DISTRIBUTION, SubprocessBackend, environment
 from tests.conformance.tmux_backend import TmuxBackend
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import cluster
@@ -21,11 +19,6 @@ __all__ = ["cluster"]
 
 def _tmux(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
     return TmuxBackend(sandbox)
-
-
-def _subprocess(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
-    sandbox.program = request.getfixturevalue("third_environment")
-    return SubprocessBackend(sandbox)
 
 
 def _kubernetes(
@@ -44,30 +37,9 @@ def _role(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
 ON_A_CLUSTER = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 BACKENDS = [
     pytest.param(_tmux, id="tmux"),
-    pytest.param(_subprocess, id="subprocess", marks=pytest.mark.thorough),
     pytest.param(_kubernetes, id="kubernetes", marks=ON_A_CLUSTER),
     pytest.param(_role, id="role", marks=[*ON_A_CLUSTER, pytest.mark.slow]),
 ]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A backend is asked for what its row says that it can."""
-    can = runpy.run_path(str(DISTRIBUTION / "symphony_subprocess" / "backend.py"))["BACKEND"].settings
-    beyond = [item for item in items if "[subprocess" in item.name and not can.issuperset(_needed(item))]
-    config.hook.pytest_deselected(items=beyond)
-    items[:] = [item for item in items if item not in beyond]
-
-
-def _needed(item: pytest.Item) -> set[str]:
-    """The settings that a test is about, which not every backend uses."""
-    return {setting for mark in item.iter_markers("needs") for setting in mark.args}
-
-
-@pytest.fixture(scope="session")
-def third_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `symphony` of an environment with the third backend."""
-    return environment(tmp_path_factory.mktemp("third"))
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -6,18 +6,21 @@ from typing import Any
 
 import pytest
 
-from symphony.plan.changes import Change, changes
-
-
-def changed_names(old: Any, new: Any) -> list[str]:
-    return [name for name in new if old.get(name) != new[name]]
+from symphony.plan.changes import Change, Component, Components, changes
 
 
 def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple[str, str, str]]:
-    return [
-        (row.path, row.kind, row.why)
-        for row in changes(recorded, planned, changed_names, restart_reasons or {})
-    ]
+    """Rows of processes whose fingerprints are their inputs."""
+    components = Components(
+        Component({"processes": [*recorded]}, {"processes": [*planned]}),
+        {},
+        {
+            path: Component(recorded.get(path, {}), {**new, "fingerprint": str(new)})
+            for path, new in planned.items()
+        },
+    )
+    fingerprints = {path: str(old) for path, old in recorded.items()}
+    return [(row.path, row.kind, row.why) for row in changes(fingerprints, components, restart_reasons or {})]
 
 
 def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
@@ -32,9 +35,39 @@ def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
 
 
 def test_a_process_that_shares_a_pod_is_told_who_restarts_it() -> None:
-    before, after = {"x": "1", "y": "2"}, {"y": "3", "z": "4"}
-    why = "x leaves its pod, y changes in its pod, z joins its pod"
-    assert rows({"g/a": {"group": before}}, {"g/a": {"group": after}}) == [("g/a", "restart", why)]
+    def inputs(own: str, pod: str) -> dict[str, Any]:
+        return {"args": [own], "fingerprint": pod}
+
+    old = {"g/a": inputs("1", "old"), "g/x": inputs("1", "old"), "g/y": inputs("2", "old")}
+    new = {"g/a": inputs("1", "new"), "g/y": inputs("3", "new"), "g/z": inputs("4", "new")}
+    components = Components(
+        Component({"processes": [*old]}, {"processes": [*new]}),
+        {},
+        {path: Component(old.get(path, {}), each) for path, each in new.items()},
+    )
+    first, *_ = changes(dict.fromkeys(old, "old"), components, {})
+    assert first.reasons == ("x leaves its pod, y changes in its pod, z joins its pod",)
+
+
+def test_settings_of_its_group_and_of_the_experiment_are_reasons() -> None:
+    components = Components(
+        Component({"inherit": []}, {"inherit": ["DISPLAY"]}),
+        {"g": Component({"pod": {"restart_policy": "Never"}}, {"pod": {"restart_policy": "Always"}})},
+        {
+            "g/a": Component(
+                {"path": "g/a", "image": "a"}, {"path": "g/a", "image": "b", "fingerprint": "new"}
+            )
+        },
+    )
+    (change,) = changes({"g/a": "old"}, components, {}, frozenset({"image"}))
+    assert set(change.reasons) == {"restart_policy: Never -> Always", "inherit: nothing -> DISPLAY"}
+
+
+def test_what_an_interrupted_run_did_not_get_to_restarts_without_old_inputs() -> None:
+    same = Component({"args": ["1"]}, {"args": ["1"], "fingerprint": "new"})
+    (change,) = changes({"a": "old"}, Components(Component(), {}, {"a": same}), {})
+    assert change.kind == "restart"
+    assert change.reasons
 
 
 @pytest.mark.parametrize(
@@ -82,8 +115,8 @@ def test_values_of_variables_and_of_secrets_only_the_name(before, after, why):
 
 
 def test_several_reasons_and_a_broken_process():
-    recorded = {"a": {"args": ["1"], "cwd": "/a"}, "b": {}}
-    planned = {"a": {"args": ["2"], "cwd": "/b"}, "b": {}}
+    recorded = {"a": {"args": ["1"], "start_dir": "/a"}, "b": {}}
+    planned = {"a": {"args": ["2"], "start_dir": "/b"}, "b": {}}
     assert rows(recorded, planned, {"a": "window closed", "b": "exit 1"}) == [
         ("a", "restart", "window closed; args: 1 -> 2; start_dir: /a -> /b"),
         ("b", "restart", "exit 1"),

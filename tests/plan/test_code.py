@@ -10,7 +10,7 @@ import pytest
 
 from symphony.plan import code
 from symphony.plan.build import build_plan, problems
-from symphony.plan.changes import changes
+from symphony.plan.changes import Component, Components, changes
 from symphony.plan.target import Target
 from symphony.spec.inputs.code import CodeFiles
 
@@ -87,18 +87,22 @@ SETS = {
     ],
 )
 def test_the_plan_says_which_files(before: str | None, after: str | None, why: str) -> None:
-    def inputs(digest: str | None) -> dict[str, Any]:
-        return {"services": {code.VARIABLE: digest} if digest else {}}
-
-    rows = changes({"a": inputs(before)}, {"a": inputs(after)}, lambda *_: ["services"], {}, SETS)
-    assert [row.why for row in rows] == [why]
+    assert _reasons({code.VARIABLE: before} if before else {}, {code.VARIABLE: after} if after else {}) == [
+        why
+    ]
 
 
 def test_code_and_a_port_are_two_reasons() -> None:
-    before = {"env": {code.VARIABLE: "old", "SYMPH_A_PORT": "1"}}
-    after = {"env": {code.VARIABLE: "new", "SYMPH_A_PORT": "2"}}
-    (row,) = changes({"a": before}, {"a": after}, lambda *_: ["env"], {}, SETS)
-    assert row.reasons == ("code: agents/net.py, gone.py, new.py", "port of a: 1 -> 2")
+    before = {code.VARIABLE: "old", "SYMPH_A_PORT": "1"}
+    after = {code.VARIABLE: "new", "SYMPH_A_PORT": "2"}
+    assert _reasons(before, after) == ["code: agents/net.py, gone.py, new.py", "port of a: 1 -> 2"]
+
+
+def _reasons(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    process = Component({"services": before}, {"services": after, "fingerprint": "new"})
+    experiment = Component({"code": code.packed(SETS)}, {"code": code.packed(SETS)})
+    (row,) = changes({"a": "old"}, Components(experiment, {}, {"a": process}), {})
+    return list(row.reasons)
 
 
 def test_files_that_the_state_holds_are_told_from_those_of_now() -> None:

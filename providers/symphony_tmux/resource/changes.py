@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from symphony.paths import DEFAULT_SERVER
+
 REPLACED = ("owner", "server", "session", "path")
 LAUNCHED = (
     "argv",
@@ -51,6 +53,12 @@ def digest(inputs: Props) -> str:
     """One hash over all that `changes` compares, without the identity of the window."""
     facts = {name: _value(inputs, name) for name in LAUNCHED}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def fingerprint(inputs: Props) -> str:
+    """Return what tells this start of a process from another, of its inputs or of its outputs."""
+    server, session = inputs.get("server") or DEFAULT_SERVER, inputs["session"]
+    return f"{server}/{session}/{digest(inputs)}"
 
 
 def _value(props: Props, name: str) -> object:

@@ -11,19 +11,21 @@ from typing import Any
 import pulumi
 
 from symphony.backends import local_files, price_table
-from symphony.backends.expand import Components, Context
+from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.kubernetes import changed_files, platforms, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
+from symphony.backends.kubernetes.manifests.controllers import kept_by
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
+from symphony.plan.services import used_variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
@@ -82,21 +84,33 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
     return pools.read(client) if is_placed else ()
 
 
-def expand(prepared: Prepared, context: Context, components: Components) -> dict[str, dict[str, Any]]:
-    """Make every object of the plan; return the settings of each process by its path."""
+def facts(prepared: Prepared) -> dict[str, Facts]:
+    """Return what each component tells beside its plan."""
+    plan = prepared.plan
+    result: dict[str, Facts] = {}
+    for group, manifest in prepared.manifests.pods.values():
+        shared = {"fingerprint": process_inputs.fingerprint(manifest), "controller": kept_by(manifest)}
+        for name in process_inputs.names_of(manifest):
+            path = f"{group}/{name}" if group else name
+            digests = process_inputs.secret_digests(manifest, name)
+            result[path] = {**shared, "secret_digests": digests}
+    return {
+        each.path: {**result[each.path], "services": used_variables(plan, each)} for each in plan.processes
+    }
+
+
+def expand(prepared: Prepared, context: Context, components: Components) -> None:
+    """Register every object of the plan."""
+    if context.offline:
+        return
     manifests = prepared.manifests
-    if not context.offline:
-        # One that it makes has no identity of its own before.
-        shared = "" if manifests.namespace else prepared.plan.launched_as
-        provider = _provider(components.experiment, prepared.connection, shared)
-        deadline = _SECONDS + _grace(manifests, prepared.grace)
-        built = [each.image for each in components.images.values()]
-        pulumi.Output.all(*built).apply(lambda _: _end(prepared))
-        _Maker(components, provider, deadline, prepared.replaced).make(manifests)
-    rendered: dict[str, dict[str, Any]] = {}
-    for group, manifest in manifests.pods.values():
-        rendered.update(process_inputs.processes_of(manifest, group))
-    return {process.path: rendered[process.path] for process in prepared.plan.processes}
+    # A namespace that the program makes has no identity of its own before.
+    shared = "" if manifests.namespace else prepared.plan.launched_as
+    provider = _provider(components.experiment, prepared.connection, shared)
+    deadline = _SECONDS + _grace(manifests, prepared.grace)
+    built = [each.image for each in components.images.values()]
+    pulumi.Output.all(*built).apply(lambda _: _end(prepared))
+    _Maker(components, provider, deadline, prepared.replaced).make(manifests)
 
 
 def manifests(prepared: Prepared) -> list[Manifest]:

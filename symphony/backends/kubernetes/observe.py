@@ -99,11 +99,6 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     return result
 
 
-def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
-    """The settings for which the pod of a running process is replaced."""
-    return process_inputs.changed_fields(old, new)
-
-
 def logs(
     recorded: Recorded,
     paths: Sequence[str],
@@ -323,8 +318,7 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
-    group = process_inputs.group_of(resource.inputs)
-    result = process_inputs.processes_of(resource.inputs, group)
+    result = process_inputs.processes_of(resource.inputs)
     pod = {
         "pod_name": text(resource.inputs, "metadata", "name"),
         "uid": text(resource.outputs, "metadata", "uid"),

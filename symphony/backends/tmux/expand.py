@@ -1,18 +1,30 @@
-"""Makes the tmux resources of a plan, one Session and one Window a process."""
+"""Registers the tmux resources of a plan, one Session and one Window a process."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
-from symphony.backends.expand import Components, Context
+from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.tmux import local_files, render, validation
-from symphony.backends.tmux.prepare import prepare as prepare
 from symphony.backends.tmux.settings import server_of
+from symphony.backends.tmux.target import measured
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan
+from symphony.spec.experiment import ExperimentSpec
+from symphony_tmux.resource import changes
 from symphony_tmux.resource.resources import Session, Window
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The inputs of the session and of each window, by the path of its process."""
+
+    plan: Plan
+    session: dict[str, Any]
+    windows: dict[str, dict[str, Any]]
 
 
 def image_registry(context: Context) -> str:
@@ -20,32 +32,51 @@ def image_registry(context: Context) -> str:
     return ""
 
 
-def expand(prepared: Plan, context: Context, components: Components) -> dict[str, dict[str, Any]]:
-    """Make the session and a window for each process; return the inputs of each window by its path."""
-    plan, server = prepared, server_of(context)
-    folders = local_files.folders(server, plan.launched_as)
+def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
+    """Return the inputs of the resources."""
+    server = server_of(context)
     session = render.session(plan, context.owner, server, context.settings.grace)
-    owner = Session(plan.launched_as, **session, opts=_options(components.experiment))
+    folders = local_files.folders(server, plan.launched_as)
     key = local_files.digest_key() if any(each.secret_env for each in plan.processes) else b""
-    rendered: dict[str, dict[str, Any]] = {}
+    windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
-        inputs = render.window(plan, process, session, str(start), *map(str, folders), key=key)
-        options = _options(components.processes[process.path])
-        options.depends_on = [owner]
-        options.deleted_with = owner
-        # Also where the engine is told to replace it: what still ran would be taken for the new one.
-        options.delete_before_replace = True
+        windows[process.path] = render.window(plan, process, session, str(start), *map(str, folders), key=key)
+    if not context.dry_run:
+        measured(spec, context, record=True)
+        local_files.copy(plan.secrets, folders[0])
+        local_files.copy(plan.configs, folders[1])
+    return Prepared(plan, session, windows)
+
+
+def facts(prepared: Prepared) -> dict[str, Facts]:
+    """Return what each component tells beside its plan."""
+    shared = ("services", "secret_digests")
+    return {
+        path: {"fingerprint": changes.fingerprint(window), **{name: window[name] for name in shared}}
+        for path, window in prepared.windows.items()
+    }
+
+
+def expand(prepared: Prepared, context: Context, components: Components) -> None:
+    """Register the session, and a window for each process."""
+    session = Session(
+        prepared.plan.launched_as,
+        **prepared.session,
+        opts=pulumi.ResourceOptions(parent=components.experiment),
+    )
+    for process in prepared.plan.processes:
+        options = pulumi.ResourceOptions(
+            parent=components.processes[process.path],
+            depends_on=[session],
+            deleted_with=session,
+            # Also where the engine is told to replace it: what still ran would be taken for the new one.
+            delete_before_replace=True,
+        )
         secrets = {name: each.reveal() for name, each in process.secret_env.items()}
-        Window(process.path, **inputs, secret_env=secrets, opts=options)
-        rendered[process.path] = inputs
-    return rendered
+        Window(process.path, **prepared.windows[process.path], secret_env=secrets, opts=options)
 
 
-def manifests(prepared: Plan) -> tuple[()]:
+def manifests(prepared: Prepared) -> tuple[()]:
     """tmux has no manifests."""
     return ()
-
-
-def _options(parent: pulumi.Resource) -> pulumi.ResourceOptions:
-    return pulumi.ResourceOptions(parent=parent)

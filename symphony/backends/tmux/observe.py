@@ -22,7 +22,7 @@ from symphony.paths import DEFAULT_SERVER, experiment_folder, host
 from symphony_tmux.logs.removed import log_trouble
 from symphony_tmux.processes import observe
 from symphony_tmux.processes.observe import Condition
-from symphony_tmux.resource.changes import changes
+from symphony_tmux.resource import changes
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing
 
@@ -40,7 +40,8 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         if resource.type == SESSION_TYPE:
             session = resource.outputs
         elif resource.type == WINDOW_TYPE:
-            windows[str(resource.inputs["path"])] = {**resource.inputs, **resource.outputs}
+            window = {**resource.inputs, **resource.outputs}
+            windows[str(window["path"])] = {**window, "fingerprint": changes.fingerprint(window)}
     nothing: Mapping[str, Any] = {}
     facts = session or next(iter(windows.values()), nothing)
     if not facts:
@@ -71,11 +72,6 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
         if not condition.is_good:
             result[path] = condition.reason
     return result
-
-
-def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> Sequence[str]:
-    """The settings for which a running process is started again: the provider's own rule."""
-    return changes(old, new)
 
 
 def watch(

@@ -13,12 +13,11 @@ import pulumi
 
 from symphony.components.errors import as_usage_error
 from symphony.components.gke.node_pool import NodePool
-from symphony.components.run import require_root
+from symphony.components.run import refused, report_facts, require_root
 from symphony.errors import UserError
 from symphony.placement import tf_json
 from symphony.placement.check import faults
 from symphony.placement.pool import EFFECTS, GPU_TAINT
-from symphony.plan import plan_file
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.convert import FLAG, all_of, convert, instance_of, strict_text
 from symphony.spec.location import Location, caller
@@ -91,12 +90,10 @@ class GkeCluster(pulumi.ComponentResource):
         self.pools = tuple(each.pool for each in self.declared)
         self.project = pulumi.Config("gcp").get("project") or ""
         if problems := list(self._problems(where)):
-            error = PlanError(pulumi.get_stack(), problems)
-            plan_file.write_problems(error)
-            raise pulumi.RunError(str(error))
+            raise refused(PlanError(pulumi.get_stack(), problems))
         super().__init__("symphony:index:GkeCluster", name, None, opts)
         facts = {"name": name, "location": location, "project": self.project}
-        plan_file.write_cluster({**facts, "pools": [each.to_json() for each in self.pools]})
+        report_facts({"cluster": {**facts, "pools": [each.to_json() for each in self.pools]}})
         self._register()
 
     @classmethod

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from symphony.run_request import REPORT
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """What the engine does to one resource; parent is the urn of what it hangs under.
 
-    changed: the properties for which it is changed; of a replacement those that ask for it.
+    changed:  the properties for which it is changed; of a replacement those that ask for it.
+    old, new: its inputs in the state and in the program; an empty mapping where it is not there.
     """
 
     urn: str
@@ -20,6 +23,8 @@ class Step:
     op: str
     parent: str = ""
     changed: tuple[str, ...] = ()
+    old: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    new: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -79,19 +84,27 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Report:
+    """What the program reports beside its resources, as plain values."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
     """Nothing came for a moment: whoever shows the work may look how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """What came before was not the run: the engine starts over."""
+class RunRestarted:
+    """The engine starts over; what came before was not the run."""
 
 
+_REPORT = REPORT.encode()
 # What the engine warns of is how environment.py has it start our host of dynamic providers.
 _EXPECTED = "using pulumi-resource-pulumi-python from $PATH"
 
-Event = Started | Finished | Failed | Diagnostic | Summary | Note | Tick | Again
+Event = Started | Finished | Failed | Diagnostic | Summary | Note | Report | Idle | RunRestarted
 
 
 class Reader:
@@ -101,9 +114,10 @@ class Reader:
         self._began: dict[str, float] = {}
 
     def read(self, line: bytes, now: float) -> Event | None:
-        """The event of one line; None for what nobody needs and for a line that is no event."""
+        """Return the event of one line; None for a line that is no event, or one that no command needs."""
         # The program's SDK sends six debug lines a resource: skip them before they cost a parse.
-        if b'"severity":"debug"' in line or not line.startswith(b"{"):
+        is_debug = b'"severity":"debug"' in line and _REPORT not in line
+        if is_debug or not line.startswith(b"{"):
             return None
         try:
             raw: Any = json.loads(line)
@@ -140,10 +154,19 @@ def _step(raw: dict[str, Any]) -> Step:
         op=str(raw.get("op", "")),
         parent=str(state.get("parent", "")),
         changed=tuple(map(str, raw.get("keys") or raw.get("diffs") or ())),
+        old=_inputs(raw.get("old")),
+        new=_inputs(raw.get("new")),
     )
 
 
-def _diagnostic(raw: dict[str, Any]) -> Diagnostic | None:
+def _inputs(state: dict[str, Any] | None) -> dict[str, Any]:
+    return (state or {}).get("inputs") or {}
+
+
+def _diagnostic(raw: dict[str, Any]) -> Diagnostic | Report | None:
+    if raw.get("severity") == "debug":
+        before, _, facts = str(raw.get("message", "")).partition(REPORT)
+        return Report(json.loads(facts)) if facts and not before else None
     if str(raw.get("message", "")).lstrip().startswith(_EXPECTED):
         return None
     return Diagnostic(

@@ -1,6 +1,6 @@
 """One engine run as a stream of typed events that can be stopped within five seconds.
 
-    with Run("up", workspace, "rl", extra={"SYMPHONY_PLAN_FILE": path}) as run:
+    with Run("up", workspace, "rl", extra=request.environment) as run:
         for event in run:
             ...
     errors.check(run.outcome)
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -29,7 +29,7 @@ from typing import Any, Self, cast
 from symphony import files
 from symphony.engine import binary, environment
 from symphony.engine.run import isolation, relay, watchdog
-from symphony.engine.run.events import Again, Diagnostic, Event, Note, Reader, Summary, Tick
+from symphony.engine.run.events import Diagnostic, Event, Idle, Note, Reader, Report, RunRestarted, Summary
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
 from symphony.engine.tuning import checkpoints
@@ -60,7 +60,6 @@ class Run:
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
         stopped: threading.Event | None = None,
-        needs_plugins: Callable[[], bool] = lambda: False,
     ) -> None:
         self.verb: Verb = verb
         self.workspace = workspace
@@ -69,7 +68,7 @@ class Run:
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
         self._stopped = stopped
-        self._needs_plugins = needs_plugins
+        self._needs_plugins = False
         self._diagnostics: list[Diagnostic] = []
         self._summary: Summary | None = None
         self._stderr = bytearray()
@@ -135,7 +134,7 @@ class Run:
         yield from self._events()
         if self._is_shut_out() and (settings := encryption_salt.without(self._settings)) is not None:
             yield from self._again_with(settings)
-        if self.outcome.result == "failed" and not self._fetch_plugins and self._needs_plugins():
+        if self.outcome.result == "failed" and not self._fetch_plugins and self._needs_plugins:
             self._fetch_plugins = True
             self._command = self._engine()
             yield from self._again()
@@ -148,11 +147,13 @@ class Run:
         process = self._process
         assert process is not None, "use `with Run(...) as run`"
         for line in self._lines(process):
-            event = self._reader.read(line, time.monotonic()) if line else Tick()
+            event = self._reader.read(line, time.monotonic()) if line else Idle()
             if isinstance(event, Diagnostic) and not event.ephemeral:
                 self._diagnostics.append(event)
             elif isinstance(event, Summary):
                 self._summary = event
+            elif isinstance(event, Report):
+                self._needs_plugins = self._needs_plugins or "needs_plugins" in event.facts
             if event is not None:
                 yield event
         self._finish(process)
@@ -183,7 +184,7 @@ class Run:
         self._stderr.clear()
         self._diagnostics.clear()
         self._start(*self._command)
-        yield Again()
+        yield RunRestarted()
         yield from self._events()
 
     def _engine(self) -> tuple[Path, dict[str, str]]:

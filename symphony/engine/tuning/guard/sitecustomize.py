@@ -116,4 +116,4 @@ if __name__ == "sitecustomize":
     _leave()
     _skips = os.environ.pop(GUARDED, None) is not None
     if any(word.endswith(_PROGRAM) for word in sys.orig_argv):
-        _guard(keeps_checkpoints=not _skips, is_asked="SYMPHONY_PLAN_FILE" in os.environ)
+        _guard(keeps_checkpoints=not _skips, is_asked="SYMPHONY_RUN" in os.environ)

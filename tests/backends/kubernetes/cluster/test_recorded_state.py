@@ -10,7 +10,6 @@ from symphony import Experiment
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
 from symphony.engine.state.file_store import Resource
-from symphony.plan.changes import Change, changes
 from tests.backends.kubernetes.manifests.test_render import OWNER, manifests
 
 STACK = "urn:pulumi:rl::symphony::"
@@ -78,15 +77,9 @@ def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
     rendered = manifests(experiment(), controller=controller).pods.values()
     result = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
     assert result is not None
-    every = {
-        path: each
-        for group, manifest in rendered
-        for path, each in process_inputs.processes_of(manifest, group).items()
-    }
-    handed = {path: every[path] for path in ("a", "g/x", "g/y")}
-    assert changes(result.processes, handed, observe.changed_fields, {}) == tuple(
-        Change(path, "keep") for path in handed
-    )
+    of_pods = {group or "a": process_inputs.fingerprint(manifest) for group, manifest in rendered}
+    expected = {"a": of_pods["a"], "g/x": of_pods["g"], "g/y": of_pods["g"]}
+    assert {path: facts["fingerprint"] for path, facts in result.processes.items()} == expected
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
@@ -99,11 +92,8 @@ def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: 
 
 
 def test_a_state_of_before_the_note_is_read_as_it_was() -> None:
-    group, manifest = manifests(experiment()).pods["g"]
-    before = process_inputs.processes_of(manifest, group)
+    _, manifest = manifests(experiment()).pods["g"]
+    before = process_inputs.fingerprint(manifest)
     del manifest["metadata"]["annotations"][labels.PROCESSES]
-    after = process_inputs.processes_of(manifest, group)
-    assert list(after) == ["g/x", "g/y", "g/proxy"]
-    assert not any(process_inputs.changed_fields(before[path], after[path]) for path in before), (
-        "nothing is replaced"
-    )
+    assert list(process_inputs.processes_of(manifest)) == ["g/x", "g/y", "g/proxy"]
+    assert process_inputs.fingerprint(manifest) == before, "nothing is replaced"

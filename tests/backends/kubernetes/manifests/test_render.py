@@ -132,15 +132,15 @@ def test_everything_of_a_job(snapshot) -> None:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_what_is_read_off_a_manifest_is_what_was_rendered(controller: str) -> None:
-    """The same settings whatever makes the pod, but for what makes it."""
-    kinds = {}
-    for each in ("Pod", controller):
-        group, manifest = manifests(whole(), controller=each).pods["agents"]
-        kinds[each] = process_inputs.processes_of(manifest, group)
-    plain, kept = kinds["Pod"]["agents/agent-0"], kinds[controller]["agents/agent-0"]
-    assert process_inputs.changed_fields(plain, kept) == (["controller"] if controller != "Pod" else [])
-    assert kept["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
+def test_a_pod_of_another_controller_or_namespace_is_another_start(controller: str) -> None:
+    _, plain = manifests(whole()).pods["agents"]
+    _, controlled = manifests(whole(), controller=controller).pods["agents"]
+    is_same = process_inputs.fingerprint(plain) == process_inputs.fingerprint(controlled)
+    assert is_same == (controller == "Pod")
+    facts = process_inputs.processes_of(controlled)["agents/agent-0"]
+    assert facts["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
+    elsewhere = {**plain, "metadata": {**plain["metadata"], "namespace": "other"}}
+    assert process_inputs.fingerprint(elsewhere) != process_inputs.fingerprint(plain)
 
 
 def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
@@ -222,22 +222,6 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     assert second["name"] == "side"
     assert result["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
     assert merged({"a": 1}, {"a": None}) == {}
-
-
-def test_the_settings_of_a_group_name_the_sibling_that_changed() -> None:
-    def settings_of(seed: int) -> dict[str, dict[str, Any]]:
-        experiment = Experiment("rl")
-        group = experiment.new_process_group("g")
-        group.new_process("x", env={"SEED": seed})
-        group.new_process("y")
-        _, manifest = manifests(experiment).pods["g"]
-        return process_inputs.processes_of(manifest, "g")
-
-    before, after = settings_of(1), settings_of(2)
-    assert list(before) == ["g/x", "g/y"]
-    assert process_inputs.changed_fields(before["g/x"], after["g/x"]) == ["env"]
-    assert process_inputs.changed_fields(before["g/y"], after["g/y"]) == ["group"]
-    assert json.loads(json.dumps(before)) == before
 
 
 def test_a_clone_never_has_the_name_of_a_process() -> None:

@@ -337,9 +337,3 @@ def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
     tries = [one_try(3, RUNS), one_try(1, ended(1)), one_try(2, ended(7))]
     result = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
     assert (result.state, result.restarts, result.last) == ("running", 2, "exit 7")
-
-
-def test_another_namespace_is_a_restart() -> None:
-    of = {"image": "i", "namespace": "rl"}
-    assert observe.changed_fields(of, of) == []
-    assert observe.changed_fields(of, {**of, "namespace": "other"}) == ["namespace"]

@@ -215,7 +215,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
         assert all(problem.remedy for problem in result)
         return
     manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
-    assert "a" in process_inputs.processes_of(manifest, None)
+    assert "a" in process_inputs.processes_of(manifest)
     assert labels.belongs_to(manifest, "x/rl#1")
     spec: Any = manifest["spec"]
     while "containers" not in spec:
