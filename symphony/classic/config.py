@@ -104,10 +104,7 @@ class SymphonyConfig:
     def prefixed(self, name: str) -> str:
         """The name of an experiment with the username before it, once: SymphonyConfig().prefixed("rl")."""
         prefix = f"{self.username}-" if self.username else ""
-        # What is no text is for the plan to refuse.
-        if not isinstance(name, str) or name.startswith(prefix):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return name
-        return f"{prefix}{name}"
+        return name if name.startswith(prefix) else f"{prefix}{name}"
 
 
 def _username(name: Any) -> str:

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
-from symphony.classic.uncaught import fails_in_one_line
 from symphony.errors import UserError
 from symphony_docker import context
 from symphony_docker.builder import Build, build
@@ -35,7 +34,6 @@ class DockerBuilder:
     UserError: a setting is wrong, or nothing lies at a path. SymphonyError: Docker does not answer.
     """
 
-    @fails_in_one_line
     def __init__(
         self,
         dockerfile: str | Path,
@@ -52,7 +50,6 @@ class DockerBuilder:
         self._built = ""
 
     @classmethod
-    @fails_in_one_line
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
         """A builder of settings that are called as its arguments: DockerBuilder.from_dict(settings).
 
@@ -64,7 +61,6 @@ class DockerBuilder:
             raise UserError(f"DockerBuilder lacks {', '.join(missing)}", remedy="Add it to its settings")
         return cls(**settings)
 
-    @fails_in_one_line
     def build(self, tag: str | None = None) -> str:
         """Build the image and return its id: builder.build("rl:1").
 
@@ -82,19 +78,16 @@ class DockerBuilder:
         self._built = build(Build(read, tag or ""), engine.place, log=self._say)
         return self._built
 
-    @fails_in_one_line
     def tag(self, repo: str, tag: str) -> None:
         """Give what was built last the name `repo:tag`: builder.tag("me/rl", "1"). UserError: nothing was."""
         Engine().tag(self._image(), repo, tag)
 
-    @fails_in_one_line
     def push(self, repo: str, tag: str) -> str:
         """Push `repo:tag` and return its digest: builder.push("me/rl", "1"). UserError: it is refused."""
         digest = Engine().push(repo, tag)
         self._say(f"{repo}:{tag} is {repo}@{digest}")
         return digest
 
-    @fails_in_one_line
     def build_and_push(self, repo: str, tag: str) -> str:
         """Build, tag and push: builder.build_and_push("me/rl", "1"). Returns the digest.
 
@@ -131,7 +124,6 @@ class DockerBuilder:
             sys.stdout.write(f"{line.rstrip()}\n")
 
 
-@fails_in_one_line
 def clean_images(
     patterns: str | Sequence[str],
     force: bool = False,

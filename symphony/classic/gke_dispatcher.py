@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from symphony.classic.options import mistake
-from symphony.classic.uncaught import in_one_line
 from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB
@@ -49,10 +48,7 @@ class GKEDispatcher:
                 name: pool.to_json() for name, pool in self._pools.items()
             }
             return
-        try:
-            cluster = _read(tf_json)
-        except UserError as error:
-            raise in_one_line(error) from None
+        cluster = _read(tf_json)
         self._pools = {pool.name: pool for pool in cluster.pools}
         self._entries = cluster.entries
 
@@ -176,7 +172,7 @@ class GKEDispatcher:
         near = nearest(str(name), self._pools)
         remedy = f"Did you mean {shown(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
         error = mistake(f"there is no node pool {shown(name)}", f"{remedy}?" if near else remedy)
-        raise in_one_line(MissingError(error.what, where=error.where, remedy=error.remedy))
+        raise MissingError(error.what, where=error.where, remedy=error.remedy)
 
     def _assign(
         self, process: Process, group: ProcessGroup | None, claim: Claim, pool: str, gpu_type: str = ""

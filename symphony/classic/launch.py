@@ -1,4 +1,4 @@
-"""Launches an experiment of a plain script: a stack, a project that is there or hidden, an engine run."""
+"""Launches an experiment of a plain script: a stack, a project of the user or a hidden one, an engine run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks
 from symphony.operations.plan import Planned, planned_from
-from symphony.operations.process import state
+from symphony.operations.process import processes, state
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import Ended, UpEvent, up
 from symphony.plan.names import as_stack
@@ -30,14 +30,22 @@ from symphony.run_request import RunRequest
 
 
 def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
-    """Start it, or only plan it; given: the settings of the cluster. Shown as it goes at a terminal.
+    """Start an experiment, or only plan it, and show the progress at a terminal.
 
-    ResourceExistsError: it is up, or was saved before. SymphonyError: some processes do not run.
+    Args:
+        exp: The experiment.
+        given: The settings of the cluster.
+        force: Change the experiment of that name, where there is one.
+        dry_run: Only return the plan.
+
+    Raises:
+        ResourceExistsError: It is up, or was saved before.
+        SymphonyError: Some processes do not run.
     """
     name = as_stack(exp.name)
     place = inline.workspace_for(name)
     target = StackTarget(workspace.stack_name(name, place), place, given)
-    folder = _refuse_second(target, force)
+    folder = _refuse_second(target, force or dry_run)
     if dry_run:
         planned = planned_from(target, partial(_run, "preview", exp), manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
@@ -65,10 +73,10 @@ def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
 
 
 def _refuse_second(target: StackTarget, force: bool) -> Path | None:
-    """The folder to save it in, where there is one."""
+    """Return the folder to save it in, if any. ResourceExistsError: it is up, or was saved before."""
     is_known = store.exists(target.name)
     before = stacks.read(target.name) if is_known else None
-    if before is not None and before.recorded is not None and not force:
+    if before is not None and before.recorded is not None and not force and not _is_lost(before):
         raise ResourceExistsError(
             f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"
         )
@@ -82,6 +90,11 @@ def _refuse_second(target: StackTarget, force: bool) -> Path | None:
             remedy="Give it another name, or launch with force=True",
         )
     return folder
+
+
+def _is_lost(stack: stacks.Stack) -> bool:
+    """Return whether nothing of an experiment is there any more, as after `tmux kill-session`."""
+    return all(status.state == "lost" for status in processes(stack))
 
 
 def _run(
@@ -109,13 +122,13 @@ def _run(
 
 
 def _options(target: StackTarget) -> Sequence[str]:
-    """The settings of the cluster, kept with the stack so that the other doors see them."""
+    """Return the engine options that keep the settings of the cluster with the stack, for `symphony`."""
     before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **target.config}
     return [f"--config={key}={value}" for key, value in target.given.items() if before.get(key) != value]
 
 
 def _troubled(ended: Ended) -> SymphonyError:
-    """What ends a script with 1 that does not catch it, as `symphony up` ends."""
+    """Return the error for processes that do not run after the launch."""
     first, *_ = ended.troubled
     error = SymphonyError(
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",

@@ -8,7 +8,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from symphony.classic.uncaught import fails_in_one_line
 from symphony.errors import UserError
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts
@@ -81,14 +80,13 @@ def take_old_keywords(kind: type[_T]) -> type[_T]:
 
 def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
     own = tuple(inspect.signature(method).parameters)
-    inner = fails_in_one_line(method)
 
     @wraps(method)
     def call(*words: Any, **given: Any) -> Any:
         for old in [key for key in given if key in _OLD_KEYWORDS and key not in own]:
             value = given.pop(old)
             given.update((new, value) for new in _OLD_KEYWORDS[old] if new in own)
-        return inner(*words, **given)
+        return method(*words, **given)
 
     return call
 

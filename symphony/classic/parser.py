@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from symphony.classic import built_in
+from symphony.classic.config import SymphonyConfig
 from symphony.cli import main as symphony
 from symphony.cli import screen
+from symphony.engine.state import store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 
@@ -133,6 +135,7 @@ class SymphonyParser:
         """Run a command of `symphony` on what is in the cluster's backend; its exit code."""
         if type(self).create_cluster is SymphonyParser.create_cluster:
             return symphony.main(words)
+        words = _with_username(words)
         with stacks.only_on(self.cluster.backend):
             return symphony.main(words)
 
@@ -229,6 +232,16 @@ class SymphonyParser:
 
 for _row in built_in.ROWS:
     setattr(SymphonyParser, _row.action, partialmethod(SymphonyParser._built_in, _row))  # pyright: ignore[reportPrivateUsage]
+
+
+def _with_username(words: Sequence[str]) -> list[str]:
+    """Return the words of a delete with the full names of the user's own experiments."""
+    row = built_in.find(words[0]) if words else None
+    if row is None or not row.name.startswith("delete"):
+        return [*words]
+    known = {name.stack for name in store.names()}
+    full = {word: SymphonyConfig().prefixed(word) for word in words[1:]}
+    return [words[0], *(full[word] if full[word] in known else word for word in words[1:])]
 
 
 def _label(match: str | tuple[str | None, str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pulumi
 
+from symphony.backends import stack_file
 from symphony.components.run import refused, require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
@@ -39,6 +40,7 @@ def run_program(folder: str | Path = "stacks") -> None:
         meant = near(name, programs)
         hint = f"Did you mean {' or '.join(meant)}?" if meant else f"The programs are: {listed}"
         raise pulumi.RunError(f"stack {stack} has no program: there is no {file}. {hint}")
+    _refuse_unread_settings(home, stack)
     sys.path.insert(0, str(home.resolve()))
     try:
         runpy.run_path(str(file), run_name="__main__")
@@ -48,6 +50,17 @@ def run_program(folder: str | Path = "stacks") -> None:
         raise refused(error) from None
     except Exception as error:
         raise pulumi.RunError(_own_traceback(error, file)) from None
+
+
+def _refuse_unread_settings(home: Path, stack: str) -> None:
+    """Raise RunError for settings beside the program that Pulumi.yaml keeps in another folder."""
+    beside = home / f"Pulumi.{stack}.yaml"
+    own, project = (*stack_file.files(Path.cwd(), stack), None, None)[:2]
+    if own is not None and beside.is_file() and beside.resolve() != own.resolve():
+        raise pulumi.RunError(
+            f"{beside} is not read: the settings of {stack} are in {own.name} beside {project}."
+            f" Set `stackConfigDir: {home}` in {project}, or move the file."
+        )
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:

@@ -20,7 +20,7 @@ from symphony.components.inputs import images, secret_env
 from symphony.components.inputs.images import Images
 from symphony.errors import SymphonyError, UserError
 from symphony.plan import report
-from symphony.plan.names import launched_name
+from symphony.plan.names import launched_name, shown
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs.image import ImageSpec
@@ -124,7 +124,7 @@ def _register(
         clean = images.unused(clean)
     plan = build_plan(clean, run.expander.target(clean, run.context), problems)
     _refuse_undeclared(plan, spec, run.context.stack)
-    remarks = (*_overruled(run, given), *plan.remarks)
+    remarks = (*_overruled(run, given), *_unnamed(run, experiment, given), *plan.remarks)
     code = {**plan.code, **run.images.files} if run.context.images else plan.code
     plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
     prepared = run.expander.prepare(plan, clean, run.context)
@@ -242,6 +242,21 @@ def _require_plugins(context: Context) -> None:
     if registry.get(context.backend).plugins and run_request.lacks_plugins() and not context.offline:
         report_facts({"needs_plugins": True})
         raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
+
+
+def _unnamed(run: ProgramRun, experiment: Declared, given: Mapping[str, str] | None) -> Iterator[Problem]:
+    """Tell that the experiment has the name of its stack, where the program gives another."""
+    stack, name = run.context.stack, experiment.name
+    if (
+        given is None
+        and run.context.settings.namespace is None
+        and name not in (stack, stack.partition(".")[0])
+    ):
+        yield Problem(
+            f"The experiment {shown(name)} is called {run.context.launched_as}: it has its stack's name.",
+            f"name the stack {name}, or leave the name out",
+            (experiment.spec.where,),
+        )
 
 
 def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Problem]:

@@ -20,14 +20,24 @@ def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str
             yield pool.name, what, remedy
 
 
+def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
+    """Yield a warning for each machine type that is not in the table, which ages."""
+    for pool in pools:
+        if pool.machine_type and machines.find(pool.machine_type) is None:
+            near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            sizes = "" if pool.cpu else " Give cpus=, memory_gb= and gpus=, or nothing is placed on it."
+            what = f"pool {pool.name} has a machine type that symphony does not know"
+            yield f"{what}: {pool.machine_type}.{meant}{sizes}"
+
+
 def _of(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
     machine = machines.find(pool.machine_type)
-    if machine is None:
-        near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
-        remedy = f"the nearest is {near[0]}" if near else "such as n1-standard-8"
-        given = f"the unknown machine type {pool.machine_type}" if pool.machine_type else "no machine type"
-        yield f"has {given}", remedy
-    elif pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus)):
+    if not pool.machine_type:
+        yield "has no machine type", "such as n1-standard-8"
+    elif (
+        machine is not None and pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus))
+    ):
         yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
     if pool.min < 0 or (pool.max is not None and pool.max < 1):
         yield f"has the sizes min {pool.min} and max {pool.max}", "min is at least 0, max at least 1"

@@ -57,6 +57,17 @@ _SIZES: dict[str, dict[str, tuple[float, str]]] = {
         "highmem": (8, "2 4 8 16 32 48 64 80"),
         "highcpu": (2, "2 4 8 16 32 48 64 80"),
     },
+    "c4": {
+        "standard": (3.75, "2 4 8 16 24 32 48 96 144 192 288"),
+        "highmem": (7.75, "2 4 8 16 24 32 48 96 144 192 288"),
+        "highcpu": (2, "2 4 8 16 24 32 48 96 144 192 288"),
+    },
+    "c4a": {
+        "standard": (4, "1 2 4 8 16 32 48 64 72"),
+        "highmem": (8, "1 2 4 8 16 32 48 64 72"),
+        "highcpu": (2, "1 2 4 8 16 32 48 64 72"),
+    },
+    "m3": {"ultramem": (30.5, "32 64 128"), "megamem": (15.25, "64 128")},
     "c2": {"standard": (4, "4 8 16 30 60")},
     "c2d": {
         "standard": (4, "2 4 8 16 32 56 112"),
@@ -87,6 +98,8 @@ _SINGLE: dict[str, tuple[int, float, str, int]] = {
     "a2-megagpu-16g": (96, 1360, _A100, 16),
     **{f"a2-ultragpu-{n}g": (12 * n, 170 * n, _A100_80, n) for n in (1, 2, 4, 8)},
     **{f"a3-highgpu-{n}g": (26 * n, 234 * n, _H100, n) for n in (1, 2, 4, 8)},
+    "a3-megagpu-8g": (208, 1872, "nvidia-h100-mega-80gb", 8),
+    "a3-ultragpu-8g": (224, 2952, "nvidia-h200-141gb", 8),
 }  # fmt: skip
 # Shared cores: type -> GiB, vCPUs that are paid for.
 _SHARED = {"e2-micro": (1, 0.25), "e2-small": (2, 0.5), "e2-medium": (4, 1)}
@@ -98,7 +111,7 @@ GPUS_OF_N1: dict[str, dict[int, tuple[int, float]]] = {
     "nvidia-tesla-v100": {1: (12, 78), 2: (24, 156), 4: (48, 312), 8: (96, 624)},
     "nvidia-tesla-p100": {1: (16, 104), 2: (32, 208), 4: (96, 624)},
 }
-GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100)
+GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100, "nvidia-h100-mega-80gb", "nvidia-h200-141gb")
 
 
 def find(machine_type: str) -> Machine | None:
@@ -110,7 +123,8 @@ def find(machine_type: str) -> Machine | None:
         return Machine(machine_type, 2, int(shared[0] * GIB), billed=shared[1])
     if custom := _CUSTOM.fullmatch(machine_type):
         return Machine(machine_type, int(custom[2]), int(custom[3]) * MIB, billed=int(custom[2]))
-    family, _, rest = machine_type.partition("-")
+    # A type with local disks has the sizes of the one without.
+    family, _, rest = machine_type.removesuffix("-lssd").partition("-")
     kind, _, size = rest.partition("-")
     gib, sizes = _SIZES.get(family, {}).get(kind, (0, ""))
     if size not in sizes.split():

@@ -52,11 +52,11 @@ from symphony.commandline import *
 import symphony
 assert Cluster and SymphonyConfig and AddressBook and KubeCluster and TmuxCluster and SymphonyParser
 for spec in (ExperimentSpec, KubeExperimentSpec, TmuxExperimentSpec):
-    assert spec is symphony.Experiment
+    assert issubclass(spec, symphony.Experiment)
 for spec in (ProcessGroupSpec, KubeProcessGroupSpec, TmuxProcessGroupSpec):
-    assert spec is symphony.ProcessGroup
+    assert issubclass(spec, symphony.ProcessGroup)
 for spec in (ProcessSpec, KubeProcessSpec, TmuxProcessSpec):
-    assert spec is symphony.Process
+    assert issubclass(spec, symphony.Process)
 from symphony.errors import ResourceExistsError
 assert issubclass(ResourceExistsError, symphony.UserError) and issubclass(symphony.UserError, ValueError)
 """

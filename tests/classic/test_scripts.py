@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox import Sandbox, sandbox_in
-from tests.terminal import terminal
 
 MISTAKES = """
 from symphony import Cluster
@@ -62,35 +61,6 @@ def test_an_error_that_nobody_catches_is_shown_as_python_does(sandbox: Sandbox) 
     assert 'did you mean "replay-server"?' in ran.stderr
     assert "line 8" in ran.stderr
     assert sandbox.trees() == {}
-
-
-def test_at_a_terminal_it_is_its_own_lines(sandbox: Sandbox) -> None:
-    (sandbox.folder / "sweep.py").write_text(MISTAKES + "\nprint('not reached')\n")
-    with terminal(sandbox, [sys.executable, "sweep.py"]) as shown:
-        assert shown.ends() == 1
-        seen = shown.history()
-    assert "symphony: rl cannot run: 2 problems in sweep.py" in seen
-    assert 'did you mean "replay-server"?' in seen
-    assert "Traceback" not in seen
-    assert "not reached" not in seen
-
-
-@pytest.mark.parametrize(
-    ("call", "line"),
-    [
-        ("DockerBuilder('Dockerfile', [], 'context').build()", "symphony: its Dockerfile"),
-        ("DockerBuilder.from_dict({'docker': 1})", "symphony: DockerBuilder has no docker."),
-        ("clean_images('rl:*')", "symphony: no Docker engine answers: it is not running"),
-    ],
-)
-def test_at_a_terminal_the_calls_for_images_fail_in_a_line(sandbox: Sandbox, call: str, line: str) -> None:
-    sandbox.environment["DOCKER_HOST"] = "unix:///nowhere.sock"
-    (sandbox.folder / "build.py").write_text(f"from symphony import DockerBuilder, clean_images\n{call}\n")
-    with terminal(sandbox, [sys.executable, "build.py"], columns=160) as shown:
-        assert shown.ends() == 1
-        seen = shown.history()
-    assert line in seen
-    assert "Traceback" not in seen
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ from symphony.components.gke.node_pool import NodePool
 from symphony.components.run import refused, report_facts, require_root
 from symphony.errors import UserError
 from symphony.placement import tf_json
-from symphony.placement.check import faults
+from symphony.placement.check import faults, unknown_machines
 from symphony.placement.pool import EFFECTS, GPU_TAINT
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.convert import FLAG, all_of, convert, instance_of, strict_text
@@ -91,6 +91,8 @@ class GkeCluster(pulumi.ComponentResource):
         self.project = pulumi.Config("gcp").get("project") or ""
         if problems := list(self._problems(where)):
             raise refused(PlanError(pulumi.get_stack(), problems))
+        for warning in unknown_machines(self.pools):
+            pulumi.log.warn(warning)
         super().__init__("symphony:index:GkeCluster", name, None, opts)
         facts = {"name": name, "location": location, "project": self.project}
         report_facts({"cluster": {**facts, "pools": [each.to_json() for each in self.pools]}})

@@ -14,6 +14,8 @@ from symphony.spec.setting import Setting, given
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
+# And all of them together (ARG_MAX, a quarter of the usual stack of 8 MiB), less what else stands there.
+MAX_TEXTS = 2_000_000
 # What stands for a value that is not known yet, between Pulumi and its providers: they would drop it.
 PULUMIS_OWN = frozenset(
     [
@@ -26,6 +28,19 @@ PULUMIS_OWN = frozenset(
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
     ]
 )
+
+
+def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        texts = (*(process.command or ()), *process.args, *process.env, *process.env.values())
+        size = sum(len(text.encode("utf-8", "surrogatepass")) + 9 for text in texts)
+        if size > MAX_TEXTS:
+            yield Problem(
+                f"{path_of(group, process)} has {size} bytes of arguments and env, more than the {MAX_TEXTS}"
+                " that Linux gives to a program",
+                "put them into a file and pass the file's name",
+                (process.at("args"),),
+            )
 
 
 def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

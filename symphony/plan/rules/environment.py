@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from caraml import service_env
 from symphony.plan import code
-from symphony.plan.names import is_variable, shown
+from symphony.plan.names import as_label, is_variable, shown
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -46,9 +46,12 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
     owners: dict[str, tuple[str, tuple[Location, ...]]] = {
         name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
     }
+    seen: set[str] = set()
     for service, servers in served(spec).items():
-        if not target.is_legal(service, maps=spec.maps_names):
+        # Names alike but for dashes and case have a rule of their own.
+        if not target.is_legal(service, maps=spec.maps_names) or as_label(service) in seen:
             continue
+        seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
         for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
             other, places = owners.setdefault(variable, (f"it belongs to service {shown(service)}", where))

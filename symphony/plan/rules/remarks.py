@@ -15,6 +15,7 @@ _SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|C
 _NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
 _SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
 _SHELL_WORD = re.compile(r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*")
+_EXPANDED_BY_SHELLS = re.compile(r"^~(/|$)|:~/|\$(\{[A-Z_]\w*\}|[A-Z_]\w*)")
 # As a line of its own each of these does nothing of use.
 _NEEDS_MORE = re.compile(r"(.*/)?(python[\d.]*|sleep|echo|cat|torchrun|((ba|da|z)?sh))")
 _NO_COMMAND = re.compile(r"-.*|[\d.]+|\w+\.\w+")
@@ -32,6 +33,17 @@ def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
                 yield Problem(
                     f"{who} has {name} in env, where the state and the plan show it as plain text",
                     f'put it into a file, and set secret_env={{"{name}": "FILE"}}',
+                    (owner.at(f"env {name}"),),
+                )
+
+
+def _unexpanded_env(spec: ExperimentSpec) -> Iterator[Problem]:
+    for who, owner in spec.owners():
+        for name, value in owner.env.items():
+            if _EXPANDED_BY_SHELLS.search(value):
+                yield Problem(
+                    f"{who} has {shown(value, 30)} for {name} in env, which no shell expands",
+                    "write the value out, or have Python do it: os.path.expandvars, os.path.expanduser",
                     (owner.at(f"env {name}"),),
                 )
 
@@ -65,6 +77,7 @@ def _one_command_in_lines(spec: ExperimentSpec) -> Iterator[Problem]:
 
 _KINDS: tuple[Callable[[ExperimentSpec], Iterator[Problem]], ...] = (
     _plain_secrets,
+    _unexpanded_env,
     _words_of_a_shell,
     _one_command_in_lines,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from symphony.plan.names import nearest, shown, why_not_name
+from symphony.plan.names import as_label, nearest, shown, why_not_name
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -36,6 +36,16 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         if not target.is_legal(use.name, maps=spec.maps_names) and use.name not in seen:
             seen.add(use.name)
             yield Problem(f"{path} {verb} {shown(use.name)}", why_not_name(use.name), (use.where,))
+
+
+def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse names of which a backend, or the variables of a process, would make one: web-1, web_1, Web-1."""
+    first: dict[str, ServiceUse] = {}
+    for path, _, use in _uses(spec, "binds", "exposes"):
+        other = first.setdefault(as_label(use.name) or use.name, use)
+        if other.name != use.name:
+            what = f"{path} binds {shown(use.name)}, the same as {shown(other.name)} but for -, _ or case"
+            yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
 def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

@@ -48,7 +48,6 @@ def test_start_folders(tmp_path):
     (tmp_path / "file").touch()
     experiment = Experiment("rl", start_dir="there")
     experiment.new_process_group("g", start_dir="gone").new_process("a", start_dir=str(tmp_path / "file"))
-    experiment.new_process("b", start_dir=5)  # pyright: ignore[reportArgumentType]
     experiment.new_process("c", start_dir="")
     why = "there is no such folder"
     assert validation.unusable(experiment.spec, tmp_path) == {
@@ -108,11 +107,10 @@ def test_a_preamble_may_change_what_is_found(tmp_path, owner):
     assert validation.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
-@pytest.mark.parametrize("command", [None, "", 5, [], [5], [None], ["a\0b"], "x 'y"])
+@pytest.mark.parametrize("command", [None, "", [], ["a\0b"]])
 def test_what_other_rules_report_is_left_to_them(experiment, tmp_path, command):
     experiment.new_process("a", command=command)
-    missing = {"a": "no such command on PATH"} if command == [5] else {}
-    assert validation.unstartable(experiment.spec, tmp_path, os.defpath) == missing
+    assert validation.unstartable(experiment.spec, tmp_path, os.defpath) == {}
 
 
 def test_shell_lines_are_the_shells(experiment, tmp_path):

@@ -245,3 +245,14 @@ def test_two_secret_files_of_one_name(refused):
         'two secret files are called "key": /a/key and /b/key',
         "rename one: they lie in one folder",
     )
+
+
+def test_arguments_that_are_too_large_together(problems_of):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl")
+        exp.new_process("a", command="x", args=["y" * 100_000] * 30)
+        """
+    )
+    assert "bytes of arguments" in problem.what
+    assert [place.line for place in problem.where] == [4]

@@ -39,7 +39,7 @@ def test_a_plain_secret(remarked, name):
         {"MAX_TOKENS": "4096"},
         {"KEYBOARD": "us"},
         {"TOKEN_LIMIT": "4096"},
-        {"SSH_KEY_FILE": "~/.ssh/id"},
+        {"SSH_KEY_FILE": "/root/.ssh/id"},
         {"KEY_PATH": "/etc/key"},
         {"PASSWORD": ""},
         {"USE_TOKEN": "true"},
@@ -113,3 +113,21 @@ def test_a_command_given_as_lines(remarked, words, shown):
 )
 def test_lines_that_are_lines(remarked, lines):
     assert remarked(f'exp = Experiment("rl"); exp.new_process("a", {lines})') == []
+
+
+@pytest.mark.parametrize("value", ["/opt/bin:$PATH", "${HOME}/x", "~/d", "~", "/a:~/b"])
+def test_env_that_no_shell_expands(remarked, value):
+    ((what, remedy, lines),) = remarked(f"""
+        exp = Experiment("rl")
+        exp.new_process("a", command="x", env={{"P": "{value}"}})
+    """)
+    assert value in what
+    assert "expand" in remedy
+    assert lines == [4]
+
+
+@pytest.mark.parametrize("value", ["a$b", "cost: 5$", "a~b", "/~x"])
+def test_env_that_is_meant_as_it_stands(remarked, value):
+    assert (
+        remarked(f'exp = Experiment("rl", env={{"P": "{value}"}}); exp.new_process("a", command="x")') == []
+    )

@@ -221,14 +221,17 @@ def test_illegal_service_names_are_reported_where_they_are_first_said(refused, n
     )
 
 
-def test_names_that_would_share_their_variables_are_refused(problems_of):
-    problems = problems_of(
-        """
-        exp = Experiment("rl")
-        exp.new_process("a", ["x"]).binds("replay-server")
-        exp.new_process("b", ["x"]).binds("replay_server")
-        """
+@pytest.mark.parametrize("other", ["web_1", "Web-1", "WEB_1"])
+@pytest.mark.parametrize("backend", ["tmux", "kubernetes"])
+def test_names_that_differ_only_in_dashes_or_case(problems_of, request, other, backend):
+    (problem,) = problems_of(
+        f"""
+        exp = Experiment("rl", image="i")
+        exp.new_process("a", ["x"]).binds("web-1")
+        exp.new_process("b", ["x"]).exposes("{other}")
+        """,
+        request.getfixturevalue(backend),
     )
-    assert {each.remedy for each in problems} == {"rename one of the services"}
-    result = 'service "replay_server" needs the variable SYMPH_REPLAY_SERVER_HOST'
-    assert problems[0].what == f'{result}, but it belongs to service "replay-server"'
+    assert "web-1" in problem.what
+    assert other in problem.what
+    assert [place.line for place in problem.where] == [4, 5]
