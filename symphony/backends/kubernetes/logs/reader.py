@@ -160,10 +160,9 @@ class _Reader:
             if pod_status.status("", self.place.container, pod).restarts:
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
-            known = len(self._seen)
+                # What is asked for again is of the start after it.
+                self._seen = LogDeduplicator()
             lines += self._read(pod, query)
-            if tail is not None:
-                self._seen.begin_with(known)
             lines += self._new_ends(pod)
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
         return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
@@ -274,7 +273,6 @@ class _Reader:
                     for line in self._line(raw):
                         grew = True
                         yield line
-                    self._seen.tidy()
         except Refused as refused:
             if not (_has_no_log(refused) or _is_away(refused)):
                 raise

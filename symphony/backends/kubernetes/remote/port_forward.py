@@ -16,7 +16,6 @@ from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
-from symphony.backends.kubernetes.logs.interruptible import take
 from symphony.backends.kubernetes.manifests import labels, process_inputs
 from symphony.backends.kubernetes.status import pod_status, service_address
 from symphony.errors import SymphonyError
@@ -106,10 +105,11 @@ class _Forwarding:
         """Waits for ever; yields why connections did not come through, the same thing once."""
         last = ""
         while True:
-            trouble = take(self._troubles)
-            if trouble != last:
-                yield trouble
-            last = trouble
+            # Without an end of the wait a Ctrl-C that another thread is given would wake nothing.
+            with contextlib.suppress(queue.Empty):
+                if (trouble := self._troubles.get(timeout=0.5)) != last:
+                    yield trouble
+                last = trouble
 
     def accept(self) -> None:
         """Take connections until the port is closed."""

@@ -68,7 +68,6 @@ def _messages(take: Callable[[int], bytes]) -> Iterator[bytes]:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Server]:
-    monkeypatch.setattr(channels, "ANSWER_DEADLINE", 0.5)
     monkeypatch.setattr(channels, "_PING", 0.1)
     monkeypatch.setattr(channels, "_SILENCE", 0.5)
     made = Server()

@@ -146,7 +146,7 @@ def test_a_last_line_without_an_end_is_told() -> None:
 
 def test_times_with_the_offset_of_a_node_go_on_where_they_were() -> None:
     early, late = stamped(1, 2, zone="+01:00"), stamped(2, 3, zone="+01:00")
-    node = Node(chunked(early), chunked(late), chunked(late))
+    node = Node(chunked(early), chunked(late), chunked(stamped(3, zone="+01:00")))
     with serving(node) as api:
         assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
     assert node.asked[1]["sinceTime"] == ["2025-12-31T23:00:02Z"]

@@ -82,7 +82,7 @@ CASES = [
     (pod(ended(1, message="Traceback\nImportError: gym\n")), "failed", "exit 1: ImportError: gym"),
     (pod(ended(139)), "failed", "exit 139 (SIGSEGV)"),
     (pod(ended(137, "OOMKilled")), "failed", "out of memory, exit 137 (SIGKILL)"),
-    (pod(None, conditions=UNSCHEDULED), "waiting", f"Unschedulable: {NO_NODE}"),
+    (pod(None, conditions=UNSCHEDULED), "waiting", "Unschedulable: 5 Insufficient cpu"),
     (pod(waits("ErrImagePull", FULL)), "waiting", "ErrImagePull: rl:9: no space left on device"),
     (pod(waits("ImagePullBackOff", f"Back-off: {FULL}")), "waiting", "ImagePullBackOff: rl:9: no space left on device"),
     (pod(None, phase="Failed", reason="Evicted", message=LOW), "lost", f"Evicted: {LOW}"),
