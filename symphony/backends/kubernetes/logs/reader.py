@@ -157,7 +157,9 @@ class _Reader:
             self._unread[""] = "its pod is gone"
         for pod in pods:
             self._turn_to(pod)
-            if pod_status.status("", self.place.container, pod).restarts:
+            status = pod_status.status("", self.place.container, pod)
+            # Before the next start the log of the last one is the present log, too.
+            if status.restarts and status.state != "waiting":
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
                 # What is asked for again is of the start after it.
