@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import Recorded
@@ -15,7 +20,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store, prune
+from symphony.engine.state import file_store, locks, prune, run_registry
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, image_changes, stack_target, stacks
 from symphony.operations.up import Progress, cluster_progress, path_of
@@ -23,6 +28,8 @@ from symphony.plan.names import is_name, launched_name, listed
 from symphony.plan.problems import count
 
 _LOOKS_EVERY = 0.5
+# The engine waits for what it is changing before it ends, for instance for a process that starts.
+_PATIENCE = 60.0
 # A process that takes longer after SIGTERM saves its work, or ignores the signal.
 _SLOW = 2.0
 
@@ -45,7 +52,7 @@ class Deleted:
 
 
 def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Iterator[Progress | Deleted]:
-    """Destroy everything that a stack made, and what an interrupted run left.
+    """Destroy everything that a stack made, and what an interrupted run left; a running `up` is interrupted.
 
     Args:
         stack: The stack.
@@ -58,6 +65,21 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
         UserError: It runs elsewhere, or experiments use the cluster that it makes.
         Interrupted: Some processes are left.
     """
+    while True:
+        if _interrupt_runs(stack.name):
+            stack = stacks.read(stack.name)
+        try:
+            yield from _delete(stack, stopped)
+        except SymphonyError:
+            # An `up` or a `restart` may have taken the lock of the stack meanwhile.
+            if not _interrupt_runs(stack.name):
+                raise
+            stack = stacks.read(stack.name)
+        else:
+            return
+
+
+def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
     place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
@@ -101,6 +123,22 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
     prune.purge(stack.name)
     _forget_files(stack)
     yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds)
+
+
+def _interrupt_runs(name: file_store.StackName) -> bool:
+    """Interrupt every `up` and `restart` of a stack on this machine, as Ctrl-C would; return if any ran."""
+    interrupted = False
+    for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
+        command = run_registry.command_of(name, lock.pid) if lock.is_here and lock.pid else None
+        with suppress(psutil.Error, PermissionError):
+            # Another deletion is waited for.
+            if command is not None and "destroy" not in psutil.Process(lock.pid).cmdline():
+                os.kill(command, signal.SIGINT)
+                interrupted = True
+                deadline = time.monotonic() + _PATIENCE
+                while lock.file.exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+    return interrupted
 
 
 def _delete_cluster(

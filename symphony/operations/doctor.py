@@ -1,4 +1,4 @@
-"""Looks for what symphony needs here and says what gets what is missing."""
+"""The prerequisites on this machine, and how to install the missing ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SETUP = "symphony setup"
 
 
 def examine() -> list[Finding]:
-    """All findings, the needed ones first."""
-    # The default backend comes last: of it no more than a comfort is optional.
+    """Return all findings, the needed ones first."""
+    # Those of the default backend come last.
     rows = reversed(registry.every())
     of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
     return [
@@ -62,8 +62,11 @@ def _state() -> Finding:
 
 
 def _state_at(url: str) -> Finding:
+    folder = file_store.root(url).parent
+    if not folder.exists():
+        return Finding("state", True, "the first `up` makes it", url)
     file_store.prepare()
-    mode = file_store.root(url).parent.stat().st_mode & 0o077
+    mode = folder.stat().st_mode & 0o077
     kind = f"{len(file_store.names())} stacks" + (", others may read it" if mode else "")
     return Finding("state", True, kind, url)
 
@@ -76,13 +79,15 @@ def _secrets() -> Finding:
         needed = file_store.is_files()
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
+    if not paths.home().exists():
+        return Finding("passphrase", True, "ours", "the first `up` makes it")
     return guarded("passphrase", "", lambda: Finding("passphrase", True, "ours", str(passphrase.ensure())))
 
 
 def _isolation() -> Finding:
-    """What keeps other users of this machine out of a run."""
+    """Return whether runs are isolated from other users of this machine."""
     works = enter_namespace.is_possible()
-    # What a plugin of Pulumi's makes needs the network.
+    # Plugins of Pulumi need the network.
     isolated = [row.name for row in registry.every() if not row.plugins]
     others = ", ".join(row.name for row in registry.every() if row.plugins)
     return Finding(
@@ -96,7 +101,7 @@ def _isolation() -> Finding:
 
 
 def _docker() -> list[Finding]:
-    """What builds images, and the registries that the states push them to."""
+    """Return whether images can be built, and pushed to the registries of the states."""
     from symphony_docker.engine import Engine
     from symphony_docker.failures import INSTALL
 
@@ -133,7 +138,7 @@ def _registry(host: str) -> Finding:
 
 
 def _credentials(states: Mapping[str, Finding]) -> Finding:
-    """With what images are pushed: Docker's own logins, those that the registries of the states ask for."""
+    """Return whether Docker has the logins that the registries of the states need."""
     from symphony_docker import registry
 
     name = "registry credentials (optional)"

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from symphony.engine import workspace
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.matching import match_processes
 from symphony.operations.plan import project_run
@@ -67,7 +67,14 @@ def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEv
     """Run the program, and replace just these processes; yields what `up` does."""
     options = [f"--target={urn}" for urn in what.targets]
     options += [f"--target-replace={urn}" for urn in what.urns]
-    return up(what.target, partial(project_run, "up", options=options), output, what.paths)
+    try:
+        yield from up(what.target, partial(project_run, "up", options=options), output, what.paths)
+    except SymphonyError as error:
+        if stacks.read(what.target.name).recorded is None:
+            stack = what.target.name.stack
+            remedy = f"Start it with `symphony up {stack}`"
+            raise SymphonyError(f"{stack} was deleted while it was restarting", remedy=remedy) from error
+        raise
 
 
 def _target(stack: stacks.Stack) -> StackTarget:

@@ -181,3 +181,20 @@ def test_up_takes_over_what_is_in_no_state(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     assert sandbox.trees() == before
     assert [row["state"] for row in sandbox.symphony("ls", "--json").json] == ["running"]
+
+
+def test_a_deletion_wins_over_a_restart(sandbox: Sandbox) -> None:
+    """It once ended with 1: the experiment is being changed."""
+    program = 'with Experiment() as e:\n    e.new_process("a", command=["sleep", "3600"])'
+    sandbox.write(program)
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write(f"import time; time.sleep(20)\n{program}")
+    restart = sandbox.start([str(SYMPHONY), "restart", "rl", "-y"])
+    folder = sandbox.home / "state" / ".pulumi" / "locks"
+    wait_for(lambda: [*folder.rglob("*.json")], 60, "the restart has the lock")
+    assert sandbox.symphony("delete", "rl", "-y").out.startswith("  a  stopped")
+    out, err = restart.communicate(timeout=60)
+    assert "urn:" not in f"{out}{err}"
+    assert "restart of rl" in f"{err}"
+    assert restart.returncode != 0
+    assert sandbox.trees() == {}

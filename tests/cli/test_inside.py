@@ -97,6 +97,8 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None
         (("learner", "--", "/etc/passwd"), 126, "cannot be run"),
         (("learner", "--", "\x1b[31mred"), 127, "red"),
         (("learner",), 2, "after --"),
+        (("learner", "ls"), 2, "symphony exec learner -- ls"),
+        (("rl", "learner", "sh", "x y"), 2, "symphony exec rl learner -- sh 'x y'"),
         (("learner", "--"), 2, "after --"),
         (("learner", "--", ""), 2, "no command"),
         (("lerner", "--", "true"), 2, "learner"),

@@ -11,6 +11,7 @@ import pytest
 
 from symphony.backends.kubernetes import plugin
 from symphony.backends.prerequisites import Finding
+from symphony.engine.state import passphrase
 from symphony.operations.doctor import examine, is_ready
 from toolchain import plugins
 
@@ -130,3 +131,11 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
 def test_the_python_that_runs_it_is_told_on_every_system() -> None:
     (python,) = (each for each in examine() if each.name == "python")
     assert python.place == sys.executable
+
+
+def test_it_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
+    for name in ("PULUMI_BACKEND_URL", *passphrase.BY_USER):
+        monkeypatch.delenv(name, raising=False)
+    assert {"state", "passphrase"} <= {finding.name for finding in examine() if finding.there}
+    assert not (tmp_path / "home").exists()

@@ -46,6 +46,14 @@ def is_ending(name: StackName, pid: int) -> bool:
     return process_table.start_of(int(noted_then[2])) != noted_then[3]
 
 
+def command_of(name: StackName, pid: int) -> int | None:
+    """Return the process of the command line or script whose engine is a process, while both are alive."""
+    noted_then = _noted_then(name, pid)
+    if noted_then is None or len(noted_then) < 4 or noted_then[:2] != _now(pid):
+        return None
+    return int(noted_then[2]) if process_table.start_of(int(noted_then[2])) == noted_then[3] else None
+
+
 def _noted_then(name: StackName, pid: int) -> list[Any] | None:
     try:
         result: object = json.loads(_file(name, pid).read_bytes())

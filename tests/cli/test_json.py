@@ -1,0 +1,30 @@
+"""The facts that `--json` prints of commands that change something."""
+
+from __future__ import annotations
+
+from tests.sandbox import Sandbox
+
+PROGRAM = """
+print("from the program")
+with Experiment() as e:
+    e.new_process("a", command=["sleep", "3600"])
+    e.new_process("b", command=["sleep", "3600"])
+"""
+
+
+def test_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    assert "-y" in sandbox.symphony("up", "rl", "--json", code=2).err
+    up = sandbox.symphony("up", "rl", "-y", "--json")
+    assert [change["kind"] for change in up.json["changes"]] == ["start", "start"]
+    assert {process["state"] for process in up.json["processes"]} == {"running"}
+    assert "from the program" in up.err
+    (restarted,) = sandbox.symphony("restart", "a", "-y", "--json").json["processes"]
+    assert restarted["path"] == "a"
+    (pid,) = (each["pid"] for each in sandbox.processes("rl").values() if each["path"] == "a")
+    assert sandbox.symphony("why", "a", "--json").json["pid"] == pid == restarted["pid"]
+    assert sandbox.symphony("switch", "rl", "--json").json == {"name": "rl", "project": "sandbox"}
+    (deleted,) = sandbox.symphony("delete-batch", "r*", "-y", "--json").json
+    assert (deleted["stack"], deleted["processes"]) == ("rl", 2)
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.symphony("delete", "-y", "--json").json["processes"] == 2

@@ -1,0 +1,24 @@
+"""The natural order of processes."""
+
+from __future__ import annotations
+
+import random
+
+from symphony.operations.process import in_order
+
+
+def test_numbers_and_decimals_count() -> None:
+    names = ["server", "agent-2", "agent-10", "lr0_001-s0", "lr0_01-s0", "lr0_1-s0", "w-00", "w-01", "w-10"]
+    expected = [
+        "agent-2",
+        "agent-10",
+        "lr0_001-s0",
+        "lr0_01-s0",
+        "lr0_1-s0",
+        "server",
+        "w-00",
+        "w-01",
+        "w-10",
+    ]
+    random.shuffle(names)
+    assert sorted([*names, "pool/a"], key=in_order) == [*expected, "pool/a"]
