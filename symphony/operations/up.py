@@ -205,6 +205,9 @@ def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]
 
 def _check(outcome: Outcome, planned: Planned | None, done: set[str], verb: str) -> None:
     """Raise the error of a run that failed; of an interrupted one, with what is left."""
+    if outcome.result == "interrupted" and planned is None and verb == "restart":
+        remedy = f"`symphony restart {outcome.stack}` tries again"
+        raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome)
         return

@@ -96,7 +96,7 @@ def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
     for folder in (other, nowhere):
         for command in ("plan", "up"):
             output = sandbox.symphony(command, "mine", cwd=folder, code=2).err
-            assert f"started from {sandbox.folder}. Go there" in output
+            assert f"started from {sandbox.folder}. Run the command there" in output
     assert sandbox.trees() == before
     assert sandbox.stacks() == {"sandbox/mine", "other/theirs"}
 
