@@ -33,7 +33,11 @@ def test_commands_tolerations_and_raw_manifests() -> None:
     assert container["command"] == ["tensorboard", "--port", "6006"]
     assert container["args"] == ["--logdir", "/fs", "1"]
     assert container["tty"] is True
-    assert {each["name"]: each["value"] for each in container["env"]} == {"SYMPHONY_ROLE": "tb", "A": "1"}
+    assert {each["name"]: each["value"] for each in container["env"]} == {
+        "SYMPHONY_ROLE": "tb",
+        "PYTHONUNBUFFERED": "1",
+        "A": "1",
+    }
 
 
 def test_names_that_kubernetes_does_not_have() -> None:

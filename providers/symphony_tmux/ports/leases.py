@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 
 from symphony import files, paths
 from symphony_tmux.ports import addresses, listeners
-from symphony_tmux.processes import process_table, trees
 from symphony_tmux.processes.launch import exports
 from symphony_tmux.resource import owners
 
@@ -71,13 +70,6 @@ def leased() -> dict[str, dict[str, int]]:
     return {owner: held["ports"] for owner, held in _read().items()}
 
 
-def strangers(owner: str, wanted: set[int]) -> dict[int, str]:
-    """Who listens on these ports without being of this owner."""
-    result = _Listeners(owner, range(0))
-    result.look_at(wanted)
-    return result.strangers
-
-
 class _Choice:
     """One call of `lease`: the table as it was and what is known about the listeners."""
 
@@ -94,7 +86,7 @@ class _Choice:
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
-        self.listeners = _Listeners(owner, self.choices)
+        self.listeners = listeners.Listeners(owner)
 
     def choose(self) -> Leases:
         result = Leases()
@@ -104,7 +96,6 @@ class _Choice:
             for service, port in self.wanted.items()
             if port is None and (held := self.own[service]) is not None and held in self.choices
         }
-        self.listeners.look_at({*fixed.values(), *kept.values()})
         for service, port in sorted(fixed.items()):
             if reason := self._why_unusable(port, result):
                 result.taken[service] = reason
@@ -138,38 +129,9 @@ class _Choice:
         if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
             return kept
         for port in _candidates(self.owner, service, self.choices):
-            if port not in self.others and port not in used and not self.listeners.anybody(port):
+            if port not in self.others and port not in used and not self.listeners.is_heard(port):
                 return port
         return None
-
-
-class _Listeners:
-    """Who listens, looked up at most once for the wanted ports and only when somebody does."""
-
-    def __init__(self, owner: str, choices: range) -> None:
-        self.owner = owner
-        self.choices = choices
-        self.strangers: dict[int, str] = {}
-        self.busy: dict[int, set[int]] | None = None
-
-    def look_at(self, ports: set[int]) -> None:
-        heard = listeners.listening(ports) if ports else {}
-        holders = listeners.holders({inode for inodes in heard.values() for inode in inodes})
-        ours = trees.OwnedProcesses(self.owner) if heard else None
-        for port, inodes in heard.items():
-            pids = {pid for inode in inodes for pid in holders.get(inode, ())}
-            if ours is None or not pids or not all(ours.includes(pid) for pid in pids):
-                self.strangers[port] = _description(
-                    {pid for pid in pids if ours is None or not ours.includes(pid)}
-                )
-
-    def stranger(self, port: int) -> str:
-        return self.strangers.get(port, "")
-
-    def anybody(self, port: int) -> bool:
-        if self.busy is None:
-            self.busy = listeners.listening(self.choices) if process_table.HAS_PROC else {}
-        return port in self.busy if process_table.HAS_PROC else bool(listeners.listening({port}))
 
 
 def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
@@ -179,13 +141,6 @@ def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
     kernel = listeners.ephemeral()
     yield from (port for port in order if port not in kernel)
     yield from (port for port in order if port in kernel)
-
-
-def _description(pids: set[int]) -> str:
-    if not pids:
-        return "a process of another user"
-    pid = min(pids)
-    return f"{process_table.command_name(pid)}, pid {pid}"
 
 
 def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:

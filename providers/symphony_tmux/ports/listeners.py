@@ -1,72 +1,57 @@
-"""Who listens on which TCP port of this machine."""
+"""Which processes listen on the TCP ports of this machine."""
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
-from collections.abc import Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from symphony_tmux.processes.process_table import HAS_PROC, PROC
+import psutil
 
-LISTEN = "0A"
+from symphony_tmux.processes import process_table, trees
 
-
-def listening(ports: Collection[int]) -> dict[int, set[int]]:
-    """The ports of these that somebody listens on, each with the socket inodes (none known without /proc)."""
-    if not HAS_PROC:
-        return {port: set() for port in ports if not _is_free(port)}
-    result: dict[int, set[int]] = {}
-    for table in ("tcp", "tcp6"):
-        for port, inode in _rows(PROC / "net" / table):
-            if port in ports:
-                result.setdefault(port, set()).add(inode)
-    return result
+RANGE_OF_THE_KERNEL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def holders(inodes: Collection[int]) -> dict[int, set[int]]:
-    """The pids that hold each of these sockets; one pass over /proc, other users' processes stay unknown."""
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    result: dict[int, set[int]] = {}
-    if not wanted or not HAS_PROC:
-        return result
-    for entry in os.listdir(PROC):  # noqa: PTH208 - as strings, fast
-        if entry.isdigit():
-            for inode in _sockets(int(entry), wanted):
-                result.setdefault(inode, set()).add(int(entry))
-    return result
+class Listeners:
+    """The listening sockets of this machine, read once; the owner's are told from those of strangers."""
+
+    def __init__(self, owner: str) -> None:
+        self._ours = trees.OwnedProcesses(owner)
+        self._pids: dict[int, set[int]] | None = {}
+        try:
+            sockets = psutil.net_connections("tcp")
+        except psutil.AccessDenied:
+            # macOS shows them to root only.
+            self._pids = None
+            return
+        for each in sockets:
+            if each.status == psutil.CONN_LISTEN and each.laddr:
+                self._pids.setdefault(each.laddr.port, set()).update([each.pid] if each.pid else [])
+
+    def is_heard(self, port: int) -> bool:
+        """Return whether any process listens on a port."""
+        return port in self._pids if self._pids is not None else not _is_free(port)
+
+    def stranger(self, port: int) -> str:
+        """Return the name and pid of a listener that is not of the owner's experiment, else nothing."""
+        if not self.is_heard(port):
+            return ""
+        pids = (self._pids or {}).get(port, set())
+        strangers = {pid for pid in pids if not self._ours.includes(pid)}
+        if pids and not strangers:
+            return ""
+        pid = min(strangers, default=0)
+        return f"{process_table.command_name(pid)}, pid {pid}" if pid else "a process of another user"
 
 
 def ephemeral() -> range:
-    """The ports the kernel hands out by itself."""
+    """Return the ports that the kernel hands out by itself."""
     try:
-        low, high = (PROC / "sys/net/ipv4/ip_local_port_range").read_text().split()
+        low, high = RANGE_OF_THE_KERNEL.read_text().split()
     except (OSError, ValueError):
         return range(49152, 65536)
     return range(int(low), int(high) + 1)
-
-
-def _rows(table: Path) -> list[tuple[int, int]]:
-    try:
-        lines = table.read_text().splitlines()[1:]
-    except OSError:
-        return []
-    rows = [line.split() for line in lines]
-    return [(int(row[1].rpartition(":")[2], 16), int(row[9])) for row in rows if row[3] == LISTEN]
-
-
-def _sockets(pid: int, wanted: Mapping[str, int]) -> set[int]:
-    result: set[int] = set()
-    folder = f"/proc/{pid}/fd"
-    with suppress(OSError):
-        for entry in os.listdir(folder):  # noqa: PTH208 - as strings, fast
-            with suppress(OSError):
-                inode = wanted.get(os.readlink(f"{folder}/{entry}"))  # noqa: PTH115
-                if inode is not None:
-                    result.add(inode)
-    return result
 
 
 def _is_free(port: int) -> bool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from symphony import files
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing, Pane
+
+if TYPE_CHECKING:
+    from symphony_tmux.logs.reader import Mark
 
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 State = Literal["running", "completed", "failed", "lost", "elsewhere"]
@@ -36,15 +41,24 @@ def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
     if outputs["host"] != process_table.host():
         return Condition("elsewhere", f"it was started on host {outputs['host']}")
     if outputs["boot_id"] != process_table.boot_id():
-        return Condition("lost", "the host was rebooted")
+        return _without_window("the host was rebooted", outputs)
     if not listing.server_pid:
-        return Condition("lost", "the tmux server is gone")
+        return _without_window("the tmux server is gone", outputs)
     pane = next((each for each in listing.panes if each.pane_id == outputs["pane_id"]), None)
     if pane is None or (pane.owner, pane.path) != (outputs["owner"], outputs["path"]):
-        return Condition("lost", "its window is gone")
+        return _without_window("its window is gone", outputs)
     if pane.pid != int(outputs["pid"]) or not _same_start(pane, int(outputs["start_time"])):
         return Condition("lost", "another process runs in its window", pane)
-    return _ended(pane) if pane.dead else Condition("running", pane=pane)
+    return _ended(pane, outputs) if pane.dead else Condition("running", pane=pane)
+
+
+def waits_for(outputs: Mapping[str, Any]) -> str:
+    """Return what holds the port that a process waits for, by the word of its supervisor, else nothing."""
+    try:
+        text = files.read(Path(str(outputs["log"])).with_name("waiting"), limit=200).decode(errors="replace")
+    except OSError:
+        return ""
+    return "".join(letter for letter in text.strip() if letter.isprintable())
 
 
 def program(outputs: Mapping[str, Any]) -> int:
@@ -67,7 +81,36 @@ def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
     return "its session is gone" if listing.server_pid else "the tmux server is gone"
 
 
-def _ended(pane: Pane) -> Condition:
+def supervisor_was_killed(pane: Pane, outputs: Mapping[str, Any]) -> bool:
+    """Return whether the supervisor ended without a word: what its process does is in the log."""
+    if pane.signal != signal.SIGKILL:
+        return False
+    started, end = _last_attempt(outputs)
+    return started and end is None
+
+
+def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
+    """Return that a process has completed, where its log says so, else that it is lost for this reason."""
+    _, end = _last_attempt(outputs)
+    completed = end is not None and (end.event, end.number) == ("exit", 0)
+    if completed and outputs.get("restart_policy") != "Always":
+        return Condition("completed", "it exited with code 0")
+    return Condition("lost", reason)
+
+
+def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
+    """Return whether the log has the last start of a process, and the mark of its end."""
+    # What runs has no need of its log.
+    from symphony_tmux.logs import reader
+
+    for number, _, end in reader.attempts(str(outputs["log"]))[-1:]:
+        return number == int(outputs["attempt"]), end if number == int(outputs["attempt"]) else None
+    return False, None
+
+
+def _ended(pane: Pane, outputs: Mapping[str, Any]) -> Condition:
+    if supervisor_was_killed(pane, outputs):
+        return Condition("failed", "its supervisor was killed by signal 9 (SIGKILL)", pane)
     if pane.signal:
         return Condition(
             "failed", f"it was killed by signal {pane.signal} ({signal_name(pane.signal)})", pane

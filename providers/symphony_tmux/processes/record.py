@@ -47,7 +47,7 @@ def of_owner(owner: str) -> Iterator[dict[str, Any]]:
         for file in files.matching(folder, f"{names.PROCESSES}/*/{NAME}"):
             known = _load(file, server, session)
             if known is not None and known["owner"] == owner:
-                yield {**known, "log": str(file.with_name("log"))}
+                yield known
 
 
 def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
@@ -62,4 +62,5 @@ def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
     if any(not isinstance(fields.get(name), kind) for name, kind in KEPT.items()):
         return None
     kept = {name: fields[name] for name in KEPT} | {"server": server, "session": session}
+    kept["log"] = str(file.with_name("log"))
     return kept if names.folder_name(kept["path"]) == file.parent.name else None

@@ -18,10 +18,11 @@ my ($prctl, $prlimit64, $sched_setaffinity) = "$^O $machine" eq 'linux x86_64' ?
     : "$^O $machine" eq 'linux aarch64' ? (167, 261, 122) : ();
 my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
 my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
+my $set_foreground_group = $^O eq 'linux' ? 0x5410 : 0x80047476;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
-my ($log, $index, $size, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, '', 0, 0);
+my ($log, $index, $size, $in_line, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, 0, '', 0, 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
-my ($in_use, $waits) = (0, 0);
+my $in_use = 0;
 
 # What stops the process must not stop its supervisor: it ends when the process has.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
@@ -32,8 +33,8 @@ pipe(my $wake, my $bell) or die "pipe: $!\n";
 fcntl($_, F_SETFL, O_NONBLOCK) for $wake, $bell;
 $SIG{CHLD} = sub { syswrite $bell, 'x' };
 $SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
-# A closed window hangs up on us only: whoever runs in it in front is told, as it would be without us.
-$SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', 0 };
+# A closed window hangs up on us only: the process and its group are told, as they would be without us.
+$SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', -$child if $child };
 
 # Daemons cut their ties to who started them; this makes them children of ours then.
 syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
@@ -43,6 +44,8 @@ my ($cat, $held, $status) = (undef, '', 0);
 my $cgroup = own_cgroup();
 while (1) {
     my $began = now();
+    # What the start before left without a line break is a line of its own.
+    put("\n") if $in_line;
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     run_once();
     mark_end();
@@ -50,7 +53,6 @@ while (1) {
     last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
     ($pause, $failures) = (1, 0) if now() - $began > $long;
     $failures = $status ? $failures + 1 : 0;
-    ($in_use, $waits) = (0, 0);
     last if $failures > $most_failures;
     keep_reading($pause);
     last if $stopping;
@@ -68,32 +70,58 @@ if (my $signal = $status & 127) {
 }
 exit($status >> 8);
 
-# Whether it failed because connections of its earlier start still held its port, and these are gone now: where a
-# server does not set SO_REUSEADDR they last a minute, and 2 s more by the kernel's coarse timers. Others that listen
-# there may do so for ever.
+# Returns true when the process failed because a port of its own was held, and the port is free now. Connections
+# of an earlier start hold it for a minute and more where a server does not set SO_REUSEADDR; a stranger may listen
+# on it. Such failures use up no attempts. The file tells `symphony process` what is waited for.
 sub port_was_held {
-    return 0 if !$status || !$in_use || $stopping || $waits >= 3;
-    my ($until, $told) = (now() + 65, 0);
-    while (!$stopping && now() < $until && (my @held = held_ports())) {
-        my $note = "[symphony: earlier connections hold port @held; it starts again when they are gone]";
-        if (!$told++) { print STDERR "$note\r\n"; put("$note\n") }
+    return 0 if !$status || !$in_use || $stopping;
+    $in_use = 0;
+    my ($told, $holder) = ('', '');
+    while (!$stopping && ($holder = holder_of_ports())) {
+        if ($holder ne $told) {
+            unlink "$folder/waiting";
+            syswrite $_, "$holder\n" for grep { defined } open_own("$folder/waiting");
+        }
+        if (!$told) {
+            my $break = $in_line ? "\r\n" : '';
+            print STDERR "$break\[symphony: waiting for $holder; the process starts again when the port is free]\r\n";
+        }
+        $told = $holder;
         keep_reading(0.5);
     }
-    ($in_use, $waits) = (0, $waits + $told);
-    return $told && !$stopping && !held_ports();
+    unlink "$folder/waiting";
+    return $told && !$stopping;
 }
 
-# Ports of ours with sockets that nobody listens on.
-sub held_ports {
-    my (%held, %heard);
+# Returns `port 20001 (earlier connections)` or `port 20001 (nc, pid 12)` for the first port of ours that is held.
+sub holder_of_ports {
+    my %sockets;
     for my $table ('/proc/net/tcp', '/proc/net/tcp6') {
         open(my $rows, '<', $table) or next;
         while (<$rows>) {
-            /^\s*\d+: \w+:(\w{4}) \w+:\w{4} (\w\w) / or next;
-            ($2 eq '0A' ? $heard{hex $1} : $held{hex $1}) = 1;
+            my @row = split;
+            my ($port) = $row[1] =~ /:(\w{4})$/ or next;
+            # The inode of a socket that somebody listens on, else 0.
+            $sockets{hex $port} ||= $row[3] eq '0A' ? $row[9] : 0;
         }
     }
-    return grep { $held{$_} && !$heard{$_} } @ports;
+    for my $port (grep { exists $sockets{$_} } @ports) {
+        return "port $port (" . ($sockets{$port} ? owner_of_socket($sockets{$port}) : 'earlier connections') . ')';
+    }
+    return '';
+}
+
+sub owner_of_socket {
+    my ($inode) = @_;
+    opendir(my $pids, '/proc') or return 'another program';
+    for my $pid (grep { /^\d+$/ } readdir $pids) {
+        opendir(my $files, "/proc/$pid/fd") or next;
+        for my $file (readdir $files) {
+            next if (readlink("/proc/$pid/fd/$file") // '') ne "socket:[$inode]";
+            return (read_line("/proc/$pid/comm") // 'a program') . ", pid $pid";
+        }
+    }
+    return 'a program of another user';
 }
 
 # Starts the process and keeps what its pane shows until its whole tree has ended and all of that is here.
@@ -101,12 +129,18 @@ sub run_once {
     my ($end, $deadline, $over, $supervisor) = ('', 0, 0, $$);
     $child = fork() // die "fork: $!\n";
     if (!$child) {
+        # A group of its own, in front: a process that signals its group does not reach its supervisor.
+        setpgrp(0, 0);
+        ioctl(STDIN, $set_foreground_group, pack('i', $$));
         default_signals();
+        # Ctrl-Z in the window: no shell could continue the process.
+        $SIG{TSTP} = 'IGNORE';
         kill 'TERM', $$ if $stopping;
         bind_to($supervisor);
         limit_as_the_caller();
         exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
     }
+    setpgrp($child, $child);
     # Whoever stops the tree while the child was made did not see it.
     kill 'TERM', $child if $stopping;
     while (1) {
@@ -283,6 +317,14 @@ sub say_end {
 sub open_log {
     ($log, $index) = map { open_own("$folder/$_") } 'log', 'index';
     $size = $log ? -s $log : 0;
+    $in_line = $size && ends_in_line("$folder/log");
+}
+
+sub ends_in_line {
+    sysopen(my $file, $_[0], O_RDONLY | O_NONBLOCK) or return 0;
+    my $last = "\n";
+    sysread($file, $last, 1) if sysseek($file, -1, 2);
+    return $last ne "\n";
 }
 
 # A file to append to, in place of what is none.
@@ -347,6 +389,7 @@ sub put {
         my $wrote = $log && !$lost ? syswrite($log, $data) : undef;
         if (!$wrote) { $why = "$!" || 'no log' unless $lost; $lost += length $data; return }
         $size += $wrote;
+        $in_line = substr($data, $wrote - 1, 1) ne "\n";
         substr($data, 0, $wrote, '');
     }
 }

@@ -30,7 +30,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
         return ""
-    condition = observe.condition(known, snapshot.listing(server))
+    condition = observe.condition({**old_inputs, **known}, snapshot.listing(server))
     return "" if condition.is_good else condition.reason
 
 
@@ -78,7 +78,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     kept = _kept(news)
     experiment_lock.take(wanted.server, wanted.session)
     condition = observe.condition(olds, snapshot.listing(wanted.server))
-    if condition.is_good and condition.pane and not changes.changes(olds, news):
+    if condition.is_good and not changes.changes(olds, news):
         outputs = {**_numbers(olds), **start.place(wanted), "status": _status(condition)}
     else:
         outputs = _adopted(wanted, kept, snapshot, int(olds["attempt"])) or _started(

@@ -44,8 +44,15 @@ def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -
 
 
 def way(recorded: Recorded, service: str, address: str) -> Way:
-    """Every service is on this machine."""
-    return Way(address)
+    """Return the address on this machine, with a warning where nothing of the experiment listens on it."""
+    # Only visits need it.
+    from symphony_tmux.ports.listeners import Listeners
+
+    port, listeners = int(address.rpartition(":")[2]), Listeners(recorded.owner)
+    if stranger := listeners.stranger(port):
+        return Way(address, warning=f"port {port} of {service} is in use by another program ({stranger})")
+    heard = listeners.is_heard(port)
+    return Way(address, warning="" if heard else f"nothing listens on port {port} of {service} yet")
 
 
 def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:

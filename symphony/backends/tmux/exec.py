@@ -26,7 +26,12 @@ from symphony_tmux.tmux import client
 
 _DEADLINE = 10.0
 # The preamble is the user's own shell text; the command comes as words, and its output stays its own.
-_AFTER_PREAMBLE = 'exec 9>&1 >&2\n{preamble}\nexec >&9 9>&-\nexec "$@"\n'
+_BEFORE_PREAMBLE = r"""exec 9>&1 >&2
+trap '_symphony_code=$?; [[ ${#BASH_SOURCE[@]} != 0 ]] || {
+echo "symphony: \"$BASH_COMMAND\" of preamble_cmds failed with exit $_symphony_code"
+exit $_symphony_code; }' ERR
+"""
+_AFTER_PREAMBLE = '\ntrap - ERR\nexec >&9 9>&-\nexec "$@"\n'
 
 
 def execute(path: str, facts: Mapping[str, Any], folder: Path, words: Sequence[str], streams: Streams) -> int:
@@ -34,7 +39,7 @@ def execute(path: str, facts: Mapping[str, Any], folder: Path, words: Sequence[s
     preamble: Sequence[str] = facts.get("preamble") or ()
     command = [*words]
     if preamble:
-        script = _AFTER_PREAMBLE.format(preamble="\n".join(preamble))
+        script = _BEFORE_PREAMBLE + "\n".join(preamble) + _AFTER_PREAMBLE
         command = [launch_file.bash(), "-c", script, "symphony", *words]
     return _run(command, folder, _variables(path, facts), streams)
 

@@ -250,6 +250,8 @@ def _status(
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
     launched = float(facts["launched"]) if facts.get("launched") else None
+    if condition.state == "running" and (holder := observe.waits_for(facts)):
+        return ProcessStatus(path, "waiting", ready=False, why=f"waiting for {holder}", since=launched)
     status = ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]

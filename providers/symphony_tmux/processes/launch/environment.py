@@ -23,6 +23,9 @@ INHERITED = (
     "CUDA_*",
     "TMPDIR",
     "XDG_RUNTIME_DIR",
+    # Where a `symphony` in the process finds the experiments of its caller.
+    "SYMPHONY_HOME",
+    "XDG_STATE_HOME",
 )
 # What the shell finds by itself in a process that is given no PATH.
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
@@ -89,8 +92,8 @@ def environment(
 
 
 def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
-    """The lower layer: what comes from the caller."""
-    result = inherited(caller.environ, (*INHERITED, *inherit))
+    """Return the lower layer: what comes from the caller, and that Python shows at once what it prints."""
+    result = {b"PYTHONUNBUFFERED": b"1"} | inherited(caller.environ, (*INHERITED, *inherit))
     _activate(result, caller.virtual_env)
     return result
 

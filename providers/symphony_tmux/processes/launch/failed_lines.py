@@ -1,6 +1,8 @@
-"""Shell text that has bash tell which lines of cmds failed, in the log and in a file that `why` reads.
+"""Shell text that has bash tell which lines failed, in the log and in a file that `why` reads.
 
-As in any shell the next lines run. Each line is told once a start, however often it fails.
+A line of preamble_cmds that fails ends the process, which would else run in the wrong environment. After a
+line of cmds that fails the next ones run, as in any shell. A line is told once a start, however often it
+fails.
 """
 
 from __future__ import annotations
@@ -15,17 +17,23 @@ _TELLER = r"""
 _symphony_told= _symphony_file=FILE; { : >"$_symphony_file"; } 2>/dev/null
 _symphony_tell() { [[ $3 != 1 || $_symphony_told == *" $2 "* ]] || {
 _symphony_told+=" $2 "
-printf -v _symphony_line 'line %d failed with exit %d: %s' $(($2 - BEFORE)) "$1" "${4%%$'\n'*}"
+printf -v _symphony_line 'line %d failed with exit %d: %s' $(($2 - _symphony_before)) "$1" "${4%%$'\n'*}"
+[[ $_symphony_after != exit ]] || _symphony_line="preamble_cmds $_symphony_line (|| true behind it goes on)"
 printf '[symphony: %s]\n' "$_symphony_line" >&2
-{ printf '%s\n' "$_symphony_line" >>"$_symphony_file"; } 2>/dev/null; }; }
+{ printf '%s\n' "$_symphony_line" >>"$_symphony_file"; } 2>/dev/null
+[[ $_symphony_after != exit ]] || exit "$1"; }; }
 trap '_symphony_tell "$?" "$LINENO" "${#BASH_SOURCE[@]}" "$BASH_COMMAND"' ERR
 """.strip()
 
 
-def teller(file: bytes, before: int) -> list[bytes]:
-    """Lines to stand before the user's own; before: how many stand before these. file: quoted."""
-    lines = _TELLER.encode().replace(b"FILE", file).splitlines()
-    return [line.replace(b"BEFORE", str(before + len(lines)).encode()) for line in lines]
+def teller(file: bytes) -> list[bytes]:
+    """Return the lines that tell of failing ones from then on; file: quoted, where they are written."""
+    return _TELLER.encode().replace(b"FILE", file).splitlines()
+
+
+def section(before: int, *, ends: bool) -> bytes:
+    """Return the line in front of lines of the user; before: how many stand above it in the file."""
+    return b"_symphony_before=%d _symphony_after=%s" % (before + 1, b"exit" if ends else b"continue")
 
 
 def read(folder: Path) -> list[str]:

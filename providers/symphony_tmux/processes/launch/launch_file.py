@@ -39,15 +39,19 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
     if shell(inputs) == bash() != "/bin/sh":
         # Else COLUMNS and LINES are those of the window after the first command.
         lines += [b"shopt -u checkwinsize"]
-    lines += [_bytes(line) for line in inputs.preamble]
-    if inputs.script and shell(inputs) == bash() != "/bin/sh":
         folder = names.process_folder(inputs.server, inputs.session, inputs.path)
-        before = b"\n".join(lines).count(b"\n") + 1
-        lines += failed_lines.teller(quote(os.fsencode(folder / failed_lines.NAME)), before)
-    lines += [_bytes(line) for line in inputs.script]
+        lines += failed_lines.teller(quote(os.fsencode(folder / failed_lines.NAME)))
+        lines += [failed_lines.section(_count(lines), ends=True), *map(_bytes, inputs.preamble)]
+        lines += [failed_lines.section(_count(lines), ends=False), *map(_bytes, inputs.script)]
+    else:
+        lines += map(_bytes, (*inputs.preamble, *inputs.script))
     if inputs.argv:
         lines += [b"exec " + b" ".join(quote(_bytes(word)) for word in inputs.argv)]
     return b"\n".join(lines) + b"\n"
+
+
+def _count(lines: Sequence[bytes]) -> int:
+    return b"\n".join(lines).count(b"\n") + 1
 
 
 def export(name: bytes, value: bytes) -> bytes:

@@ -20,6 +20,9 @@ CALLED = {
     "DATA": ("bytes of data", "d"),
     "NPROC": ("processes", "u"),
     "AS": ("bytes of memory", "v"),
+    "NOFILE": ("open files", "n"),
+    "STACK": ("bytes of stack", "s"),
+    "MEMLOCK": ("bytes of locked memory", "l"),
 }
 
 

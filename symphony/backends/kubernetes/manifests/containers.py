@@ -51,6 +51,8 @@ def container(plan: Plan, process: PlannedProcess, settings: Settings, key: byte
             *_env(
                 {
                     ROLE: process.name,
+                    # A Python that is killed has printed all that it said.
+                    "PYTHONUNBUFFERED": "1",
                     **process.env,
                     **used_variables(plan, process),
                     **file_variables(plan, volumes.SECRETS_FOLDER, volumes.CONFIGS_FOLDER),

@@ -44,12 +44,17 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
     if failed := failed_lines.read(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
-    if condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
+    if condition.state == "running" and (holder := observe.waits_for(facts)):
+        remedy = f"It starts by itself when the port is free: wait, or end what holds it; {again}"
+        yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
+    elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
         how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif condition.state == "running":
         yield Link("ready", f"running, process {observe.program(facts)}", launched)
-    elif condition.state == "lost" or condition.pane is None:
+    elif condition.state == "completed" and condition.pane is None:
+        yield Link("exit", "exit 0")
+    elif condition.pane is None:
         yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=again)
     else:
         yield _ended(condition, condition.pane, facts, name)
@@ -79,6 +84,8 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     )
     if pane.signal:
         how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
+        if observe.supervisor_was_killed(pane, facts):
+            how = f"its supervisor was {how}, and the process with it"
         if pane.signal == 9:
             remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:
@@ -96,10 +103,11 @@ def _taken(facts: Mapping[str, Any]) -> str:
     if not wanted:
         return ""
     # Few processes that ended were to listen.
-    from symphony_tmux.ports import leases
+    from symphony_tmux.ports.listeners import Listeners
 
-    result = leases.strangers(str(facts["owner"]), wanted)
-    return ", ".join(f"port {port} is in use by {who}" for port, who in sorted(result.items()))
+    listeners = Listeners(str(facts["owner"]))
+    taken = ((port, listeners.stranger(port)) for port in sorted(wanted))
+    return ", ".join(f"port {port} is in use by {stranger}" for port, stranger in taken if stranger)
 
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:

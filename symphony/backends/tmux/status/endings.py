@@ -17,17 +17,21 @@ _LONGEST = 120
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
     """The same with how it ended, and of what failed the last words."""
+    if pane is None:
+        # It completed before its window went.
+        attempts = files.attempts(str(facts["log"]))
+        end = attempts[-1][2] if attempts else None
+        return replace(status, why="", since=end.time if end is not None else None)
     pane = _known(pane, str(facts["log"]))
-    if pane is not None and pane.exit_code == 0:
+    if pane.exit_code == 0:
         status = replace(status, state="completed")
     words = log_lines.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
-    why = status.why if pane is None else _how(pane, words, facts)
-    return replace(status, why=why, words=words[-3:])
+    return replace(status, why=_how(pane, words, facts), words=words[-3:])
 
 
-def _known(pane: Pane | None, log: str) -> Pane | None:
+def _known(pane: Pane, log: str) -> Pane:
     """tmux 3.3a at times does not know how a process ended; its supervisor wrote it down."""
-    if pane is None or pane.exit_code is not None or pane.signal:
+    if pane.exit_code is not None or pane.signal:
         return pane
     for _, _, end in files.attempts(log)[-1:]:
         if end is not None:
@@ -59,5 +63,7 @@ def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
         return ""
     code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"
     how = observe.signal_name(pane.signal) if pane.signal else code
+    if observe.supervisor_was_killed(pane, facts):
+        return f"{how}: its supervisor was killed"
     how += log_lines.after_restarts(facts)
     return f"{how}: {words[-1].strip()[:_LONGEST]}" if words else how

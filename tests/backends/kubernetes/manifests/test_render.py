@@ -217,7 +217,7 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     process.pod_yml["metadata"] = {"labels": {"mine": "1"}}
     result = pod(experiment)
     first, second = result["spec"]["containers"]
-    assert [each["name"] for each in first["env"]] == ["SYMPHONY_ROLE", "X", "Y"]
+    assert [each["name"] for each in first["env"]] == ["SYMPHONY_ROLE", "PYTHONUNBUFFERED", "X", "Y"]
     assert first["tty"] is True
     assert second["name"] == "side"
     assert result["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
@@ -317,7 +317,7 @@ def test_what_a_process_says_wins_over_its_group() -> None:
     first, second = manifests(experiment).pods["g"][1]["spec"]["containers"]
     env = {each["name"]: each["value"] for each in first["env"]}
     assert (first["image"], first["imagePullPolicy"]) == ("own:1", "Always")
-    assert env == {"SYMPHONY_ROLE": "own", "SEED": "2", "ALL": "1"}
+    assert env == {"SYMPHONY_ROLE": "own", "PYTHONUNBUFFERED": "1", "SEED": "2", "ALL": "1"}
     assert first["resources"] == {"requests": {"cpu": "2"}}
     assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
     assert "resources" not in second

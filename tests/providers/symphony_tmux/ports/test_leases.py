@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.observe import Recorded
+from symphony.backends.tmux import access
 from symphony_tmux.ports import leases, listeners
 
 A, B = "proj/a#11111111", "proj/b.gke#11111111"
@@ -92,6 +94,16 @@ def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
     assert leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports == chosen
     assert leases.lease(rig.owner, {"p": chosen["p"], "q": None}, record=True).ports == chosen
     assert set(leases.lease(B, {"p": chosen["p"]}, record=False).taken) == {"p"}
+
+
+def test_a_visit_says_where_nothing_of_the_experiment_listens(home: Path) -> None:
+    recorded = Recorded(A, "rl", {})
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert "nothing listens" in access.way(recorded, "web", f"127.0.0.1:{port}").warning
+        server.listen()
+        assert f"pid {os.getpid()}" in access.way(recorded, "web", f"127.0.0.1:{port}").warning
 
 
 def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     folder = names.process_folder("default", "s", "a")
     folder.mkdir(parents=True)
 
-    def run(*lines: str) -> tuple[str, list[str]]:
+    def run(*lines: str, **more: Any) -> tuple[str, list[str]]:
         props = {"session": "s", "owner": "p/s#1", "path": "a", "cwd": "/", "preamble": ["true"]}
-        inputs = window_inputs({**props, "script": [*lines]})
+        inputs = window_inputs({**props, "script": [*lines], **more})
         file = folder / "launch.sh"
         caller = Caller({b"PATH": b"/usr/bin:/bin"})
         file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [tmp_path / "services.sh"]))
@@ -66,6 +67,26 @@ def test_functions_and_files_of_the_users_are_one_line(runs: Runs, tmp_path: Pat
     assert runs(f"source {tmp_path / 'mine.sh'}", "f() { false; return 7; }", "f")[1] == [
         "line 3 failed with exit 7: return 7"
     ]
+
+
+def test_a_line_of_the_preamble_that_fails_ends_the_process(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "mine.sh").write_text("false\ntrue\n")
+    goes_on = [
+        f"source {tmp_path / 'mine.sh'}",
+        "[ -e /nowhere ] && false",
+        "false || true",
+        "if false; then :; fi",
+    ]
+    assert runs("echo on", preamble=goes_on) == ("on\n", [])
+    printed, kept = runs("echo on", preamble=[*goes_on, "activate() { return 4; }", "activate x"])
+    assert "on\n" not in printed
+    assert len(kept) == 1
+    assert kept[0].startswith("preamble_cmds line ")
+    assert "exit 4" in kept[0]
+    printed, kept = runs(preamble=["true", "(exit 5)"], argv=["echo", "on"])
+    assert "preamble_cmds line 2 failed with exit 5" in printed
+    assert "on\n" not in printed
+    assert runs(preamble=["true"], argv=["echo", "on"])[0] == "on\n"
 
 
 def test_a_new_start_forgets_the_last_one(runs: Runs) -> None:

@@ -66,7 +66,7 @@ def test_round_trip(tmp_path: Path, shell: str, argv: list[str], env: dict[str, 
     props = {**BASE, "argv": [sys.executable, "-S", "-c", SHOW, *argv], "env": env}
     got_argv, got_env = _run(props, tmp_path, shell)
     assert got_argv == argv
-    ours = {"SYMPHONY_ID": "p/s#1/a/1", "SYMPHONY_ROLE": "a"}
+    ours = {"SYMPHONY_ID": "p/s#1/a/1", "SYMPHONY_ROLE": "a", "PYTHONUNBUFFERED": "1"}
     assert got_env == {**env, "PATH": "/usr/bin:/bin", **ours}
 
 
@@ -130,7 +130,16 @@ def test_patterns_and_precedence() -> None:
         b"T": b"declared",
         b"SYMPHONY_ID": b"o/a/1",
         b"SYMPHONY_ROLE": b"a",
+        b"PYTHONUNBUFFERED": b"1",
     }
+
+
+def test_python_prints_at_once_and_symphony_finds_its_home_unless_the_program_says_otherwise() -> None:
+    plain = Caller({b"SYMPHONY_HOME": b"/h", b"PYTHONUNBUFFERED": b""})
+    assert environment(plain, [], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b"1"
+    assert environment(plain, ["PYTHONUNBUFFERED"], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b""
+    assert environment(plain, [], {}, {"PYTHONUNBUFFERED": "0"}, "m")[b"PYTHONUNBUFFERED"] == b"0"
+    assert environment(plain, [], {}, {}, "m")[b"SYMPHONY_HOME"] == b"/h"
 
 
 def test_environment_of_the_program_comes_first_unless_one_is_active() -> None:

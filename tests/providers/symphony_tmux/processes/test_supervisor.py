@@ -21,7 +21,7 @@ from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux.logs import reader
 from symphony_tmux.processes import process_table, start
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import windows
+from symphony_tmux.resource import sessions, windows
 
 
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,148 @@ def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
         assert rig.ended(outputs).state == "completed"
         windows.delete(outputs, Snapshot())
     printed = rig.printed(outputs)
-    assert f"[symphony: earlier connections hold port {port}; it starts again".encode() in printed
+    assert printed.count(f"[symphony: waiting for port {port} (earlier connections)".encode()) == 1
+
+
+# Its peer closes much later than the server ends.
+HALF_CLOSED = """
+import socket, sys
+with socket.socket() as server:
+    server.bind(("127.0.0.1", int(sys.argv[1])))
+    server.listen()
+    print("listens", flush=True)
+    server.accept()[0].close()
+"""
+
+
+def _port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _status(rig: Any, outputs: dict[str, Any]) -> Any:
+    [[status]] = tmux_observe.statuses([_recorded(rig, outputs)])
+    return status
+
+
+@pytest.mark.parametrize("restart_policy", [None, "OnFailure"])
+def test_a_port_held_by_a_connection_or_a_stranger_is_waited_for_and_told(
+    rig: Any, restart_policy: str | None
+) -> None:
+    """It is neither running nor ready meanwhile, uses up no attempt, and starts when the port is free."""
+    port = _port()
+    services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
+    rig.session("a")
+    with socket.create_server(("127.0.0.1", port)):
+        outputs = rig.start(
+            "a",
+            "sh",
+            "-c",
+            'printf begun; exec "$0" "$@"',
+            sys.executable,
+            "-c",
+            HALF_CLOSED,
+            str(port),
+            services=services,
+            restart_policy=restart_policy,
+        )
+        outputs["services"] = services
+        rig.until(lambda: f"port {port} " in _status(rig, outputs).why)
+        status = _status(rig, outputs)
+        assert (status.state, status.ready, status.pid) == ("waiting", False, None)
+        assert f"pid {os.getpid()}" in status.why
+        assert f"pid {os.getpid()}" in tmux_observe.why(_recorded(rig, outputs), "a", "rl")[-1].what
+    rig.until(lambda: b"listens" in rig.printed(outputs))
+    assert _status(rig, outputs).state == "running"
+    if restart_policy is None:
+        windows.delete(outputs, Snapshot())
+        return
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        assert peer.recv(1) == b""
+        rig.until(lambda: rig.ended(outputs).state == "completed")
+        again = windows.update(outputs, rig.inputs("a", "sleep", "1", services=services), Snapshot())
+        windows.delete(again, Snapshot())
+        outputs = rig.start("a", sys.executable, "-c", HALF_CLOSED, str(port), services=services)
+        outputs["services"] = services
+        rig.until(lambda: "earlier connections" in _status(rig, outputs).why)
+        assert not _status(rig, outputs).ready
+    windows.delete(outputs, Snapshot())
+    assert rig.printed(outputs).count(b"[symphony: waiting for") == 2
+
+
+def test_a_last_line_without_its_end_is_not_continued_by_the_next_start(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "printf", "one")
+    rig.ended(outputs)
+    outputs = windows.update(outputs, rig.inputs("a", "printf", "two"), Snapshot())
+    rig.ended(outputs)
+    assert rig.printed(outputs) == b"one\ntwo"
+    again = windows.update(outputs, rig.inputs("a", "printf", "three", restart_policy="Always"), Snapshot())
+    rig.until(lambda: rig.printed(again).count(b"three") > 1)
+    windows.delete(again, Snapshot())
+    assert b"two\nthree\nthree" in rig.printed(again)
+
+
+def test_a_process_that_kills_its_group_does_not_kill_its_supervisor(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start("a", "sh", "-c", "echo on; kill -9 0", restart_policy="OnFailure")
+    rig.until(lambda: rig.printed(outputs).count(b"on") > 1)
+    windows.delete(outputs, Snapshot())
+
+
+def test_keys_of_the_window_reach_the_process_in_its_group(rig: Any) -> None:
+    rig.session("a")
+    outputs = rig.start(
+        "a",
+        "sh",
+        "-c",
+        "trap 'echo interrupted; exit 3' INT; echo up; while :; do read x && echo got $x; done",
+    )
+    rig.until(lambda: b"up" in rig.printed(outputs))
+    rig.pane(outputs).send_keys("C-z", enter=False)
+    rig.pane(outputs).send_keys("word", enter=True)
+    rig.until(lambda: b"got word" in rig.printed(outputs))
+    rig.pane(outputs).send_keys("C-c", enter=False)
+    assert rig.ended(outputs).pane.exit_code == 3
+    assert b"interrupted" in rig.printed(outputs)
+
+
+def test_a_killed_supervisor_is_told_as_such(rig: Any) -> None:
+    rig.session("a", "b")
+    supervised, own = rig.start("a", "sleep", "100"), rig.start("b", "sh", "-c", "kill -9 $$")
+    os.kill(supervised["pid"], signal.SIGKILL)
+    rig.ended(supervised)
+    rig.ended(own)
+    assert _status(rig, supervised).state == "failed"
+    assert "supervisor was killed" in _status(rig, supervised).why
+    assert "supervisor" in tmux_observe.why(_recorded(rig, supervised), "a", "rl")[-1].what
+    assert "supervisor" not in _status(rig, own).why
+
+
+def test_what_has_completed_stays_completed_after_a_reboot(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.session("done", "failed", "always")
+    done, failed = rig.start("done", "true"), rig.start("failed", "false")
+    always = rig.start("always", "true", restart_policy="Always")
+    rig.until(lambda: reader.attempts(always["log"]) and reader.attempts(always["log"])[-1][2])
+    for outputs in (done, failed):
+        rig.ended(outputs)
+    rig.tmux.kill()
+    for rebooted in (False, True):
+        if rebooted:
+            monkeypatch.setattr(process_table, "boot_id", lambda: "another")
+        states = [rig.condition(outputs).state for outputs in (done, failed, always)]
+        assert states == ["completed", "lost", "lost"]
+        inputs = rig.inputs("done", "true")
+        assert windows.repairs(inputs, inputs, Snapshot()) == {"repair": ""}
+        assert not windows.diff({**inputs, **done}, inputs, Snapshot()).changed
+        assert windows.read({**inputs, **done}, Snapshot()) is not None
+    session = {**rig.session_outputs, "boot_id": "one"}
+    sessions.update(session, rig.session_inputs("done", "failed", "always"), Snapshot())
+    again = windows.update({**inputs, **done}, {**inputs, "grace": 2.0}, Snapshot())
+    assert again["attempt"] == done["attempt"]
+    restarted = windows.update({**inputs, **done}, rig.inputs("done", "echo", "again"), Snapshot())
+    assert restarted["attempt"] == done["attempt"] + 1
 
 
 # The first process of a pid namespace, in which it says which pid comes next: it starts one in the place of
