@@ -1,4 +1,4 @@
-"""README.md does not rot: its programs run, its screens are those one sees, its table has every command."""
+"""README.md does not rot: its programs run, its screens are real, its table has every command."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from scripts import picture
 from symphony import paths
 from symphony.cli.commands import COMMANDS, find
 from tests.documents import blocks, on_a_terminal, screens, shape, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
-HELLO, INIT, SETTINGS, TALK = blocks("README.md", "python")
-SCREENS, LOOP, MISTAKE = blocks("README.md", "")
+HELLO, INIT, TALK = blocks("README.md", "python")
+(SETTINGS,) = blocks("docs/settings.md", "python")
+(LOOP,) = blocks("README.md", "")
+(MISTAKE,) = blocks("docs/code.md", "")
+SCREENS = text("docs/screens/hello.txt")
 
 
 @pytest.fixture
@@ -34,19 +38,9 @@ def lab(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_it_goes_the_way_of_a_newcomer() -> None:
-    names = [
-        "Install",
-        "Hello",
-        "Your own project",
-        "The edit loop",
-        "Commands",
-        "Settings",
-        "caraml",
-        "On GKE",
-        "More",
-    ]
-    assert re.findall(r"^## (.+)$", TEXT, re.M) == names
+def test_the_picture_is_that_of_the_screen() -> None:
+    """The screen is compared with a real one below."""
+    assert text("docs/screens/hello.svg") == picture.svg("hello"), "run `python -m scripts.picture`"
 
 
 def test_the_first_experiment_is_the_file_it_names() -> None:
@@ -144,6 +138,6 @@ def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox
 
 def test_every_command_is_in_the_table() -> None:
     rows = re.findall(r"^\| (`symphony .*?) \|", TEXT, re.M)
-    result = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)", row)}
+    result = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)`", row)}
     assert result == {row.name for row in COMMANDS}
     assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", TEXT))

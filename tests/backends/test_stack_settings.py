@@ -1,4 +1,4 @@
-"""The settings of a stack: what each takes, what is refused, and that README lists them."""
+"""The settings of a stack: what each takes, what is refused, and that docs/settings.md lists them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_table_of_the_readme_is_this_one() -> None:
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
     wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
     wanted[1] = "|---|---|---|---|---|"
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    match = re.search(r"^\| setting \|.*?(?=\n\n)", text, flags=re.MULTILINE | re.DOTALL)
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    match = re.search(r"^\| setting \|.*?(?=\n\n|\n\Z)", text, flags=re.MULTILINE | re.DOTALL)
     assert match is not None
     assert match[0].splitlines() == wanted

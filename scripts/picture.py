@@ -1,0 +1,36 @@
+"""Draw docs/screens/NAME.svg from NAME.txt, a screen that the tests compare with a real one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+SCREENS = Path(__file__).parent.parent / "docs" / "screens"
+WIDTH = 84
+# The colours of the states, as symphony uses them on a terminal.
+STYLES = {
+    r"^\$ .*": "bold",
+    r"^\+": "green",
+    r"^ *(process|group) .*": "dim",
+    r"\b(started|running)\b": "green",
+    r"^(ada|grace|server) +\|": "cyan",
+}
+
+
+def svg(name: str) -> str:
+    """Return the picture of the screen NAME.txt."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    for line in (SCREENS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        text = Text(line, no_wrap=True, overflow="crop")
+        for pattern, style in STYLES.items():
+            text.highlight_regex(pattern, style)
+        console.print(text)
+    return console.export_svg(title="symphony", unique_id=name)
+
+
+if __name__ == "__main__":
+    for file in SCREENS.glob("*.txt"):
+        file.with_suffix(".svg").write_text(svg(file.stem), encoding="utf-8")
