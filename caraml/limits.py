@@ -2,36 +2,32 @@
 
 from typing import NamedTuple
 
-_MOST_UNREAD = 1000
+MAX_PARTS = 4096
+MAX_DEPTH = 64
+MAX_ITEMS = 1 << 17  # lists, dicts, tuples, records and arrays; the lists and objects of JSON
+MAX_HEADER_BYTES = 1 << 20  # all of a message but the contents of its arrays, bytes and long strings
+MAX_TOPIC_BYTES = 255  # of a subscription
+MAX_SUBSCRIPTION_BYTES = 1 << 21  # all subscriptions of a publisher
+_MAX_UNREAD_MESSAGES = 1000
 
 
 class Limits(NamedTuple):
-    """Bounds on what arrives; sockets take them as `limits=`. The sender checks its messages against its own,
-    so that nothing vanishes silently at a receiver with the same.
+    """Bounds on what arrives; sockets take them as `limits=`.
 
-    `message_bytes` bounds the sum of all parts (and, by ZMQ_MAXMSGSIZE, each frame before it is read),
-    `unread_bytes` what waits on one connection until the program receives it: so many messages of
-    `message_bytes` (two at least, a thousand at most) unless the socket is given `hwm=`,
-    `header_bytes` the structure of a message: all but the contents of its arrays, bytes and long strings,
-    `items` its lists, dicts, tuples, records and arrays (of JSON too), `parts` the frames, `depth` the
-    nesting. A decoded structure takes up to 64 times its bytes, and 256 bytes an item more: under 100 MB.
+    A sender checks its messages against its own limits, so that nothing vanishes at a receiver with the same.
 
-    `subscription` bounds one subscription of a ZmqSub in bytes, `subscriptions` what all subscriptions at a
-    ZmqPub take, each counted as 16 bytes more than its topic; ZeroMQ holds some 50 bytes for each of these.
+    Attributes:
+        message_bytes: The sum of all parts; ZeroMQ refuses a larger frame before it reads it.
+        unread_bytes: What waits on one connection until the program receives it. From it follows the
+            high-water mark for receiving, unless the socket is given `hwm=`.
     """
 
     message_bytes: int = 1 << 26
-    header_bytes: int = 1 << 20
-    parts: int = 4096
-    depth: int = 64
-    items: int = 1 << 17
-    subscription: int = 255
-    subscriptions: int = 1 << 21
     unread_bytes: int = 1 << 31
 
     def unread_messages(self) -> int:
-        """The high-water mark for receiving: one message more than it is held."""
-        return max(1, min(_MOST_UNREAD, self.unread_bytes // self.message_bytes - 1))
+        """Return the high-water mark for receiving: ZeroMQ holds one message more."""
+        return max(1, min(_MAX_UNREAD_MESSAGES, self.unread_bytes // self.message_bytes - 1))
 
 
 DEFAULT_LIMITS = Limits()

@@ -37,7 +37,7 @@ from caraml.errors import (
     PickleRefusedError,
     UnsignedPickleError,
 )
-from caraml.limits import DEFAULT_LIMITS, Limits
+from caraml.limits import DEFAULT_LIMITS, MAX_PARTS, Limits
 
 KEY_VARIABLE = "CARAML_PICKLE_KEY"
 _KEY_BYTES = 32
@@ -73,7 +73,7 @@ def pickle_codec(
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
             raw = buffer.raw()
-            if raw.nbytes < OUT_OF_BAND or len(buffers) + 2 > limits.parts:
+            if raw.nbytes < OUT_OF_BAND or len(buffers) + 2 > MAX_PARTS:
                 return True
             buffers.append(raw)
             return False

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
 from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
-from caraml.limits import Limits
+from caraml.limits import MAX_ITEMS, Limits
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils import serializer as classic
@@ -52,7 +52,7 @@ def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
         None if name is None else _pickle(socket)[0] if name == "pickle" else classic.get_serializer(name)
     )
     if name == "json":
-        encode = _json_encoder(socket.limits)
+        encode = _encode_json
     return encode if socket.limits.message_bytes >= ZERO_COPY else _within(socket.limits, encode)
 
 
@@ -68,7 +68,7 @@ def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
     if name == "str":
         return _text
     if name == "json":
-        return _json_decoder(socket.limits)
+        return _decode_json
     return _called(classic.get_deserializer(name))
 
 
@@ -134,40 +134,29 @@ def _text(frame: Any, rest: Sequence[Buffer]) -> str:
         raise MalformedMessageError(f"not UTF-8: {error}") from None
 
 
-def _json_decoder(limits: Limits) -> Decode:
-    most = limits.items
-
-    def decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
-        text = decode_bytes(frame, rest)
-        if len(text) > most and _json_items(text, most) > most:
-            raise MalformedMessageError(f"JSON of more lists and objects than Limits.items of {most}")
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise MalformedMessageError(f"not JSON: {error}") from None
-
-    return decode_json
+def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
+    text = decode_bytes(frame, rest)
+    if _has_too_many_items(text):
+        raise MalformedMessageError(f"JSON of more than {MAX_ITEMS} lists and objects")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessageError(f"not JSON: {error}") from None
 
 
-def _json_encoder(limits: Limits) -> Callable[[Any], bytes]:
-    most = limits.items
-
-    def encode_json(value: Any) -> bytes:
-        text = json.dumps(value).encode("UTF-8")
-        if len(text) > most and _json_items(text, most) > most:
-            raise MessageTooLargeError(f"more lists and objects than Limits.items of {most}")
-        return text
-
-    return encode_json
+def _encode_json(value: Any) -> bytes:
+    text = classic.json_serialize(value)
+    if _has_too_many_items(text):
+        raise MessageTooLargeError(f"more than {MAX_ITEMS} lists and objects")
+    return text
 
 
-def _json_items(text: bytes, most: int) -> int:
-    """The lists and objects, counted without those brackets that are inside strings where it matters."""
-    items = text.count(b"[") + text.count(b"{")
-    if items <= most:
-        return items
+def _has_too_many_items(text: bytes) -> bool:
+    """Count lists and objects, without the brackets inside strings where these matter."""
+    if len(text) <= MAX_ITEMS or text.count(b"[") + text.count(b"{") <= MAX_ITEMS:
+        return False
     bare = _JSON_STRING.sub(b"", text)
-    return bare.count(b"[") + bare.count(b"{")
+    return bare.count(b"[") + bare.count(b"{") > MAX_ITEMS
 
 
 def _called(function: Callable[[Any], Any]) -> Decode:

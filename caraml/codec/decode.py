@@ -12,12 +12,19 @@ import msgspec
 import numpy as np
 import zmq
 
-from caraml.codec import extensions, records
+from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.codec.structure import openers, over_limits
 from caraml.errors import MalformedMessageError
-from caraml.limits import DEFAULT_LIMITS, Limits
+from caraml.limits import (
+    DEFAULT_LIMITS,
+    MAX_DEPTH,
+    MAX_HEADER_BYTES,
+    MAX_ITEMS,
+    MAX_PARTS,
+    Limits,
+)
 
 _HEAD = 6
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -47,10 +54,11 @@ _INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small me
 class Decoder:
     """Decodes messages; any thread may call it: a socket decodes after its turn."""
 
-    __slots__ = ("_alone", "_layouts", "_limits", "_plans")
+    __slots__ = ("_alone", "_layouts", "_limits", "_plans", "_small")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
+        self._small = min(limits.message_bytes, MAX_ITEMS)  # bytes that are within all limits
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._alone: dict[bytes, Layout] = {}  # by heads seen, those of one array and nothing else
@@ -71,6 +79,8 @@ class Decoder:
                     }
                 if not parts or (plan is not None and plan.allowed):
                     return self._arrays(head, bytearray(head), parts, plan)
+            elif type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._small:
+                return _Tree(self._layouts, parts).value(memoryview(head)[2:])
             if type(head) is bytes and len(parts) == 1 and (alone := self._alone.get(head)) is not None:
                 return _array_of(parts[0], alone)
             return self._any(head, parts)
@@ -99,7 +109,7 @@ class Decoder:
                     for name, shape, dtype, start, stop in plan[_INLINE]
                 }
         total = len(head_view) + sum(map(size, parts))
-        if total > self._limits.message_bytes or 1 + len(parts) > self._limits.parts:
+        if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
             raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
@@ -108,10 +118,9 @@ class Decoder:
             return self._arrays(head_view, head_view, parts, plan)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
-        smallest = min(self._limits.header_bytes, self._limits.items)
-        if len(head_view) > smallest and (reason := over_limits(bytes(head_view[2:]), self._limits)):
+        if len(head_view) > MAX_ITEMS and (reason := over_limits(bytes(head_view[2:]))):
             raise MalformedMessageError(reason)
-        value = _Tree(self._layouts, self._limits.depth, parts).value(head_view[2:])
+        value = _Tree(self._layouts, parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
             if len(self._alone) >= REMEMBERED:
                 self._alone.clear()
@@ -148,8 +157,8 @@ class Decoder:
         return {name: small[name] for name in plan.names}
 
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
-        if len(packed) > self._limits.header_bytes:
-            raise MalformedMessageError(f"a layout over Limits.header_bytes of {self._limits.header_bytes}")
+        if len(packed) > MAX_HEADER_BYTES:
+            raise MalformedMessageError(f"a layout of {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}")
         plan = _ArraysPlan([], [], [], [], 0, True, False)
         end = body
         for name, description in _layout_decoder.decode(packed):
@@ -164,7 +173,7 @@ class Decoder:
         if len(set(plan.names)) != len(plan.names):
             raise ValueError("a name twice")
         nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
-        allowed = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= self._limits.parts
+        allowed = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
         plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), allowed=allowed)
         if len(packed) <= REMEMBERED_BYTES:
             if len(self._plans) >= REMEMBERED:
@@ -176,11 +185,10 @@ class Decoder:
 class _Tree:
     """One message of the other form being read: its parts and its depth belong to this call alone."""
 
-    __slots__ = ("_depth", "_layouts", "_next_part", "_parts", "_within")
+    __slots__ = ("_layouts", "_next_part", "_parts", "_within")
 
-    def __init__(self, layouts: Layouts, depth: int, parts: Sequence[Buffer]) -> None:
+    def __init__(self, layouts: Layouts, parts: Sequence[Buffer]) -> None:
         self._layouts = layouts
-        self._depth = depth
         self._within = 0
         self._parts = parts
         self._next_part = 0
@@ -199,41 +207,41 @@ class _Tree:
         first spares small messages the walk."""
         value = _unpack(body, ext_hook=self._extension)
         containers = openers(bytes(body)) if len(body) < 4096 else 4096
-        if containers + self._within > self._depth:
+        if containers + self._within > MAX_DEPTH:
             level = [value]
-            for _ in range(self._depth):
+            for _ in range(MAX_DEPTH):
                 level = [
                     item for container in level for item in _items(container) if type(item) in _CONTAINERS
                 ]
                 if not level:
                     return value
-            raise MalformedMessageError(f"nested deeper than {self._depth}")
+            raise MalformedMessageError(f"nested deeper than {MAX_DEPTH}")
         return value
 
     def _extension(self, code: int, data: memoryview) -> Any:
         self._within += 1
-        if self._within > self._depth and code in (extensions.TUPLE, extensions.RECORD):
-            raise MalformedMessageError(f"nested deeper than {self._depth}")
+        if self._within > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
+            raise MalformedMessageError(f"nested deeper than {MAX_DEPTH}")
         try:
             return self._of_extension(code, data)
         finally:
             self._within -= 1
 
     def _of_extension(self, code: int, data: memoryview) -> Any:
-        if code == extensions.ARRAY:
+        if code == structure.ARRAY:
             layout, start = self._layout(data)
             return _array_of(bytearray(data[start:]), layout)
-        if code == extensions.ARRAY_PART:
+        if code == structure.ARRAY_PART:
             layout, start = self._layout(data)
             if start != len(data):
                 raise ValueError("bytes after an array's description")
             return _array_of(self._part(), layout)
-        if code == extensions.SCALAR:
+        if code == structure.SCALAR:
             layout, start = self._layout(data)
             return _array_of(
                 bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize)
             )[()]
-        if code == extensions.TUPLE:
+        if code == structure.TUPLE:
             items = self._shallow(data)
             if type(items) is not list:
                 raise ValueError("not a tuple")
@@ -241,20 +249,20 @@ class _Tree:
         return self._rare_value(code, data)
 
     def _rare_value(self, code: int, data: memoryview) -> Any:
-        if code == extensions.RECORD:
+        if code == structure.RECORD:
             record = self._shallow(data)
             match record:
                 case [str() as name, dict()]:
                     return _build(name, record[1])  # pyright: ignore[reportArgumentType]
                 case _:
                     raise ValueError("not a record")
-        if code == extensions.BYTES_PART:
+        if code == structure.BYTES_PART:
             return bytes(view(self._part()))
-        if code == extensions.INTEGER:
+        if code == structure.INTEGER:
             if len(data) > 1 << 16:
                 raise ValueError("an integer of that size")
             return int.from_bytes(data, "little", signed=True)
-        if code == extensions.COMPLEX:
+        if code == structure.COMPLEX:
             return complex(*struct.unpack("<dd", data))
         raise ValueError(f"extension {code}")
 

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from caraml.codec import extensions, records
+from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
 from caraml.codec.structure import over_limits
 from caraml.errors import EncodeError, MessageTooLargeError
-from caraml.limits import DEFAULT_LIMITS, Limits
+from caraml.limits import DEFAULT_LIMITS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS, Limits
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _KEYS = frozenset({type(None), bool, int, float, str, bytes})
@@ -76,6 +76,8 @@ class Encoder:
             return self._tree(value)
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
         arrays = mapping.values()
+        if type(next(iter(arrays), None)) in _ATOMS:  # not arrays alone
+            return self._tree(mapping)
         try:
             key = (*mapping, *map(_shape_key, arrays))
             plan = self._plans.get(key, _UNKNOWN)
@@ -97,7 +99,7 @@ class Encoder:
             except (TypeError, ValueError, UnicodeEncodeError) as error:
                 raise EncodeError(f"{_where(value)}: {error}") from None
             total = sum(array.nbytes for array in value.values())
-            if len(plan.head) > self._limits.header_bytes:
+            if len(plan.head) > MAX_HEADER_BYTES:
                 return None
             self._check_size(total + len(plan.head), 1 + len(plan.out_of_band))
         self._plans[key] = plan
@@ -119,22 +121,20 @@ class Encoder:
         return Parts((head, *[flat_bytes(value[name]) for name in plan.out_of_band]))
 
     def _tree(self, value: object) -> bytes | Parts:
-        walk = _Tree(self._limits, False)
+        walk = _Tree(False)
         try:
             try:
                 body = _pack(walk.node(value, 0))
             except OverflowError:
-                walk = _Tree(self._limits, True)
+                walk = _Tree(True)
                 body = _pack(walk.node(value, 0))
         except EncodeError as error:
-            raise type(error)(f"{_where(value, self._limits)}: {error}") from None
+            raise type(error)(f"{_where(value)}: {error}") from None
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
         parts = walk.parts
-        if reason := over_limits(body, self._limits):
-            raise MessageTooLargeError(
-                f"{reason}; put bulk into numpy arrays, or raise the limit on both sides"
-            )
+        if reason := over_limits(body):
+            raise MessageTooLargeError(f"{reason}; put bulk into numpy arrays")
         self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
         return Parts((TREE + body, *parts)) if parts else TREE + body
 
@@ -142,17 +142,16 @@ class Encoder:
         if nbytes > self._limits.message_bytes:
             limit = self._limits.message_bytes
             raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limit}")
-        if parts > self._limits.parts:
-            raise MessageTooLargeError(f"{parts} parts, over Limits.parts of {self._limits.parts}")
+        if parts > MAX_PARTS:
+            raise MessageTooLargeError(f"{parts} parts; at most {MAX_PARTS} can be sent")
 
 
 class _Tree:
     """One message of the other form in the making: what became of its arrays belongs to this call alone."""
 
-    __slots__ = ("_depth", "_wide_integers", "parts")
+    __slots__ = ("_wide_integers", "parts")
 
-    def __init__(self, limits: Limits, wide_integers: bool) -> None:
-        self._depth = limits.depth
+    def __init__(self, wide_integers: bool) -> None:
         self._wide_integers = wide_integers
         self.parts: list[Buffer] = []
 
@@ -161,16 +160,22 @@ class _Tree:
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
-        if depth >= self._depth:
-            raise EncodeError(f"nested deeper than {self._depth}")
+        if depth >= MAX_DEPTH:
+            raise EncodeError(f"nested deeper than {MAX_DEPTH}")
         if kind is dict:
+            if (
+                not self._wide_integers
+                and _KEYS.issuperset(map(type, value))
+                and _ATOMS.issuperset(map(type, value.values()))
+            ):
+                return value
             return {self._key(key): self.node(item, depth + 1) for key, item in value.items()}
         if kind is list:
             if not self._wide_integers and _ATOMS.issuperset(map(type, value)):
                 return value
             return [self.node(item, depth + 1) for item in value]
         if kind is tuple:
-            return Ext(extensions.TUPLE, _pack([self.node(item, depth + 1) for item in value]))
+            return Ext(structure.TUPLE, _pack([self.node(item, depth + 1) for item in value]))
         return self._leaf(value, depth)
 
     def _leaf(self, value: Any, depth: int) -> object:
@@ -179,17 +184,17 @@ class _Tree:
             return self._array(value)  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, np.generic):
             scalar: Array = np.asarray(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            return Ext(extensions.SCALAR, _describe(scalar) + scalar.tobytes())
+            return Ext(structure.SCALAR, _describe(scalar) + scalar.tobytes())
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._bytes(value)  # pyright: ignore[reportUnknownArgumentType]
         if kind is complex:
-            return Ext(extensions.COMPLEX, struct.pack("<dd", value.real, value.imag))
+            return Ext(structure.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, enum.Enum):
             raise EncodeError("an Enum cannot be sent; send its .value")
         fields = records.fields_of(value)
         if fields is not None:
             packed = {name: self.node(item, depth + 1) for name, item in fields.items()}
-            return Ext(extensions.RECORD, _pack([records.record_name(kind), packed]))
+            return Ext(structure.RECORD, _pack([records.record_name(kind), packed]))
         bases: tuple[Any, ...] = (dict, list, tuple, str, int, float)
         for base in bases:
             if isinstance(value, base):
@@ -199,18 +204,18 @@ class _Tree:
     def _array(self, array: Array) -> object:
         if array.nbytes < OUT_OF_BAND:
             array = np.asarray(array)
-            return Ext(extensions.ARRAY, _describe(array) + flat_bytes(array).tobytes())
+            return Ext(structure.ARRAY, _describe(array) + flat_bytes(array).tobytes())
         if type(array) is not np.ndarray:
             array = np.asarray(array)
         head = _describe(array)
         self.parts.append(flat_bytes(array))
-        return Ext(extensions.ARRAY_PART, head)
+        return Ext(structure.ARRAY_PART, head)
 
     def _bytes(self, value: bytes | bytearray | memoryview) -> object:
         if size(value) < OUT_OF_BAND:
             return bytes(value)
         self.parts.append(value if isinstance(value, bytes) else memoryview(bytes(value)))
-        return Ext(extensions.BYTES_PART, b"")
+        return Ext(structure.BYTES_PART, b"")
 
     def _key(self, key: Any) -> object:
         if type(key) in _KEYS:
@@ -226,7 +231,7 @@ class _Tree:
     def _wide(self, value: int) -> object:
         if -(1 << 63) <= value < 1 << 64:
             return value
-        return Ext(extensions.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+        return Ext(structure.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
 
 
 def _describe(array: Array) -> bytes:
@@ -237,7 +242,7 @@ def _describe(array: Array) -> bytes:
     return struct.pack("<I", len(description)) + description
 
 
-def _where(value: Any, limits: Limits = DEFAULT_LIMITS, path: str = "value") -> str:
+def _where(value: Any, path: str = "value") -> str:
     """The path to the first thing in `value` that cannot be sent, for the error's text."""
     if len(path) > 200:
         return path + "..."
@@ -248,12 +253,12 @@ def _where(value: Any, limits: Limits = DEFAULT_LIMITS, path: str = "value") -> 
         children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     elif (fields := records.fields_of(value)) is not None:
         children = [(f"{path}.{name}", item) for name, item in fields.items()]
-    tree = _Tree(limits, False)
+    tree = _Tree(False)
     for child_path, child in children:
         try:
             tree.node(child, 1)
         except EncodeError:
-            return _where(child, limits, child_path)
+            return _where(child, child_path)
         except (OverflowError, UnicodeEncodeError, ValueError, TypeError, RecursionError):
             continue
     return path

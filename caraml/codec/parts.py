@@ -1,12 +1,15 @@
 """The parts of one message and the marks that tell kinds of messages apart."""
 
 import builtins
+import struct
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import zmq
 
-from caraml.errors import EncodeError
+from caraml.errors import EncodeError, MalformedMessageError
+from caraml.limits import MAX_PARTS
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]] | zmq.Frame
 
@@ -16,6 +19,8 @@ ARRAYS = bytes((MAGIC, 2))
 BATCH = bytes((MAGIC, 3))
 PICKLE = bytes((MAGIC, 4))
 FAILURE = bytes((MAGIC, 5))
+JOINED = bytes((MAGIC, 6))
+_ALIGNMENT = 64
 
 
 class Parts(list[Buffer]):
@@ -67,3 +72,38 @@ class Inline:
     def buffer(self) -> memoryview:
         """A view."""
         return memoryview(self._data)
+
+
+def join(parts: Sequence[Buffer]) -> bytes:
+    """Return a message of several parts as one: a table of lengths, then the parts, aligned."""
+    lengths = [size(part) for part in parts]
+    pieces: list[bytes | memoryview] = [JOINED + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths)]
+    position = len(pieces[0])
+    for part, length in zip(parts, lengths, strict=True):
+        padding = -position % _ALIGNMENT
+        pieces += [bytes(padding), view(part)]
+        position += padding + length
+    return b"".join(pieces)
+
+
+def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
+    """Return the parts of a joined message, as views. Raises MalformedMessageError."""
+    whole = memoryview(joined)
+    try:
+        if bytes(whole[:2]) != JOINED:
+            raise MalformedMessageError("not a joined message")
+        (count,) = struct.unpack_from("<I", whole, 2)
+        if not 0 < count <= MAX_PARTS:
+            raise MalformedMessageError(f"a joined message of {count} parts, not 1 to {MAX_PARTS}")
+        lengths = struct.unpack_from(f"<{count}Q", whole, 6)
+    except struct.error as error:
+        raise MalformedMessageError(f"not a joined message: {error}") from None
+    position = 6 + 8 * count
+    parts: list[memoryview] = []
+    for length in lengths:
+        position += -position % _ALIGNMENT
+        parts.append(whole[position : position + length])
+        if len(parts[-1]) != length:
+            raise MalformedMessageError("a joined message cut short")
+        position += length
+    return parts

@@ -2,8 +2,7 @@
 
 import re
 
-from caraml.codec.extensions import RECORD, TUPLE
-from caraml.limits import Limits
+from caraml.limits import MAX_HEADER_BYTES, MAX_ITEMS
 
 _OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
@@ -24,27 +23,27 @@ def openers(body: bytes) -> int:
     return len(body) - len(body.translate(None, _OPENERS))
 
 
-def over_limits(body: bytes, limits: Limits) -> str:
-    """Why a structure is over `header_bytes` or `items`, "" if it is not.
+def over_limits(body: bytes) -> str:
+    """Return why a structure is too large, "" if it is not.
 
     Small structures cannot be, and most large ones are cleared by one count of bytes; only the others are
     walked, at most as far as the limits reach.
     """
-    if len(body) <= limits.header_bytes and (len(body) <= limits.items or openers(body) <= limits.items):
+    if len(body) <= MAX_HEADER_BYTES and (len(body) <= MAX_ITEMS or openers(body) <= MAX_ITEMS):
         return ""
-    structure, items = _measure(body, limits)
-    if items > limits.items:
-        return f"more than Limits.items of {limits.items} lists, dicts, tuples, records and arrays"
-    if structure > limits.header_bytes:
-        return f"a structure over Limits.header_bytes of {limits.header_bytes}"
+    structure, items = _measure(body)
+    if items > MAX_ITEMS:
+        return f"more than {MAX_ITEMS} lists, dicts, tuples, records and arrays"
+    if structure > MAX_HEADER_BYTES:
+        return f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
     return ""
 
 
-def _measure(body: bytes, limits: Limits) -> tuple[int, int]:
+def _measure(body: bytes) -> tuple[int, int]:
     """Bytes of structure and items, until over a limit."""
     skipped = items = position = 0
     end = len(body)
-    while items <= limits.items and position - skipped <= limits.header_bytes:
+    while items <= MAX_ITEMS and position - skipped <= MAX_HEADER_BYTES:
         position = _PLAIN.match(body, position).end()  # pyright: ignore[reportOptionalMemberAccess]
         if position >= end:
             break
@@ -79,3 +78,13 @@ def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
         content = int.from_bytes(body[position + 1 : position + head - 1], "big")
     code = body[position + head - 1] if position + head <= len(body) else 0
     return head, -1 if code in (TUPLE, RECORD) else content
+
+
+ARRAY = 1
+ARRAY_PART = 2
+BYTES_PART = 3
+SCALAR = 4
+TUPLE = 5
+RECORD = 6
+INTEGER = 7
+COMPLEX = 8

@@ -1,10 +1,37 @@
 """Values handed between processes of one host through shared memory: see `caraml.inmemory.pool`."""
 
-from caraml.inmemory.inmemory import inmem_deserialize as inmem_deserialize
-from caraml.inmemory.inmemory import inmem_dump as inmem_dump
-from caraml.inmemory.inmemory import inmem_serialize as inmem_serialize
+from typing import Any
+
+from caraml.codec.parts import JOINED, Parts
 from caraml.inmemory.pool import Shared as Shared
 from caraml.inmemory.pool import SharedPool as SharedPool
 from caraml.inmemory.pool import get as get
+from caraml.utils.serializer import pa_deserialize
 
 SharedMemoryObject = Shared
+
+
+_RAW = b"\xca\x08"
+_pool = SharedPool()
+
+
+def inmem_dump(data: Any, name: object = None) -> bytes:
+    """Share bytes that are serialized already (`get_serializer('pyarrow')`) or plain; returns their name.
+
+    `name` is accepted and ignored: names are made here.
+    """
+    return _pool.put_parts(Parts((_RAW, bytes(data))))
+
+
+def inmem_serialize(data: object, name: object = None) -> bytes:
+    """Share a value (see caraml.codec for which); returns its name. `name` is accepted and ignored."""
+    return _pool.put(data)
+
+
+def inmem_deserialize(name_bin: bytes) -> Shared:
+    """What was shared under a name, in `data`, until `delete()`. Raises SharedMemoryError."""
+    shared = get(name_bin, raw=_RAW)
+    data: Any = shared.data
+    if type(data) is memoryview and bytes(data[:2]) == JOINED:
+        shared.data = pa_deserialize(data.tobytes())
+    return shared

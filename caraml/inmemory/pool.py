@@ -38,11 +38,10 @@ import numpy as np
 from caraml import process
 from caraml.codec import Decoder, Encoder
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED
-from caraml.codec.joined import JOINED, join, split
-from caraml.codec.parts import Buffer, Parts, size, view
+from caraml.codec.parts import JOINED, Buffer, Parts, join, size, split, view
 from caraml.errors import MalformedMessageError, SharedMemoryError
 from caraml.inmemory.segment import FREE, TAKEN, Lease, Segment, lease, open_segment
-from caraml.limits import Limits
+from caraml.limits import MAX_PARTS, Limits
 
 MAX_BYTES = 1 << 30
 _ALIGNMENT = 64
@@ -62,7 +61,7 @@ class _Name(msgspec.Struct, array_like=True):
     cookie: bytes
     generation: int
     head: bytes
-    parts: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=_LIMITS.parts)]
+    parts: Annotated[list[tuple[int, int]], msgspec.Meta(max_length=MAX_PARTS)]
 
 
 _pack = msgspec.msgpack.Encoder().encode

@@ -24,7 +24,7 @@ import zmq
 from caraml import process
 from caraml.address import Address, resolve
 from caraml.errors import AddressError, AddressInUseError, SocketError
-from caraml.key_folder import Keys
+from caraml.keys import Keys
 from caraml.limits import DEFAULT_LIMITS, Limits
 from caraml.transport.socket_monitor import Link, watch
 from caraml.transport.zap import NULL_DOMAIN, secure

@@ -11,8 +11,8 @@ from zmq.utils import z85
 
 from caraml import process
 from caraml.errors import CaramlError, SocketError
-from caraml.key_folder import Keys
-from caraml.transport.background import background_thread, private_socket
+from caraml.keys import Keys
+from caraml.transport.socket_monitor import background_thread, private_socket
 
 log = logging.getLogger("caraml")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from caraml import codec
-from caraml.codec.joined import join, split
+from caraml.codec.parts import join, split
 
 Function: TypeAlias = Callable[[Any], Any]
 

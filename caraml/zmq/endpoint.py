@@ -1,6 +1,7 @@
 """Endpoint: what every pattern shares: the socket, deadlines, counters and closing."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,16 @@ from typing import Any, TypedDict
 
 import zmq
 
-from caraml.errors import AuthenticationError, MalformedMessageError, PeerLostError, ZmqTimeoutError
-from caraml.key_folder import Keys
+from caraml import process
+from caraml.errors import (
+    AuthenticationError,
+    ClosedError,
+    ForkedError,
+    MalformedMessageError,
+    PeerLostError,
+    ZmqTimeoutError,
+)
+from caraml.keys import Keys
 from caraml.limits import Limits
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import Wire
@@ -159,3 +168,132 @@ class Endpoint:
                     timeout = max(0.0, left)
         finally:
             wire.turns.append(1)
+
+
+log = logging.getLogger("caraml")
+
+TICK = 0.1
+
+
+class Loop:
+    """Calls `step(timeout)` over and over. `step` raises ZmqTimeoutError when there was nothing to do.
+
+    The thread is a daemon: it never keeps the interpreter from exiting. Join it to go on serving.
+    """
+
+    __slots__ = ("__weakref__", "_step", "_stopped", "_thread", "failure")
+
+    def __init__(self, step: Callable[[float], object]) -> None:
+        self._step = step
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self.failure: BaseException | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is alive."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, blocking: bool) -> threading.Thread | None:
+        """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs
+        already; when it runs here, also what ends it that nobody asked for.
+        """
+        if self.running:
+            raise RuntimeError("loop is already running")
+        if blocking:
+            self._run(True)
+            return None
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, args=(False,), name="caraml-loop", daemon=True)
+        process.close_at_exit(self)
+        self._thread.start()
+        return self._thread
+
+    def stop(self) -> None:
+        """End after the message in hand; from any thread, the handler's included."""
+        self._stopped = True
+
+    def join(self, timeout: float) -> None:
+        """Stop, and wait for the thread to end."""
+        self.stop()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def _run(self, blocking: bool) -> None:
+        while not self._stopped and not process.closing():
+            try:
+                self._step(TICK)
+            except ZmqTimeoutError:
+                continue
+            except (ClosedError, ForkedError):
+                if blocking and not self._stopped and not process.closing():
+                    raise
+                return
+            except Exception:
+                if blocking:
+                    raise
+                log.exception("the loop could not handle a message")
+                time.sleep(TICK)
+
+    def at_exit(self, stage: int) -> bool:
+        """Stop; True to be called again while the thread still runs."""
+        if stage == 1:
+            self.join(TICK / 10)
+        return stage == 1 and self.running
+
+    def in_use(self) -> bool:
+        """Whether the thread is still running."""
+        return self.running
+
+
+log = logging.getLogger("caraml")
+
+
+class LoopingEndpoint(Endpoint):
+    """An Endpoint with `recv`, and a loop around it. `handler_failures` counts the handlers that raised."""
+
+    handler_failures = 0
+    _loop: Loop | None = None
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next message. `timeout`: seconds, negative for ever; by default the socket's."""
+        raise NotImplementedError
+
+    def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
+        """Call `handler(message)` for every message, here (`blocking`) or in a thread, which is returned.
+
+        The thread is a daemon: join it for a program that does nothing else. What a handler raises is logged
+        and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
+        """
+        if not self._looping():
+            self._wire.enter()  # raises here what the thread could tell nobody
+            self._wire.leave()
+        if self._loop is None or not self._looping():
+            self._loop = Loop(lambda timeout: self._handle(handler, self.recv(timeout)))
+        return self._loop.start(blocking)
+
+    def _looping(self) -> bool:
+        """Whether the loop's thread is alive."""
+        return self._loop is not None and self._loop.running
+
+    def stop(self) -> None:
+        """End the loop, after the message in hand; from any thread, the handler's included."""
+        if self._loop is not None:
+            self._loop.stop()
+
+    def close(self, linger: float | None = None) -> None:
+        """Stop the loop and close; `linger` as of Endpoint.close."""
+        if self._loop is not None:
+            self._loop.join(1.0)
+        super().close(linger)
+
+    def _handle(self, handler: Callable[[Any], Any], message: Any) -> None:
+        try:
+            handler(message)
+        except Exception:
+            self._count_failure()
+
+    def _count_failure(self) -> None:
+        """Within an `except`."""
+        self.handler_failures += 1
+        log.exception("%s: the handler failed", self.address)

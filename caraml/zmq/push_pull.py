@@ -27,8 +27,8 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
-from caraml.transport.message_tracker import DONE, MessageTracker
 from caraml.transport.socket import ZmqSocket
+from caraml.transport.wire import DONE, MessageTracker
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 

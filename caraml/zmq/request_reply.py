@@ -28,8 +28,7 @@ from caraml.errors import MalformedMessageError, RemoteError
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import MORE, ZERO_COPY, Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
-from caraml.zmq.endpoint import Endpoint, SocketOptions
-from caraml.zmq.looping_endpoint import LoopingEndpoint
+from caraml.zmq.endpoint import Endpoint, LoopingEndpoint, SocketOptions
 
 _NOTHING: list[Any] = []
 _LONGEST_REASON = 2000

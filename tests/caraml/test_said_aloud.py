@@ -58,15 +58,6 @@ def test_a_pusher_that_closes_at_once_says_nothing(spawn):
         assert program.end(20)[2] == ""
 
 
-def test_a_proxy_thread_on_a_used_port_says_so(caplog):
-    with caraml.ZmqPuller(port=0) as puller:
-        proxy = caraml.ZmqProxyThread(puller.address, "tcp://127.0.0.1:*")
-        proxy.start()
-        proxy.join(5)
-        assert puller.address in caplog.text
-        assert "in use" in caplog.text
-
-
 def test_a_dropped_server_releases_its_port_at_once():
     gc.disable()
     try:

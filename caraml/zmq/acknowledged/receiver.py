@@ -33,14 +33,13 @@ from caraml.zmq.acknowledged.protocol import (
     SHARED,
     WELCOME,
     Head,
+    SharedSession,
     pack_head,
     read_head,
     unpack_head,
 )
 from caraml.zmq.acknowledged.sender import HEARTBEAT
-from caraml.zmq.acknowledged.shared import SharedSession
-from caraml.zmq.endpoint import SocketOptions
-from caraml.zmq.looping_endpoint import LoopingEndpoint
+from caraml.zmq.endpoint import LoopingEndpoint, SocketOptions
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20

@@ -48,6 +48,7 @@ from caraml.errors import (
     SocketError,
     ZmqTimeoutError,
 )
+from caraml.limits import MAX_PARTS
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer
@@ -141,8 +142,10 @@ class ZmqSender(Endpoint):
         else:
             payload = owned(payload)
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
-            if isinstance(payload, Parts) and len(payload) >= self.socket.limits.parts:
-                raise MessageTooLargeError(f"{self.address}: {len(payload)} parts, over Limits.parts")
+            if isinstance(payload, Parts) and len(payload) >= MAX_PARTS:
+                raise MessageTooLargeError(
+                    f"{self.address}: {len(payload)} parts; fewer than {MAX_PARTS} can be sent"
+                )
         if nbytes > self._most:
             raise MessageTooLargeError(f"{self.address}: {nbytes} bytes, over Limits.message_bytes")
         timeout = self.timeout if timeout is None else timeout

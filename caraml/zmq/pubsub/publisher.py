@@ -31,12 +31,11 @@ from typing import Any, Literal, TypeAlias, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.joined import join
-from caraml.codec.parts import Parts, size, view
+from caraml.codec.parts import Parts, join, size, view
 from caraml.errors import CaramlError, MalformedMessageError, MessageTooLargeError
-from caraml.transport.message_tracker import DONE, MessageTracker
+from caraml.limits import MAX_PARTS, MAX_TOPIC_BYTES
 from caraml.transport.socket import ZmqSocket
-from caraml.transport.wire import ZERO_COPY
+from caraml.transport.wire import DONE, ZERO_COPY, MessageTracker
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.pubsub.subscriptions import SubscriptionBudget, Subscriptions
@@ -148,9 +147,9 @@ class ZmqPub(Endpoint):
         raw = self.socket.unwrap()
         raw.setsockopt(zmq.XPUB_VERBOSER, 1)
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
-        self._subscriptions = Subscriptions(self.socket.limits)
+        self._subscriptions = Subscriptions()
         handshake = _HANDSHAKE_BYTES if self.socket.keys is None else _HANDSHAKE_WITH_KEYS_BYTES
-        raw.maxmsgsize = max(handshake, self.socket.limits.subscription + _COMMAND_BYTES)
+        raw.maxmsgsize = max(handshake, MAX_TOPIC_BYTES + _COMMAND_BYTES)
         raw.rcvbuf = _RECEIVE_BUFFER
         if not self._fixed_hwm:
             raw.rcvhwm = _MOST_SUBSCRIPTIONS_AT_ONCE
@@ -262,7 +261,7 @@ class ZmqPub(Endpoint):
         parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
         nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
         limits = self.socket.limits
-        if nbytes > limits.message_bytes or len(parts) > limits.parts:
+        if nbytes > limits.message_bytes or len(parts) > MAX_PARTS:
             raise MessageTooLargeError(
                 f"{self.address}: {nbytes} bytes in {len(parts)} parts, over the limits"
             )

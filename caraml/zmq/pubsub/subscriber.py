@@ -9,14 +9,13 @@ from typing import Any, Literal, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.joined import split
-from caraml.codec.parts import Inline
+from caraml.codec.parts import Inline, split
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
+from caraml.limits import MAX_TOPIC_BYTES
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer, str2bytes
-from caraml.zmq.endpoint import SocketOptions
-from caraml.zmq.looping_endpoint import LoopingEndpoint
+from caraml.zmq.endpoint import LoopingEndpoint, SocketOptions
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     INLINE,
@@ -101,12 +100,11 @@ class ZmqSub(LoopingEndpoint):
     def subscribe(self, topic: str | bytes) -> None:
         """Also receive what begins with this topic; while a loop runs, from its next message on.
 
-        Raises ValueError for more bytes than `Limits.subscription`, with which a publisher disconnects us.
+        Raises ValueError for more than 255 bytes, for which a publisher disconnects a subscriber.
         """
         prefix = str2bytes(topic)
-        most = self.socket.limits.subscription
-        if len(prefix) > most:
-            raise ValueError(f"a subscription of {len(prefix)} bytes; Limits.subscription is {most}")
+        if len(prefix) > MAX_TOPIC_BYTES:
+            raise ValueError(f"a subscription of {len(prefix)} bytes; the maximum is {MAX_TOPIC_BYTES}")
         self._change(partial(self._subscribe, prefix))
 
     def unsubscribe(self, topic: str | bytes) -> None:
@@ -283,7 +281,7 @@ class ZmqSub(LoopingEndpoint):
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
             return self._decode_data(rest[0], rest[1:])
-        if kind == JOINED and not rest and (parts := split(payload, self.socket.limits.parts)):
+        if kind == JOINED and not rest and (parts := split(payload)):
             return self._decode_data(Inline(parts[0]), parts[1:])
         if kind == INLINE or (kind == PARTS and rest):
             return self._decode_data(Inline(payload), rest)

@@ -13,9 +13,9 @@ from typing import Any
 import zmq
 
 from caraml.errors import MalformedMessageError
-from caraml.limits import Limits
-from caraml.transport.background import background_thread
+from caraml.limits import MAX_SUBSCRIPTION_BYTES, MAX_TOPIC_BYTES
 from caraml.transport.receive_budget import connection_name, disconnect, received
+from caraml.transport.socket_monitor import background_thread
 
 _OVERHEAD = 16
 _MOST_AT_ONCE = 1 << 18  # bytes ZeroMQ takes in within 50 ms
@@ -25,13 +25,12 @@ _SMALL = 1 << 10  # who brought less is not to blame for what all together broug
 
 class Subscriptions:
     """Counts prefixes as subscribers come and go. A subscriber whose subscriptions take more than
-    `Limits.subscriptions` in all is disconnected; ZeroMQ then forgets them.
+    2 MiB in all is disconnected; ZeroMQ then forgets them.
     """
 
-    __slots__ = ("_counts", "_limits", "nbytes")
+    __slots__ = ("_counts", "nbytes")
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
         self.nbytes = 0
 
@@ -48,7 +47,7 @@ class Subscriptions:
         if change[:1] == b"\x01":
             self._counts[prefix] += 1
             self.nbytes += len(prefix) + _OVERHEAD
-            if self.nbytes > self._limits.subscriptions or len(prefix) > self._limits.subscription:
+            if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
                 _disconnect_sender(frame)
                 raise MalformedMessageError("a subscription over the limits; its peer is disconnected")
         elif change[:1] == b"\x00":

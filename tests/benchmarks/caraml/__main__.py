@@ -1,38 +1,47 @@
-"""`python -m tests.benchmarks.caraml [ROW ...]`: the table G1-G16, each figure the median of five interleaved
-runs.
+"""`python -m tests.benchmarks.caraml`: ours, pyzmq alone with as many bytes, and caraml 0.10.0.
 
-Ours, raw pyzmq, and caraml 0.10.0 from its package, installed beside by the hash-locked
-requirements/bench.txt.
+Each figure is the median of five runs, the sides interleaved run by run; a ratio is the median of the runs'
+own ratios. The exit code is 0 only if ours is nowhere slower than 0.10.0.
 """
 
 import os
+import statistics
 import sys
 
-from tests.benchmarks.caraml import memory, messages
-from tests.benchmarks.caraml.sides import RUNS, install_peers
-from tests.benchmarks.caraml.table import HEAD, measured
+from tests.benchmarks.caraml.sides import install_peers, measure
 
-ROWS = {
-    name: getattr(module, name)
-    for module in (messages, memory)
-    for name in vars(module)
-    if name[0] == "g" and name[1:].isdigit()
-}
+RUNS = int(os.environ.get("CARAML_BENCH_RUNS", "5"))
+ROWS = (
+    ("push", "16 B", 100_000),
+    ("push", "28 KB", 10_000),
+    ("request", "16 B", 5000),
+    ("request", "1.8 MB", 200),
+    ("acknowledged", "16 B", 20_000),
+    ("publish", "16 B", 50_000),
+)
 
 
-def main(rows: list[str] | None = None) -> int:
+def main() -> int:
     install_peers()
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; median of {RUNS}\n\n{HEAD}")
-    marks: list[str] = []
-    for name in rows or sorted(ROWS, key=lambda name: int(name[1:])):
-        for row in ROWS[name.lower()]():
-            line, reached = measured(row)
-            print(line, flush=True)
-            marks += reached
-    gates, stretches = len(marks) - marks.count("MISS"), marks.count("stretch")
-    print(f"\n{gates} of {len(marks)} gates, {stretches} stretch goals; load {os.getloadavg()[0]:.1f}")
-    return 0 if gates == len(marks) else 1
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; median of {RUNS}; us a message\n")
+    print("| what | ours | pyzmq | 0.10.0 | ours / pyzmq | ours / 0.10.0 |\n|---|---|---|---|---|---|")
+    slower = 0
+    for pattern, payload, count in ROWS:
+        sides = ("ours", "original") if pattern == "acknowledged" else ("ours", "raw", "original")
+        figures: dict[str, list[float]] = {side: [] for side in ("ours", "raw", "original")}
+        for _ in range(RUNS):
+            for side in sides:
+                figures[side].append(measure(side, pattern, payload, count) * 1e6)
+        cells = [f"{statistics.median(f):,.1f}" if f else "-" for f in figures.values()]
+        raw, original = (ratio(figures["ours"], figures[base]) for base in ("raw", "original"))
+        slower += original > 1
+        print(f"| {pattern} {payload} | {' | '.join(cells)} | {raw:.2f} | {original:.2f} |", flush=True)
+    return 1 if slower else 0
+
+
+def ratio(ours: list[float], base: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(ours, base, strict=True)) if base else float("nan")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caraml import codec
-from caraml.codec.joined import split
+from caraml.codec.parts import split
 from caraml.errors import MalformedMessageError
 from caraml.utils.serializer import pa_deserialize, pa_serialize
 from tests.caraml.codec.codec_values import Batch, Step, received

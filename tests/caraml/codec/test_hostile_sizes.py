@@ -1,7 +1,6 @@
 """What one peer without a key can make a process hold: structures, subscriptions."""
 
 import json
-import time
 import tracemalloc
 from typing import Any
 
@@ -11,10 +10,11 @@ import pytest
 import zmq
 
 import caraml
-from caraml import Limits, codec
+from caraml import codec
+from caraml.codec import structure
 from caraml.codec.parts import ARRAYS, TREE
-from caraml.codec.structure import over_limits
 from caraml.errors import MalformedMessageError, MessageTooLargeError
+from caraml.limits import MAX_ITEMS
 from tests.caraml.codec.codec_values import raw
 
 MIB = 1 << 20
@@ -43,7 +43,7 @@ def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(b
     message = BOMBS[bomb]
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedMessageError, match="Limits"):
+        with pytest.raises(MalformedMessageError, match=r"more than|maximum"):
             codec.Decoder().decode(message)
         assert tracemalloc.get_traced_memory()[1] < 3 * len(message)
     finally:
@@ -52,7 +52,7 @@ def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(b
 
 @pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\x81\x01\x01", b"\xa2ab", b"\xcd\xff\xff"])
 def test_what_is_within_the_limits_takes_under_100_mb(item):
-    count = min(Limits().items - 1, (MIB - 10) // len(item))
+    count = min(MAX_ITEMS - 1, (MIB - 10) // len(item))
     message = list_of(count, item)
     tracemalloc.start()
     try:
@@ -72,9 +72,9 @@ def test_json_of_too_many_lists_is_refused(text):
         # What comes after it says that it was refused, however long that took.
         raw.push(b"1")
         assert puller.pull(timeout=30) == 1
-        assert "Limits.items" in str(puller.last_rejection)
+        assert "lists and objects" in str(puller.last_rejection)
         with caraml.ZmqPusher(address=puller.address, serializer="json") as pusher:
-            with pytest.raises(MessageTooLargeError, match="items"):
+            with pytest.raises(MessageTooLargeError, match="lists and objects"):
                 pusher.push(json.loads(text))
             brackets = ["[{" * 100_000, '"\\[' * 100_000]
             pusher.push(brackets)
@@ -104,84 +104,26 @@ def test_contents_are_no_structure(value):
     assert repr(again) == repr(first)
 
 
-def test_what_is_over_says_which_limit_and_passes_with_a_larger_one():
-    for value, name in (([[]] * 200_000, "items"), ([0.5] * 200_000, "header_bytes")):
-        with pytest.raises(MessageTooLargeError, match=f"Limits.{name}"):
+def test_what_is_over_says_what():
+    for value, name in (([[]] * 200_000, "lists"), ([0.5] * 200_000, "bytes beside")):
+        with pytest.raises(MessageTooLargeError, match=name):
             codec.encode(value)
-        larger = Limits(header_bytes=8 * MIB, items=MIB)
-        message: Any = codec.Encoder(larger).encode(value)
-        with pytest.raises(MalformedMessageError, match=f"Limits.{name}"):
-            codec.Decoder().decode(message)
-        assert codec.Decoder(larger).decode(message) == value
 
 
 def test_items_are_counted_exactly():
     value = [{"a": (1, [2.5, "x" * 40, b"\x90" * 300]), "b": np.zeros(3)}, [None, -1, 1 << 40, "ö"], {}]
-    body = raw(codec.encode(value)[0])[2:] + b"\xc7" * 0
-    count = 7  # the list, {}, (), [], the array, [], {}
-    wide = msgspec.msgpack.encode("\x90" * 100)
-    assert not over_limits(body, Limits(items=count))
-    assert "items" in over_limits(body, Limits(items=count - 1))
-    assert not over_limits(wide, Limits(items=1))
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(120)
-def test_subscriptions_take_no_more_than_the_limits_say(spawn):
-    """20 MB of subscriptions kept 978 MB. Who brings too many is disconnected, and others are served."""
-    publisher = spawn(
-        """
-        import sys, time, caraml
-        from pathlib import Path
-        def resident():
-            return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) // 1024
-        publisher = caraml.ZmqPub(port=0)
-        before = resident()
-        print(publisher.address)
-        most = 0
-        while resident() < 2000:
-            publisher.pub("t", b"honest")
-            time.sleep(0.001)
-            if resident() - before > most:
-                most = resident() - before
-            if sys.argv[1:] and publisher.rejected and not publisher.subscribers():
-                break
-            if publisher.subscribers("t") > 0:
-                print(most)
-                time.sleep(1)
-                publisher.pub("t", b"honest")
-                break
-        print(most)
-        """
-    )
-    address = publisher.line()
-    generator = np.random.default_rng(1)
-    with zmq.Context() as context:
-        for nbytes in (1000, 20):
-            with context.socket(zmq.XSUB) as peer:
-                peer.linger, peer.sndtimeo, peer.sndhwm = 0, 200, 10
-                peer.reconnect_ivl = -1
-                peer.connect(address)
-                deadline = time.monotonic() + 20
-                sent = 0
-                while sent < min(20 * MIB, 80_000 * nbytes) and time.monotonic() < deadline:
-                    try:
-                        peer.send(b"\x01" + generator.bytes(nbytes))
-                    except zmq.Again:
-                        break
-                    sent += nbytes
-    with caraml.ZmqSub(address=address, topic="t") as honest:
-        assert honest.recv(timeout=20) == b"honest"
-        assert int(publisher.line()) < 400
+    body = raw(codec.encode(value)[0])[2:]
+    assert structure._measure(body)[1] == 7  # the list, {}, (), [], the array, [], {}
+    assert structure._measure(msgspec.msgpack.encode("\x90" * 100))[1] == 0
 
 
 def test_a_subscription_longer_than_publishers_take_is_an_error():
     with (
         caraml.ZmqPub(port=0) as publisher,
-        caraml.ZmqSub(address=publisher.address, topic=b"t" * 1024) as subscriber,
+        caraml.ZmqSub(address=publisher.address, topic=b"t" * 255) as subscriber,
     ):
-        with pytest.raises(ValueError, match=r"Limits\.subscription"):
-            subscriber.subscribe(b"t" * 1025)
+        with pytest.raises(ValueError, match="255"):
+            subscriber.subscribe(b"t" * 256)
         publisher.wait_subscribers(1, timeout=5)
         publisher.pub(b"t" * 5000, b"x")
         assert subscriber.recv(timeout=5) == b"x"

@@ -8,13 +8,12 @@ import zmq
 
 import caraml
 from caraml import Limits
-from caraml.codec.joined import join, split
-from caraml.codec.parts import BATCH
+from caraml.codec.parts import BATCH, join, split
 from caraml.errors import MalformedMessageError, MessageTooLargeError
 from caraml.zmq.push_pull import BATCH_BYTES
 
-SMALL = Limits(message_bytes=1000, parts=4)
-LARGER = Limits(message_bytes=1 << 20, parts=4)
+SMALL = Limits(message_bytes=1000)
+LARGER = Limits(message_bytes=1 << 20)
 
 
 def pair(limits, serializer=None):
@@ -42,7 +41,7 @@ def test_what_is_over_the_limits_raises_at_the_sender(limits, serializer, value,
     with puller, pusher, caraml.ZmqClient(port=9, serializer=serializer, limits=limits, timeout=1) as client:
         send = client.request if way == "request" else getattr(pusher, way)
         given = [value] if way == "push_many" else value
-        with pytest.raises(MessageTooLargeError, match="Limits"):
+        with pytest.raises(MessageTooLargeError, match="over"):
             send(given)
         ok = "ok" if serializer else b"ok"
         pusher.push(ok)
@@ -59,13 +58,6 @@ def test_pushed_together_they_stay_within_the_limits():
         assert [puller.pull(timeout=5) for _ in items] == items
         assert [puller.pull(timeout=5) for _ in range(100_000)] == [b""] * 100_000
         assert puller.rejected == 0
-
-
-def test_more_arrays_than_parts_are_pickled_in_one():
-    puller, pusher = pair(LARGER, "pickle")
-    with puller, pusher:
-        pusher.push([np.full(10_000, n) for n in range(8)])
-        assert [array[0] for array in puller.pull(timeout=5)] == list(range(8))
 
 
 def test_a_batch_costs_a_small_multiple_of_a_batch():
@@ -97,4 +89,3 @@ def test_joined_parts_are_some_and_not_too_many():
     many = join([b""] * 5000)
     with pytest.raises(MalformedMessageError, match="5000 parts"):
         split(many)
-    assert len(split(many, most=5000)) == 5000

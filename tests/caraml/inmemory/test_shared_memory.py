@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from caraml import codec
-from caraml.codec.joined import join
+from caraml.codec.parts import join
 from caraml.errors import MalformedMessageError, SharedMemoryError
 from caraml.inmemory import SharedPool, get
 from tests.caraml.codec.codec_values import raw

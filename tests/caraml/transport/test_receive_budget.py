@@ -62,8 +62,7 @@ def wait(receive):
 )
 def test_who_never_ends_a_message_is_disconnected(receiver, kind, first, waiting):
     """400 parts of 1 MiB to a puller took 401 MB: ZeroMQ does not count the parts of a message."""
-    limits = LIMITS._replace(subscription=MIB)
-    with receiver(port=0, limits=limits) as end:
+    with receiver(port=0, limits=LIMITS) as end:
         receive = {caraml.ZmqPuller: "pull"}.get(receiver, "recv")
         if waiting and receiver is not caraml.ZmqPub:
             threading.Thread(target=wait, args=(getattr(end, receive),), daemon=True).start()

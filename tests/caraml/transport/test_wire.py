@@ -129,22 +129,22 @@ def test_the_raw_socket_waits_as_pyzmq_does_not_a_slice():
         assert outcome == ["again"]
 
 
-@pytest.mark.parametrize("data", [bytes(1001), np.zeros(1001, np.uint8), [b"x"] * 10])
+@pytest.mark.parametrize("data", [bytes(1001), np.zeros(1001, np.uint8), [b"x"] * 5000])
 def test_what_is_over_the_limits_is_an_error_at_the_sender(data):
-    limits = caraml.Limits(message_bytes=1000, parts=8)
+    limits = caraml.Limits(message_bytes=1000)
     options = {"limits": limits, "address": "inproc://limits"}
     with caraml.ZmqPuller(**options) as puller, caraml.ZmqPusher(**options) as pusher:
         message = caraml.codec.parts.Parts(data) if isinstance(data, list) else data
         for push in (pusher.push, pusher.push_uncopied):
-            with pytest.raises(caraml.MessageTooLargeError, match="over"):
+            with pytest.raises(caraml.MessageTooLargeError, match=r"over|at most"):
                 push(message)
         pusher.push(bytes(1000))
         assert len(puller.pull(timeout=5)) == 1000
     with caraml.ZmqPub(address="inproc://limited", limits=limits) as publisher:
-        with pytest.raises(caraml.MessageTooLargeError, match="over"):
+        with pytest.raises(caraml.MessageTooLargeError, match=r"over|at most"):
             publisher.pub("t", message)
         publisher.pub("t", bytes(900))
-        with pytest.raises(caraml.MessageTooLargeError, match="over"):
+        with pytest.raises(caraml.MessageTooLargeError, match=r"over|at most"):
             publisher.pub("t", message)
 
 

@@ -8,17 +8,10 @@ import pytest
 import zmq
 
 import caraml
-from caraml.codec.parts import Parts
 from caraml.zmq.acknowledged.protocol import (
-    DATA,
-    DETACHED,
     HEAD_BYTES,
     HELLO,
-    REDELIVERED,
-    Window,
     pack_head,
-    payload_of,
-    read_head,
 )
 
 
@@ -179,7 +172,7 @@ def test_a_peer_that_ignores_the_window_fills_no_memory(spawn):
 
 @pytest.mark.timeout(20)
 def test_what_a_receiver_would_refuse_is_an_error_at_the_sender():
-    limits = caraml.Limits(message_bytes=10_000, parts=4)
+    limits = caraml.Limits(message_bytes=10_000)
     with (
         caraml.ZmqReceiver(port=0, limits=limits) as receiver,
         caraml.ZmqSender(address=receiver.address, limits=limits, timeout=5) as sender,
@@ -205,19 +198,3 @@ def test_leaving_with_messages_unacknowledged_says_so(caplog, receiver):
         sender.send(b"2")
         sender.flush = lambda timeout: (_ for _ in ()).throw(caraml.ZmqTimeoutError())
     assert re.search(r"closed with [12] messages unacknowledged", caplog.text)
-
-
-@pytest.mark.parametrize(
-    ("payload", "flags"),
-    [(b"", 0), (b"x" * 100, 0), (Parts((b"ab", b"c" * 10)), 0), (b"", DETACHED), (b"x" * 100, DETACHED)],
-)
-def test_what_is_marked_as_given_before_stays_the_same_message(payload, flags):
-    window = Window(b"", 1, 2)
-    window.add(7, payload, flags)
-    before = payload_of(window.unfinished[0])
-    window.given_before()
-    frames = window.unfinished[0].frames
-    head = read_head(frames if isinstance(frames, bytes) else frames[0])
-    assert head is not None
-    assert (head.kind, head.count, head.second) == (DATA, flags | REDELIVERED, 7)
-    assert payload_of(window.unfinished[0]) == before

@@ -9,49 +9,14 @@ import time
 
 import pytest
 import zmq
-from hypothesis import given
 from hypothesis import strategies as st
 
 import caraml
-from caraml.errors import MalformedMessageError
-from caraml.zmq.acknowledged.protocol import HEAD_BYTES, HELLO, READY, pack_head, read_head, unpack_head
+from caraml.zmq.acknowledged.protocol import HELLO, READY, pack_head
 from caraml.zmq.pubsub import topic_frame
 
 ROUNDS = 1500
 _numbers = st.integers(0, (1 << 64) - 1)
-
-
-@given(st.binary(max_size=200), st.sampled_from([bytes, memoryview]))
-def test_any_bytes_have_a_head_of_acknowledged_delivery_or_none(frame, kind):
-    head = read_head(kind(frame))
-    assert head is None or (len(frame) >= HEAD_BYTES and HELLO <= head.kind <= READY)
-
-
-@given(st.integers(HELLO, READY), _numbers, st.integers(0, (1 << 32) - 1), _numbers, _numbers, _numbers)
-def test_a_head_is_read_as_it_was_packed(kind, sender, connection, first, second, asked):
-    packed = pack_head(kind, (sender, connection), first, second, 3, 4, asked)
-    head = read_head(packed + b"payload")
-    assert head is not None
-    assert head[1:] == (kind, 3, connection, sender, first, second, 4, asked)
-    assert head == unpack_head(packed)
-
-
-@given(
-    st.binary(max_size=100),
-    st.integers(-1, 120),
-    st.sampled_from([bytes, memoryview]),
-)
-def test_any_bytes_have_a_topic_or_none(noise, at, kind):
-    frame = noise if at < 0 else noise[:at] + topic_frame.OPENING + noise[at:]
-    try:
-        head = topic_frame.read_head(kind(frame))
-    except MalformedMessageError:
-        return
-    if head is None:
-        assert topic_frame.OPENING not in frame
-    else:
-        assert frame.startswith(head.topic + topic_frame.OPENING)
-        assert head.data <= len(frame)
 
 
 class Harm:
