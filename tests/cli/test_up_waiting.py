@@ -32,7 +32,7 @@ def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFi
         board.watch([waiting(name, "ImagePullBackOff: rl:9: not found") for name in ("late", *names)])
         board.watch([waiting(name, "CrashLoopBackOff: exit 3: boom") for name in names])
     assert capsys.readouterr().out.splitlines() == [
-        "  5 of 5 are not running yet, waiting for them",
+        "  waiting for 5 of 5 to run",
         "  a-0, a-1, a-2 and 2 more  waiting: to be started again after exit 3: boom",
         "  late  waiting: ErrImagePull: rl:9: not found",
     ]

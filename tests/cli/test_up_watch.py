@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -51,10 +52,13 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         (sandbox.folder / "settings.py").write_text("SECONDS = '3601'\n")
         shows("restart learner (args: sleep 3600 -> 3601)")
         wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
+        last = sandbox.trees()
+        os.kill(sandbox.processes("rl")["learner"]["pid"], signal.SIGKILL)
+        shows("symphony why rl learner")
+        assert "learner   failed" in output.read_text()
         run.send_signal(signal.SIGINT)
         assert run.wait(20) == 130
     shows("Stopped watching rl; it keeps running")
-    last = sandbox.trees()
     assert set(last) == set(first) == {"rl/learner", "rl/agent"}
     assert not {*last["rl/agent"]} & {*first["rl/agent"]}
     assert sandbox.engines() == []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony.engine.state.file_store import StackName
 from symphony.operations import stack_target
 
 
@@ -18,3 +19,26 @@ def test_the_one_program_of_a_project(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "stacks" / "_shared.py").touch()
     assert stack_target.select(None).name.stack == "rl"
     assert stack_target.names_here() == ["rl"]
+
+
+@pytest.mark.parametrize(
+    ("live", "current", "stack"),
+    [
+        ({"lab"}, "", "lab"),
+        ({"lab", "lab.test"}, "", "lab"),
+        ({"lab", "lab.test"}, "organization/lab/lab.test", "lab.test"),
+        ({"lab.test"}, "", "lab.test"),
+        (set(), "", "lab"),
+    ],
+)
+def test_without_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: set[str], current: str, stack: str
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (tmp_path / "__main__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    names = [StackName("lab", name) for name in sorted(live)]
+    monkeypatch.setattr(stack_target.store, "names", lambda: names)
+    monkeypatch.setattr(stack_target.stacks, "current", lambda: current)
+    monkeypatch.setattr(stack_target, "_live", lambda _: {*live})
+    assert stack_target.select(None).name.stack == stack
