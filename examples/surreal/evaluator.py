@@ -20,7 +20,8 @@ def play(settings: Settings, number: int) -> None:
     began, evaluations, reached = time.monotonic(), 0, False
     while True:
         parameters.wait_for_newer(settings.evaluate_every)
-        seed = FIRST_SEED * (settings.seed + 1) + EPISODES * evaluations
+        # Other episodes than any other evaluator plays, and than agents see.
+        seed = FIRST_SEED * (100 * settings.seed + number + 1) + EPISODES * evaluations
         returns = evaluate(settings.environment, policy, parameters.network, EPISODES, seed)
         evaluations += 1
         passed, mean = time.monotonic() - began, float(returns.mean())

@@ -11,6 +11,7 @@ import signal
 import sys
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,9 @@ def learned_with() -> None:
 
 
 def configure(sandbox: Sandbox, **settings: Any) -> None:
-    """The settings of the stack `surreal`; of those in the repository, what is not named."""
+    """Write the settings of the stack `surreal`."""
     file = Path("stacks/Pulumi.surreal.yaml")
-    config = yaml.safe_load((ROOT / file).read_text())["config"]
-    config.update({f"surreal:{name}": value for name, value in settings.items()})
+    config = {f"surreal:{name}": value for name, value in settings.items()}
     (sandbox.folder / file).write_text(yaml.safe_dump({"config": config}))
 
 
@@ -333,3 +333,13 @@ def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) 
     assert "2 experiments" in sandbox.symphony("delete-batch", "sweep.*", "--dry-run").out
     sandbox.symphony("delete-batch", "sweep.*", "-y")
     assert sandbox.trees() == {}
+
+
+@pytest.mark.thorough
+def test_actions_reach_both_ends_of_a_space_that_is_not_symmetric(
+    learned_with: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    pendulum = importlib.import_module("algorithms.environments").Environments("Pendulum-v1", 1, 0)
+    pendulum.space = SimpleNamespace(low=np.array([0.0]), high=np.array([4.0]))
+    assert [pendulum._scaled(np.array([each])).item() for each in (-1.0, 0.0, 1.0)] == [0.0, 2.0, 4.0]

@@ -23,7 +23,7 @@ class Environments:
     def __init__(self, name: str, count: int, seed: int) -> None:
         self.each = [gymnasium.make(name, disable_env_checker=True) for _ in range(count)]
         self.spaces = spaces(name)
-        self.largest: Any = None if self.spaces.discrete else self.each[0].action_space.high
+        self.space: Any = self.each[0].action_space
         self.observations = np.zeros((count, self.spaces.observations), np.float32)
         self.returns = np.zeros(count)
         self.finished: list[float] = []
@@ -35,7 +35,7 @@ class Environments:
         count = len(self.each)
         rewards, terminated, ended = (np.zeros(count, np.float32) for _ in range(3))
         following = np.empty_like(self.observations)
-        chosen = actions.tolist() if self.largest is None else actions * self.largest
+        chosen = actions.tolist() if self.spaces.discrete else self._scaled(actions)
         for number, environment in enumerate(self.each):
             seen, reward, over, truncated, _ = environment.step(chosen[number])
             following[number], rewards[number], terminated[number] = seen, reward, over
@@ -54,6 +54,10 @@ class Environments:
             "terminated": terminated,
             "ended": ended,
         }
+
+    def _scaled(self, actions: np.ndarray) -> np.ndarray:
+        """Return actions from -1 to 1 as the environment takes them, from `low` to `high`."""
+        return self.space.low + (actions + 1) / 2 * (self.space.high - self.space.low)
 
     def fragment(
         self, policy: Policy, network: list[np.ndarray] | None, steps: int, random: np.random.Generator
