@@ -9,6 +9,7 @@ from dataclasses import replace
 from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.backends.kubernetes.api.client import Body, Client, path_of
+from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
@@ -38,7 +39,7 @@ def marked_all(
         secret_env=of(manifests.secret_env),
         services={name: _marked(client, services, each) for name, each in manifests.services.items()},
         pods={
-            name: (group, _noted(pod, UNKNOWN) if name in unknown else pod)
+            name: (group, _annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
             for name, (group, pod) in manifests.pods.items()
         },
     )
@@ -52,13 +53,28 @@ def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) ->
     kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
     lives = services.get(name) if kind == "Service" else client.find(path_of(_KINDS[kind], namespace, name))
     mark = labels.annotation(lives, labels.ATTEMPT) if lives is not None else str(int(time.time()))
-    return _noted(manifest, mark) if mark else manifest
+    edited = _edited(lives, manifest) if lives is not None and kind in ("ConfigMap", "Secret") else ""
+    notes = {labels.ATTEMPT: mark, labels.EDITED: edited}
+    return _annotated(manifest, {name: value for name, value in notes.items() if value})
 
 
-def _noted(manifest: Manifest, mark: str) -> Manifest:
-    """Of what is unknown Pulumi's own plugin asks nobody. Else it would have the server judge a preview as a
-    change of the pod that still lives, which no spec of a pod can have, and the preview would fail.
+def _edited(lives: Body, manifest: Manifest) -> str:
+    """Return the version of the object that holds other contents than the manifest, now or at the last `up`.
+
+    The engine compares with its state only, in which an edit by somebody else is not.
+    """
+    contents = ((mapping(manifest, field), mapping(lives, field)) for field in ("data", "binaryData"))
+    if any(found.get(name) != value for wanted, found in contents for name, value in wanted.items()):
+        return text(lives, "metadata", "resourceVersion")
+    return labels.annotation(lives, labels.EDITED)
+
+
+def _annotated(manifest: Manifest, more: Mapping[str, str]) -> Manifest:
+    """Return the manifest with more annotations.
+
+    An unknown one keeps Pulumi's plugin from its dry run of a preview: the server would judge it as a change
+    of the pod that still lives, refuse that, and the preview would fail.
     """
     metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], labels.ATTEMPT: mark}
+    notes = {**metadata["annotations"], **more}
     return {**manifest, "metadata": {**metadata, "annotations": notes}}

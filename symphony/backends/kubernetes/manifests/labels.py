@@ -27,6 +27,8 @@ POOL = "symphony/pool"
 POOL_MAX = "symphony/pool-max"
 # Which start of a pod this is: another value makes the engine replace the pod.
 ATTEMPT = "symphony/attempt"
+# The version of a ConfigMap or Secret that was edited by others: a new one makes the engine write it again.
+EDITED = "symphony/edited"
 # What the pod was made of, so that one of an interrupted run is known to fit or not to.
 DIGEST = "symphony/digest"
 
@@ -41,6 +43,8 @@ CONFIGS = "symphony-configs"
 SECRET_ENV = "symphony-secret-env"
 DIGEST_KEY = "digest-key"
 
+# Write over what others edited: without it the API server refuses, field by field.
+FORCE = {"pulumi.com/patchForce": "true"}
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the
 # engine's own wait for a pod may never end.
 EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}

@@ -112,7 +112,7 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
             "name": settings.named(name),
             "namespace": plan.launched_as,
             "labels": labels.of_object(settings.shared_as or plan.launched_as),
-            "annotations": {labels.OWNER: owner},
+            "annotations": {**labels.FORCE, labels.OWNER: owner},
         },
     }
 

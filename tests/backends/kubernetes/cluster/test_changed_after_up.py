@@ -35,6 +35,22 @@ def test_a_namespace_that_is_anothers_by_now_is_left_alone(
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
 
 
+def test_a_config_file_that_somebody_edited_in_the_cluster_is_mended_once(
+    sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
+) -> None:
+    (sandbox.folder / "train.yaml").write_text("lr: 1\n")
+    program = SLEEPER.replace('Experiment("e")', 'Experiment("e", configs=["train.yaml"])')
+    up(sandbox, stack, program, code=0)
+    edit = '{"data": {"train.yaml": "lr: 99\\n", "more": "x"}}'
+    kubectl("-n", stack, "patch", "configmap", "symphony-configs", "--type=merge", "-p", edit)
+    assert "train.yaml changed" in up(sandbox, stack, program, code=0)
+    (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
+    assert found["data"]["train.yaml"] == "lr: 1\n"
+    assert "changed" not in up(sandbox, stack, program, code=0)
+    (again,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
+    assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+
 def test_a_token_that_ended_after_up_is_said_by_every_command(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
 ) -> None:
