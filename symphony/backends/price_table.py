@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from symphony.errors import UserError
 from symphony.placement.machines import GPU_TYPES, gpu_type_of
@@ -12,73 +15,58 @@ from symphony.placement.prices import LIST_PRICES, Prices, Rates
 from symphony.plan.names import nearest
 
 KEY = "symphony:prices"
-_KINDS = ("on_demand", "spot")
-# Of those that are newer than the list prices, machine types and GPUs are priced by their whole names.
-_FAMILIES = (*LIST_PRICES.on_demand.machines,)
+_Price = Annotated[float, Meta(ge=0, lt=1e6)]
+
+
+class _Rates(msgspec.Struct, forbid_unknown_fields=True):
+    """Dollars an hour: of a machine, or of a vCPU and a GiB, by machine type or family; of a GPU by type."""
+
+    machines: dict[str, _Price | Annotated[list[_Price], Meta(min_length=1, max_length=2)]] = {}
+    gpus: dict[str, _Price] = {}
+
+
+class _PriceFile(msgspec.Struct, forbid_unknown_fields=True):
+    date: str | int = "?"
+    region: str = "?"
+    on_demand: _Rates = msgspec.field(default_factory=_Rates)
+    spot: _Rates = msgspec.field(default_factory=_Rates)
 
 
 def read(given: str | None, folder: Path) -> Prices:
-    """Those of the file, whose path is relative to the folder of the project; without one the list prices.
+    """Return the prices in a file, from the folder of the project, or the list prices without a file.
 
-    UserError: it cannot be read, or the field that is wrong.
+    Raises:
+        UserError: The file cannot be read, or a field of it is wrong.
     """
     if given is None:
         return LIST_PRICES
-    # Few have prices of their own.
-    import yaml
-
     file = folder / Path(given).expanduser()
     try:
-        data = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
-        raise _wrong(file, f"cannot be read: {why}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _wrong(file, f"is not valid YAML: {' '.join(str(error).split()):.100}") from None
-    fields = _mapping(file, "the file", data)
-    _known(file, "the file", fields, ("date", "region", *_KINDS))
-    rates = {kind: _rates(file, kind, fields.get(kind)) for kind in _KINDS}
-    return Prices(str(fields.get("date", "?")), str(fields.get("region", "?")), **rates)
+        table = msgspec.yaml.decode(file.read_bytes(), type=_PriceFile)
+    except OSError as error:
+        raise _wrong(file, f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _wrong(file, f"is wrong: {' '.join(str(error).split()):.200}") from None
+    return Prices(str(table.date), table.region, _rates(file, table.on_demand), _rates(file, table.spot))
 
 
-def _rates(file: Path, kind: str, given: object) -> Rates:
-    fields = _mapping(file, kind, given or {})
-    _known(file, kind, fields, ("machines", "gpus"))
-    machines: dict[str, tuple[float, ...]] = {}
-    for name, value in _mapping(file, f"{kind}.machines", fields.get("machines") or {}).items():
-        values = cast("list[Any]", value) if isinstance(value, list) else [value]
-        if len(values) not in (1, 2) or not all(map(_is_price, values)):
-            takes = "the price of a machine, or [price of a vCPU, price of a GiB]"
-            raise _wrong(file, f"says {value!r:.40} in {kind}.machines.{name}, which takes {takes}")
-        machines[str(name)] = tuple(map(float, values))
-    _known(file, f"{kind}.machines", [each for each in machines if "-" not in each], _FAMILIES)
-    given = _mapping(file, f"{kind}.gpus", fields.get("gpus") or {})
-    gpus = {gpu_type_of(str(name)): value for name, value in given.items()}
-    old = [each for each in gpus if not each.startswith("nvidia-") or each.startswith("nvidia-tesla-")]
-    _known(file, f"{kind}.gpus", old, GPU_TYPES)
-    for name, value in gpus.items():
-        if not _is_price(value):
-            raise _wrong(file, f"says {value!r:.40} in {kind}.gpus.{name}, which takes a price")
-    return Rates(machines, {name: float(value) for name, value in gpus.items()})
+def _rates(file: Path, table: _Rates) -> Rates:
+    machines = {
+        name: tuple(price) if isinstance(price, list) else (price,) for name, price in table.machines.items()
+    }
+    # Machine types and GPUs that are newer than the list prices are priced by their whole names.
+    _refuse_unknown(file, (name for name in machines if "-" not in name), LIST_PRICES.on_demand.machines)
+    gpus = {gpu_type_of(name): price for name, price in table.gpus.items()}
+    old = (name for name in gpus if not name.startswith("nvidia-") or name.startswith("nvidia-tesla-"))
+    _refuse_unknown(file, old, GPU_TYPES)
+    return Rates(machines, gpus)
 
 
-def _known(file: Path, place: str, names: Iterable[object], known: tuple[str, ...]) -> None:
-    """UserError: one of the names means nothing there."""
-    for name in map(str, names):
-        if name not in known:
-            near = nearest(name, known)
-            takes = f"did you mean {near}?" if near else f"expected one of {', '.join(known)}"
-            raise _wrong(file, f"says {name!r:.40} in {place}, which is unknown: {takes}")
-
-
-def _is_price(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e6
-
-
-def _mapping(file: Path, name: str, value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(file, f"says in {name} {value!r:.40}, which is not a mapping")
-    return cast("Mapping[str, Any]", value)
+def _refuse_unknown(file: Path, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in (every := [*known]):
+            near = nearest(name, every)
+            raise _wrong(file, f"has the unknown {name!r:.40}{f', did you mean {near}?' if near else ''}")
 
 
 def _wrong(file: Path, what: str) -> UserError:

@@ -38,6 +38,15 @@ class Amounts:
             self.cpu + other.cpu, self.memory + other.memory, self.gpus + other.gpus, self.pods + other.pods
         )
 
+    def holds(self, other: Amounts) -> bool:
+        """Return whether none of the other amounts is larger."""
+        return (
+            self.cpu >= other.cpu
+            and self.memory >= other.memory
+            and self.gpus >= other.gpus
+            and self.pods >= other.pods
+        )
+
     def __sub__(self, other: Amounts) -> Amounts:
         return self + Amounts(-other.cpu, -other.memory, -other.gpus, -other.pods)
 

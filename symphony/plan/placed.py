@@ -295,7 +295,7 @@ def _line(of: _PodOf) -> Location:
 
 def _tight(placement: Placement) -> Iterator[Problem]:
     for pool in placement.tight:
-        what = f"pool {pool} holds its processes at its max only if the scheduler packs them well"
+        what = f"pool {pool} is at its maximum and tight: some pods may stay Pending"
         yield Problem(what, "raise its max, or claim equal shares of a machine")
 
 

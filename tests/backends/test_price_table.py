@@ -42,31 +42,25 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("text", "part"),
     [
-        ("- 1", "says in the file [1], which is not a mapping"),
-        ("on_demand: 3", "says in on_demand 3, which is not a mapping"),
-        (
-            "spot: {machines: {n1: cheap}}",
-            "says 'cheap' in spot.machines.n1, which takes the price of a machine",
-        ),
-        ("spot: {machines: {n1: [1, 2, 3]}}", "says [1, 2, 3] in spot.machines.n1"),
-        ("on_demand: {gpus: {nvidia-l4: -1}}", "says -1 in on_demand.gpus.nvidia-l4, which takes a price"),
-        ("ondemand: {}", "says 'ondemand' in the file, which is unknown: did you mean on_demand?"),
-        ("spot: {machine: {n1: 1}}", "says 'machine' in spot, which is unknown: did you mean machines?"),
-        (
-            "spot: {machines: {nl: [1, 2]}}",
-            "says 'nl' in spot.machines, which is unknown: expected one of n1, e2",
-        ),
-        ("spot: {gpus: {tesla-v10: 1}}", "says 'tesla-v10' in spot.gpus, which is unknown: did you mean"),
-        ("a: [", "is not valid YAML"),
+        ("- 1", "got `array`"),
+        ("on_demand: 3", "$.on_demand"),
+        ("spot: {machines: {n1: cheap}}", "$.spot.machines"),
+        ("spot: {machines: {n1: [1, 2, 3]}}", "$.spot.machines"),
+        ("on_demand: {gpus: {nvidia-l4: -1}}", "$.on_demand.gpus"),
+        ("ondemand: {}", "ondemand"),
+        ("spot: {machines: {nl: [1, 2]}}", "'nl'"),
+        ("spot: {gpus: {tesla-v10: 1}}", "did you mean nvidia-tesla-v100?"),
+        ("a: [", "is wrong"),
     ],
 )
-def test_what_is_wrong_is_told_by_field(tmp_path: Path, text: str, error: str):
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, part: str):
     (tmp_path / "prices.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         price_table.read("prices.yaml", tmp_path)
-    assert caught.value.what.startswith(f"prices.yaml {error}")
+    assert caught.value.what.startswith("prices.yaml ")
+    assert part in caught.value.what
     assert caught.value.where == "symphony:prices"
 
 

@@ -171,33 +171,38 @@ def test_an_unknown_pool_is_a_key_error_too(dispatcher: GKEDispatcher):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda pools: pools.update(small=[]), "node pool small: is not a mapping"),
-        (lambda pools: pools["small"].pop("node_config"), "node pool small: has no node_config"),
-        (lambda pools: pools["gpu"]["node_config"].pop("labels"), "node pool gpu: has no node_config.labels"),
+        (lambda pools: pools.update(small=[]), "node pool small: Expected object"),
+        (
+            lambda pools: pools["small"].pop("node_config"),
+            "node pool small: Object missing required field node_config",
+        ),
+        (
+            lambda pools: pools["gpu"]["node_config"].pop("labels"),
+            "node pool gpu: node_config: Object missing required field labels",
+        ),
         (
             lambda pools: pools["gpu"]["node_config"]["labels"].update(cpu="many"),
-            "node pool gpu: node_config.labels.cpu is 'many', not a number above 0",
+            "node pool gpu: node_config.labels.cpu: Expected float",
         ),
         (
             lambda pools: pools["gpu"]["node_config"]["labels"].pop("memory_m"),
-            "node pool gpu: node_config.labels.memory_m is missing",
+            "node pool gpu: node_config.labels: Object missing required field memory_m",
         ),
         (
             lambda pools: pools["gpu"]["node_config"]["labels"].pop("gpu_count"),
-            "node pool gpu: node_config.labels.gpu_count is missing",
+            "node pool gpu: node_config.labels: gpu_count is missing",
         ),
         (
             lambda pools: pools["small"]["node_config"]["taint"][0].update(effect="NO"),
-            "node pool small: node_config.taint[0].effect is 'NO', not NO_SCHEDULE, "
-            "PREFER_NO_SCHEDULE, NO_EXECUTE",
+            "node pool small: node_config.taint[0]: effect is 'NO', not one of NO_SCHEDULE",
         ),
         (
             lambda pools: pools["gpu"].update(autoscaling={"max_node_count": "four"}),
-            "node pool gpu: autoscaling.max_node_count is 'four', not a whole number",
+            "node pool gpu: autoscaling.max_node_count: Expected int",
         ),
         (
             lambda pools: pools["gpu"]["node_config"].update(disk_size_gb="big"),
-            "node pool gpu: node_config.disk_size_gb is 'big', not a whole number",
+            "node pool gpu: node_config.disk_size_gb: Expected int",
         ),
         (lambda pools: pools.clear(), "there is no resource.google_container_node_pool"),
     ],
@@ -228,3 +233,38 @@ def test_a_file_of_another_kind(tmp_path: Path, text: str, error: str):
         GKEDispatcher(tmp_path / "x.tf.json")
     with pytest.raises(UserError, match=r"could not read the .tf.json: no such file"):
         GKEDispatcher(tmp_path / "y.tf.json")
+
+
+def test_what_the_file_says_of_pools():
+    file = {
+        "google_container_cluster": {
+            "rl": {"name": "rl-1", "zone": "us-west1-b", "node_locations": ["us-west1-a"]}
+        },
+        "google_container_node_pool": {
+            "gpu": {
+                "zone": "us-west1-b",
+                "autoscaling": [{"min_node_count": 0, "max_node_count": "3"}],
+                "node_config": [
+                    {
+                        "machine_type": "n1-standard-16",
+                        "preemptible": True,
+                        "guest_accelerator": [{"type": "nvidia-tesla-p100", "count": 2}],
+                        "labels": {"name": "gpu", "cpu": "16", "memory_m": 61440},
+                        "taint": [SURREAL],
+                    }
+                ],
+            },
+            "cpu": {
+                "initial_node_count": 2,
+                "node_config": {"labels": {"name": "c", "cpu": 4, "memory_m": 1}},
+            },
+        },
+    }
+    cluster = tf_json.read({"resource": file})
+    gpu, cpu = cluster.pools
+    assert (cluster.name, cluster.location) == ("rl-1", "us-west1-b")
+    assert (gpu.machine_type, gpu.gpu_type, gpu.gpus) == ("n1-standard-16", "nvidia-tesla-p100", 2)
+    assert (gpu.spot, gpu.zones, gpu.min, gpu.max) == (True, ("us-west1-b",), 0, 3)
+    assert [(each.key, each.value, each.effect) for each in gpu.taints] == [("surreal", "true", "NoExecute")]
+    # Two in each zone of the cluster.
+    assert (cpu.cpu, cpu.min, cpu.max, cpu.zones) == (4, 4, 4, ("us-west1-b", "us-west1-a"))

@@ -1,6 +1,7 @@
 """What is wrong with pools is told at once, by name."""
 
-from symphony.placement.check import faults
+from symphony import NodePool
+from symphony.placement.check import faults, unknown_machines
 from symphony.placement.machines import GIB
 from symphony.placement.pool import Pool
 
@@ -15,7 +16,6 @@ def test_all_that_is_wrong_is_told():
     ]
     assert [f"{name} {what}. {remedy}" for name, what, remedy in faults(pools, "us-central1-a")] == [
         "a is declared 2 times. give each pool a name of its own",
-        "a has the unknown machine type n1-standrd-8. the nearest is n1-standard-8",
         "a has min 3 above max 2. raise max or lower min",
         "b cannot have its GPUs: a machine takes 1, 2, 4 or 8 nvidia-tesla-v100. choose another machine type"
         " or number of GPUs",
@@ -24,6 +24,21 @@ def test_all_that_is_wrong_is_told():
         " us-central1-a",
         "d has no machine type. such as n1-standard-8",
     ]
+
+
+def test_an_unknown_machine_type_is_a_warning():
+    unknown = Pool(name="a", machine_type="n1-standrd-8", cpu=0, memory=0)
+    (warning,) = unknown_machines([unknown, Pool(name="b", machine_type="n1-standard-8", cpu=8, memory=GIB)])
+    assert "n1-standrd-8" in warning
+    assert "n1-standard-8" in warning
+    assert "cpus=" in warning
+
+
+def test_a_program_gives_the_sizes_of_a_new_machine_type():
+    pool = NodePool("x", "z9-mega-8", cpus=64, memory_gb=256, accelerator=("nvidia-x9", 8)).pool
+    assert (pool.cpu, pool.memory, pool.gpus, pool.gpu_type) == (64, 256 * GIB, 8, "nvidia-x9")
+    assert "cpus=" not in next(unknown_machines([pool]))
+    assert not list(faults([pool]))
 
 
 def test_good_pools_have_no_faults():

@@ -251,7 +251,7 @@ def test_a_pool_that_is_only_just_full_is_remarked_upon(planned: Callable[..., A
         replace(kubernetes, pools=(two,)),
     )
     (remark,) = plan.remarks
-    assert remark.what == "pool two holds its processes at its max only if the scheduler packs them well"
+    assert remark.what.startswith("pool two is at its maximum and tight")
 
 
 def test_on_tmux_it_is_not_used(planned: Callable[..., Any], tmux: Target):

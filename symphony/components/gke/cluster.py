@@ -102,18 +102,24 @@ class GkeCluster(pulumi.ComponentResource):
     def from_tf_json(
         cls, given: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
     ) -> GkeCluster:
-        """The cluster of a `.tf.json` that cloudwise wrote: GkeCluster.from_tf_json("cluster.tf.json").
+        """Declare the cluster of a `.tf.json` that cloudwise wrote.
 
-        given: its path, or its content.
-        name, location: others than those of the file; options: those of GkeCluster. What the file says and a
-        GkeCluster cannot is told. pulumi.RunError: what is wrong in the file.
+        Args:
+            given: The path of the file, or its content.
+            name: Another name than that in the file.
+            location: Another location than that in the file.
+            options: The options of GkeCluster.
+
+        Raises:
+            pulumi.RunError: A field of the file is wrong.
+
+        Example:
+            GkeCluster.from_tf_json("cluster.tf.json")
         """
         try:
             read = tf_json.read(given)
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
-        for each in read.lost:
-            pulumi.log.info(f"not converted: {each}")
         pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
         return cls(name or read.name, location=location or read.location, pools=pools, **options)
 
