@@ -49,4 +49,4 @@ class Packing:
 
 
 def _order(room: Amounts) -> tuple[int, ...]:
-    return room.gpus, room.cpu, room.memory, room.pods
+    return room.gpus, room.memory, room.cpu, room.pods

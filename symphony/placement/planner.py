@@ -92,20 +92,18 @@ class Placement:
 
 
 def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
-    """Choose a pool for every pod: those that name their pool first, and larger pods before smaller ones."""
+    """Choose a pool for every pod: those that name their pool first, the others in the order given."""
     ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
     rooms = {pool.name: available(pool) for pool in pools}
     packed = {pool.name: Packing(rooms[pool.name], pool.max) for pool in pools}
     looked_up: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
-    alike: dict[str, tuple[object, ...]] = {}
     chosen: dict[str, Choice] = {}
     lacking: dict[str, Mapping[str, str]] = {}
-    for pod in pods:
-        alike[pod.name] = tuple(value for name, value in vars(pod).items() if name != "name")
-        if alike[pod.name] not in looked_up:
-            looked_up[alike[pod.name]] = _fitting(pod, ranked, rooms)
-    for pod in sorted(pods, key=lambda pod: (not pod.pool, -_size(looked_up[alike[pod.name]][0], rooms))):
-        fitting, lacks = looked_up[alike[pod.name]]
+    for pod in sorted(pods, key=lambda pod: not pod.pool):
+        alike = tuple(value for name, value in vars(pod).items() if name != "name")
+        if alike not in looked_up:
+            looked_up[alike] = _fitting(pod, ranked, rooms)
+        fitting, lacks = looked_up[alike]
         for choice in fitting:
             if packed[choice.pool.name].add(total_of(choice.claims)):
                 chosen[pod.name] = choice
@@ -119,15 +117,6 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
         {name: each.machines for name, each in packed.items() if each.machines},
         tuple(name for name, each in packed.items() if each.is_tight),
     )
-
-
-def _size(fitting: Sequence[Choice], rooms: Mapping[str, Amounts]) -> float:
-    """Return the largest share of a machine that a pod takes in the first pool it fits."""
-    if not fitting:
-        return 0.0
-    room, total = rooms[fitting[0].pool.name], total_of(fitting[0].claims)
-    pairs = zip(vars(room).values(), vars(total).values(), strict=True)
-    return max((claimed / have for have, claimed in pairs if have), default=0.0)
 
 
 def _rank(pool: Pool, prices: Prices) -> float:

@@ -124,23 +124,22 @@ def read(given: TfJson) -> TfCluster:
         what = "there is no resource.google_container_node_pool with node pools"
         raise MissingError(what, where=where, remedy="Give a .tf.json that cloudwise wrote")
     clusters = _mapping(resources.get("google_container_cluster"))
-    name, cluster = next(iter(clusters.items()), ("cluster", {}))
+    key = next(iter(clusters), "cluster")
     wrong: list[str] = []
-    read_cluster = _read(_Cluster, cluster, "cluster", wrong) or _Cluster()
-    node_pools = {
-        each: _read(_NodePool, entry, f"node pool {each}", wrong) for each, entry in entries.items()
-    }
+    cluster = _read(_Cluster, clusters.get(key, {}), "cluster", wrong) or _Cluster()
+    known: dict[str, _NodePool] = {}
+    for name, entry in entries.items():
+        if (node_pool := _read(_NodePool, entry, f"node pool {name}", wrong)) is not None:
+            known[name] = node_pool
     if wrong:
         error = UserError(wrong[0], where=where, remedy="Correct it, or have cloudwise write the file again")
         error.details = tuple(f"  {each}" for each in wrong[1:])
         raise error
-    known = {each: pool for each, pool in node_pools.items() if pool is not None}
-    pools = tuple(_pool(each, pool, entries[each], read_cluster) for each, pool in known.items())
-    disks = {
-        each: pool.node_config.disk_size_gb for each, pool in known.items() if pool.node_config.disk_size_gb
-    }
-    home = read_cluster.location or read_cluster.zone or read_cluster.region
-    return TfCluster(read_cluster.name or name, home, pools, entries, disks)
+    pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in known.items())
+    sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in known.items()}
+    disks = {name: size for name, size in sizes.items() if size}
+    home = cluster.location or cluster.zone or cluster.region
+    return TfCluster(cluster.name or key, home, pools, entries, disks)
 
 
 def _content(given: TfJson) -> tuple[Mapping[str, Any], str]:
@@ -172,15 +171,15 @@ def _read(kind: type[Any], entry: object, who: str, wrong: list[str]) -> Any:
         return None
 
 
-def _unlisted(block: object, name: str = "") -> object:
+def _unlisted(block: Any, name: str = "") -> Any:
     """Return a block whose inner blocks, which Terraform may write as lists of one, are mappings."""
     if isinstance(block, Mapping):
         items = cast("Mapping[str, Any]", block).items()
         return {str(key): _unlisted(value, str(key)) for key, value in items}
     if isinstance(block, (list, tuple)):
-        parts = [_unlisted(each) for each in cast("list[Any]", block)]
-        is_block = len(parts) == 1 and isinstance(parts[0], dict) and name != "taint"
-        return parts[0] if is_block else parts
+        parts: list[Any] = [_unlisted(each) for each in cast("list[Any]", block)]
+        is_block = len(parts) == 1 and isinstance(parts[0], Mapping) and name != "taint"
+        return cast("Any", parts[0]) if is_block else parts
     return [block] if isinstance(block, str) and name in ("node_locations", "additional_zones") else block
 
 
@@ -211,8 +210,8 @@ def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Cluster
 
 
 def _labels(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    block: Any = _unlisted(entry)
-    yield from ((name, str(value)) for name, value in block["node_config"]["labels"].items())
+    labels = _unlisted(entry)["node_config"]["labels"]
+    yield from ((name, str(value)) for name, value in labels.items())
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
