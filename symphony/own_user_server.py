@@ -1,4 +1,4 @@
-"""Serves gRPC on a port of the loopback to this user only: every user of a machine can dial such a port.
+"""Serves gRPC to this user only: every user of a machine can dial a port of the loopback.
 
 Pulumi's protocol has no passwords, and a provider runs commands on request. So gRPC itself listens on a unix
 socket in a private folder. A thread in front of it accepts the connections of the port, looks up who made
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from symphony import files
+from symphony import files, socket_relay
 
 LOOPBACK = "127.0.0.1"
 # The second lists IPv4 connections of IPv6 sockets, as gRPC in Python makes them.
@@ -29,15 +29,20 @@ Address = tuple[str, int]
 
 
 def serve_at_port(server: Any) -> int:
-    """Let a gRPC server answer this user at a port of 127.0.0.1; return the port.
-
-    Call it before `server.start()`. The port is open for as long as the process lives.
-    """
-    path = f"{files.process_folder()}/grpc-{os.urandom(4).hex()}"
-    server.add_insecure_port(f"unix:{path}")
+    """Let a gRPC server answer this user at a port; return the port. Call it before `start()`."""
     listener = socket.create_server((LOOPBACK, 0), backlog=128)
-    threading.Thread(target=_accept, args=(listener, path), daemon=True).start()
+    serve(server, listener, str(files.process_folder()), own_user_only=True)
     return int(listener.getsockname()[1])
+
+
+def serve(server: Any, listener: socket.socket, folder: str, *, own_user_only: bool) -> None:
+    """Let a gRPC server answer the connections of a listener; call it before `start()`.
+
+    own_user_only: other users can reach the listener. folder: a private one, for the socket of the server.
+    """
+    path = f"{folder}/grpc-{os.urandom(4).hex()}"
+    server.add_insecure_port(f"unix:{path}")
+    threading.Thread(target=_accept, args=(listener, path, own_user_only), daemon=True).start()
 
 
 def is_own_user(connection: socket.socket) -> bool:
@@ -54,36 +59,18 @@ def is_own_user(connection: socket.socket) -> bool:
         return False
 
 
-def _accept(listener: socket.socket, path: str) -> None:
+def _accept(listener: socket.socket, path: str, own_user_only: bool) -> None:
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection, path), daemon=True).start()
+        threading.Thread(target=_answer, args=(connection, path, own_user_only), daemon=True).start()
 
 
-def _answer(connection: socket.socket, path: str) -> None:
-    with connection:
-        if not is_own_user(connection):
-            return
-        # Without it the last part of an answer waits 40 ms for an acknowledgement.
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(path)
-            answers = threading.Thread(target=_copy, args=(server, connection), daemon=True)
-            answers.start()
-            _copy(connection, server)
-            answers.join()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy until the source ends or one of the two breaks, and end the other with it."""
-    with suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-        return
-    for broken in (source, target):
-        with suppress(OSError):
-            broken.shutdown(socket.SHUT_RDWR)
+def _answer(connection: socket.socket, path: str, own_user_only: bool) -> None:
+    with connection, suppress(OSError):
+        if not own_user_only or is_own_user(connection):
+            with socket.socket(socket.AF_UNIX) as server:
+                server.connect(path)
+                socket_relay.join(connection, server)
 
 
 def _is_from_own_user(source: Address, target: Address) -> bool:

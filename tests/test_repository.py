@@ -109,7 +109,8 @@ def test_what_the_engine_starts_can_be_started(wheel: Path) -> None:
     """pip gives a file of a wheel back its right to be run."""
     (file,) = wheel.parent.glob("symphony_launch-*.whl")
     with zipfile.ZipFile(file) as archive:
-        assert (archive.getinfo("symphony/engine/tuning/python.sh").external_attr >> 16) & 0o111 == 0o111
+        info = archive.getinfo("symphony/engine/bin/pulumi-resource-pulumi-python")
+    assert (info.external_attr >> 16) & 0o111 == 0o111
 
 
 def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:

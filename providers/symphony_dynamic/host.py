@@ -1,49 +1,219 @@
-"""Serves dynamic providers as `python -m pulumi.dynamic` does, to this user only.
+"""Serves dynamic providers to the engine as `python -m pulumi.dynamic` does, but to this user only.
 
-Pulumi's own host answers every user of the machine, and unpickles what they send.
+    python -m symphony_dynamic.host --attached FOLDER   the engine's start.py sends the socket to listen on
+    python -m symphony_dynamic.host ENGINE              prints a port, as a plugin that the engine starts
+
+Pulumi's own host answers every user of the machine, and unpickles what they send. Here the pickled providers
+of symphony are known by their text and never unpickled. A program may have dynamic providers of its own,
+which only their pickle describes: those are loaded, from a connection of this user.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import importlib
 import os
-import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from typing import Any
 
+import dill  # pyright: ignore[reportMissingTypeStubs]
 import grpc
+from google.protobuf import empty_pb2
+from pulumi import runtime
+from pulumi.dynamic import Config, ConfigureRequest, ResourceProvider
+from pulumi.runtime import proto, rpc
+from pulumi.runtime._serialization import (
+    _deserialize,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
+)
+from pulumi.runtime.proto import provider_pb2_grpc
 
 from symphony import own_user_server
-from symphony_dynamic import host_patches
+from symphony.errors import SymphonyError
 
-# Where to listen instead of at a port; then the engine itself started us.
-SOCKET_VARIABLE = "SYMPHONY_PROVIDER_SOCKET"
 # Pulumi's host has 4; the engine asks for four resources a processor at once.
 THREADS = 16
+ENGINE_LOOKED_AT_EVERY = 0.5
+OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
+PROVIDER = "__provider"
+# How the state of every user names the providers of symphony.
+OWN_PROVIDERS = {
+    "gASVMQAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA9TZXNzaW9uUHJvdmlkZXKUk5QpgZQu": (
+        "symphony_tmux.provider",
+        "SessionProvider",
+    ),
+    "gASVMAAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA5XaW5kb3dQcm92aWRlcpSTlCmBlC4=": (
+        "symphony_tmux.provider",
+        "WindowProvider",
+    ),
+    "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu": (
+        "symphony_docker.provider",
+        "ImageProvider",
+    ),
+}
 
 
-_build: Any = grpc.server
+def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell the engine of an error: of one that symphony raises its line, of any other the traceback."""
+
+    @wraps(method)
+    def answer(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return method(self, request)
+        except SymphonyError as error:
+            context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        except Exception:
+            context.abort(grpc.StatusCode.UNKNOWN, traceback.format_exc())
+
+    return answer
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """The provider `pulumi-python`: every resource names its own provider in a property."""
+
+    def __init__(self) -> None:
+        self._providers: dict[str, ResourceProvider] = {}
+        self._lock = threading.Lock()
+        self._config: dict[str, Any] = {}
+
+    def Attach(self, request: Any, context: Any) -> Any:
+        return empty_pb2.Empty()
+
+    def Cancel(self, request: Any, context: Any) -> Any:
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        return proto.PluginInfo(version="0.1.0")
+
+    def Configure(self, request: Any, context: Any) -> Any:
+        config = rpc.deserialize_properties(request.args)
+        self._config = {name: rpc.unwrap_rpc_secret(value) for name, value in config.items()}
+        return proto.ConfigureResponse(acceptSecrets=False)
+
+    @_answering
+    def Check(self, request: Any) -> Any:
+        olds = rpc.deserialize_properties(request.olds, True)
+        news = rpc.deserialize_properties(request.news, True)
+        result = self._provider(olds, news).check(olds, news)
+        failures = [
+            proto.CheckFailure(property=each.property, reason=each.reason) for each in result.failures
+        ]
+        return proto.CheckResponse(inputs=_serialized(result.inputs, news), failures=failures)
+
+    @_answering
+    def Diff(self, request: Any) -> Any:
+        olds = rpc.deserialize_properties(request.olds, True)
+        news = rpc.deserialize_properties(request.news, True)
+        result = self._provider(olds, news).diff(request.id, olds, news)
+        kinds = {None: "DIFF_UNKNOWN", False: "DIFF_NONE", True: "DIFF_SOME"}
+        return proto.DiffResponse(
+            changes=getattr(proto.DiffResponse, kinds[result.changes]),
+            replaces=result.replaces,
+            deleteBeforeReplace=bool(result.delete_before_replace),
+        )
+
+    @_answering
+    def Create(self, request: Any) -> Any:
+        props = rpc.deserialize_properties(request.properties)
+        result = self._provider(props).create(props)
+        return proto.CreateResponse(id=result.id, properties=_serialized(result.outs, props))
+
+    @_answering
+    def Update(self, request: Any) -> Any:
+        olds, news = rpc.deserialize_properties(request.olds), rpc.deserialize_properties(request.news)
+        result = self._provider(news).update(request.id, olds, news)
+        return proto.UpdateResponse(properties=_serialized(result.outs, news))
+
+    @_answering
+    def Read(self, request: Any) -> Any:
+        # A refresh sends what the resource was, `Resource.get` only inputs.
+        props = rpc.deserialize_properties(request.properties) or rpc.deserialize_properties(request.inputs)
+        result = self._provider(props).read(request.id, props)
+        inputs = None if result.inputs is None else _serialized(result.inputs, props)
+        outputs = _serialized(result.outs, props)
+        return proto.ReadResponse(id=result.id or "", properties=outputs, inputs=inputs)
+
+    @_answering
+    def Delete(self, request: Any) -> Any:
+        props = rpc.deserialize_properties(request.properties)
+        self._provider(props).delete(request.id, props)
+        return empty_pb2.Empty()
+
+    def _provider(self, *props: dict[str, Any]) -> ResourceProvider:
+        """Return the provider that the last of the properties name, unless it is not known yet."""
+        project = os.environ.get("PULUMI_PROJECT", "project")
+        # Settings are per thread.
+        runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
+        name: str = next(each[PROVIDER] for each in reversed(props) if each[PROVIDER] != rpc.UNKNOWN)
+        with self._lock:
+            if name not in self._providers:
+                provider = _own(name) or _unpickled(name)
+                config = Config(self._config, project)
+                provider.configure(ConfigureRequest(config))
+                self._providers[name] = provider
+            return self._providers[name]
+
+
+def _own(name: str) -> ResourceProvider | None:
+    if name not in OWN_PROVIDERS:
+        return None
+    module, kind = OWN_PROVIDERS[name]
+    return getattr(importlib.import_module(module), kind)()
+
+
+def _unpickled(name: str) -> ResourceProvider:
+    # Lets it contain outputs, as a program's provider may.
+    load: Callable[[bytes], Any] = dill.loads  # pyright: ignore
+    return _deserialize(lambda: load(base64.b64decode(name)))
+
+
+def _serialized(outputs: dict[str, Any] | None, props: dict[str, Any]) -> Any:
+    """Return properties for the engine, with the name of the provider."""
+    return asyncio.run(rpc.serialize_properties({**(outputs or {}), PROVIDER: props[PROVIDER]}, {}))
 
 
 def main() -> None:
-    """Returns when the engine interrupts it."""
-    grpc.server = _server
-    runpy.run_module("pulumi.dynamic", run_name="__main__", alter_sys=True)
-
-
-def _server(*_: Any, **options: Any) -> Any:
-    made: Any = _build(ThreadPoolExecutor(THREADS), **options)
-    add = made.add_insecure_port
-    if path := os.environ.pop(SOCKET_VARIABLE, ""):
-        host_patches.has_shell_above = False
-        made.add_insecure_port = lambda address: add(f"unix:{path}")  # pyright: ignore[reportUnknownLambdaType]
+    server: Any = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(), server)
+    if sys.argv[1] == "--attached":
+        with socket.socket(fileno=os.dup(0)) as sender:
+            to_whom, descriptors, _, _ = socket.recv_fds(sender, 64, 1)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        listener = socket.socket(fileno=descriptors[0])
+        own_user_server.serve(server, listener, sys.argv[2], own_user_only=to_whom == b"own user")
+        server.start()
     else:
-        made.add_insecure_port = lambda address: _serve_at_port(made, add)  # pyright: ignore[reportUnknownLambdaType]
-    return made
+        port = own_user_server.serve_at_port(server)
+        server.start()
+        sys.stdout.write(f"{port}\n")
+        sys.stdout.flush()
+    _wait_for_end()
+    os._exit(0)
 
 
-def _serve_at_port(server: Any, add: Any) -> int:
-    server.add_insecure_port = add
-    return own_user_server.serve_at_port(server)
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: the number of the signal is what the main thread waits for."""
+
+
+def _wait_for_end() -> None:
+    """Return when the engine interrupts this process, or has ended without that."""
+    engine = os.getppid()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+    # The system may give a signal to any thread, and Python's handler then waits for the main thread.
+    signal.set_wakeup_fd(writer.fileno())
+    while os.getppid() == engine and not select.select([reader], [], [], ENGINE_LOOKED_AT_EVERY)[0]:
+        pass
 
 
 if __name__ == "__main__":

@@ -29,22 +29,18 @@ def command(as_json: options.AsJson = False) -> None:
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
-    # Without it the engine writes state that everybody may read.
-    print("umask 077")
 
 
 def _exports() -> dict[str, str]:
     engine = binary.require()
     file_store.prepare()
     project = workspace.find_usable()
-    env = environment.for_engine(engine, own_python=project is not None and project.virtualenv is not None)
-    # A project that names no virtualenv runs in the Python that symphony is installed in.
-    names = [
-        *environment.defaults(),
-        *environment.PYTHON_VARIABLES,
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION",
-        environment.UMASK_VARIABLE,
-    ]
-    variables = {name: env[name] for name in sorted(names) if name in env}
+    env = environment.for_engine(engine)
+    names = sorted([*environment.defaults(), environment.NO_PLUGINS])
+    variables = {name: env[name] for name in names if name in env}
     variables.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
-    return {"PATH": environment.path_with(engine, os.environ.get("PATH", os.defpath)), **variables}
+    variables[environment.EXPORTED] = "1"
+    if project is None or project.virtualenv is None:
+        variables |= environment.python()
+    path = os.environ.get("PATH", os.defpath)
+    return {"PATH": environment.path_with(path, environment.BIN, engine.folder), **variables}

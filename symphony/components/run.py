@@ -28,7 +28,7 @@ from symphony.spec.inputs.image import ImageSpec
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
-# engine/tuning/guard knows the name: it runs in programs that never load this.
+# engine/run/program_host.py knows the name: it runs programs that never load this.
 _ATTRIBUTE = "_symphony_run"
 
 
@@ -57,6 +57,15 @@ class ProgramRun:
     @property
     def expander(self) -> Expander:
         return registry.get(self.context.backend).expander
+
+    def require_launched(self) -> None:
+        """Raise pulumi.RunError for an experiment that is declared only; the host of the program asks at its end."""
+        for experiment in self.experiments:
+            if experiment not in self.launched:
+                raise pulumi.RunError(
+                    f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
+                    ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
+                )
 
     @property
     def images(self) -> Images:

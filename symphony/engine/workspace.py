@@ -250,7 +250,7 @@ def pulumi(
         return subprocess.run(
             [engine.pulumi, *arguments, "--non-interactive", "--color=never"],
             cwd=workspace.folder,
-            env=environment.for_engine(engine, own_python=workspace.virtualenv is not None),
+            env=environment.for_engine(engine),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from symphony import paths
 from symphony.backends import registry
 from symphony.backends.prerequisites import Finding, guarded
 from symphony.engine import binary
-from symphony.engine.run import enter_namespace
+from symphony.engine.run import start
 from symphony.engine.state import file_store, passphrase
 from symphony.errors import SymphonyError
 from symphony.operations.images import registries
@@ -86,7 +86,7 @@ def _secrets() -> Finding:
 
 def _isolation() -> Finding:
     """Return whether runs are isolated from other users of this machine."""
-    works = enter_namespace.is_possible()
+    works = start.is_possible()
     # Plugins of Pulumi need the network.
     isolated = [row.name for row in registry.every() if not row.plugins]
     others = ", ".join(row.name for row in registry.every() if row.plugins)

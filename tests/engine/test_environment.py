@@ -22,7 +22,6 @@ def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
     assert "PULUMI_SKIP_CHECKPOINTS" not in env, "that is for a run to decide"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
-    assert env["SYMPHONY_PYTHON_CMD"] == sys.executable
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "false")
     monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
     env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
@@ -38,7 +37,7 @@ def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
     name = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
     monkeypatch.setenv(name, "true")
     assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "true", "the user's own word"
-    monkeypatch.setenv(environment.UMASK_VARIABLE, "0022")
+    monkeypatch.setenv(environment.EXPORTED, "1")
     assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "false"
     assert environment.for_engine(ENGINE)[name] == "true"
 
@@ -51,19 +50,6 @@ def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyP
     assert environment.for_engine(ENGINE)["GOGC"] == "50"
 
 
-def test_a_projects_virtualenv_keeps_its_python() -> None:
-    env = environment.for_engine(ENGINE, own_python=True)
-    assert "PULUMI_PYTHON_CMD" not in env
-    assert "SYMPHONY_PYTHON_CMD" not in env
-
-
-def test_without_the_script_in_front_the_engine_starts_python_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environment, "_PYTHON", tmp_path / "python.sh")
-    assert environment.for_python() == {"PULUMI_PYTHON_CMD": sys.executable}
-
-
 def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     env = environment.for_engine(ENGINE)
@@ -71,9 +57,10 @@ def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_path_has_our_programs_and_the_engine_first_and_once() -> None:
-    once = environment.path_with(ENGINE, "/usr/bin:/opt/engine:/bin")
-    assert once == f"{environment.BIN}:/opt/engine:/usr/bin:/bin"
-    assert environment.path_with(ENGINE, once) == once
+    folders = (Path("/ours"), Path("/opt/engine"))
+    once = environment.path_with("/usr/bin:/opt/engine:/bin", *folders)
+    assert once == "/ours:/opt/engine:/usr/bin:/bin"
+    assert environment.path_with(once, *folders) == once
 
 
 def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:

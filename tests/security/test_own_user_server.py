@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,28 +22,47 @@ from pulumi.runtime.proto import provider_pb2_grpc
 
 from symphony import own_user_server
 from symphony.engine import environment, workspace
+from symphony.engine.run import start
+from symphony.engine.run.command import engine_command
 from symphony.engine.run.inline import InlineRun, workspace_for
-from tests.sandbox import ROOT
 from tests.security.conftest import UID
 from tests.security.stranger import dial
 
 HOST = environment.BIN / "pulumi-resource-pulumi-python"
-STAND_IN = ROOT / "toolchain" / "plugin_gcp" / "bin" / "pulumi-resource-gcp"
 Calls = Callable[..., dict[str, str]]
 TIMES = 20
 REFUSED = {"UNAVAILABLE"}
 
 
-@pytest.fixture(scope="module", params=[HOST, STAND_IN], ids=["dynamic", "gcp"])
+def _start_as_plugin(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """As the engine of a plain `pulumi` starts it, after `symphony env`."""
+    del folder
+    run = subprocess.Popen([HOST, "127.0.0.1:1"], env=env, stdout=subprocess.PIPE)
+    assert run.stdout is not None
+    return run, int(run.stdout.readline())
+
+
+def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """As a run in the network of the machine starts it: SYMPHONY_NETWORK=host, and every Kubernetes stack."""
+    engine = ["/bin/sh", "-c", f"echo ${start.ATTACHED}; exec sleep 600"]
+    place = workspace.Workspace(folder, "p", folder)
+    command = engine_command(
+        engine, folder, place, env, runs_program=False, skips_checkpoints=False, namespace=False
+    )
+    run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+    assert run.stdout is not None
+    return run, int(run.stdout.readline().decode().rpartition(":")[2])
+
+
+@pytest.fixture(scope="module", params=[_start_as_plugin, _start_attached], ids=["plugin", "attached"])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The port of a provider which the engine has started and not called yet."""
+    """The port of the provider host of a run that goes on."""
     env = {**os.environ, "PULUMI_PYTHON_CMD": sys.executable}
-    with subprocess.Popen([request.param, "127.0.0.1:1"], env=env, stdout=subprocess.PIPE) as run:
-        assert run.stdout is not None
-        yield int(run.stdout.readline())
-        for process in psutil.Process(run.pid).children():
-            process.kill()
-        run.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        run, port = request.param(env, Path(folder))
+        with run:
+            yield port
+            run.kill()
 
 
 @pytest.fixture

@@ -101,8 +101,6 @@ class RunRestarted:
 
 
 _REPORT = REPORT.encode()
-# What the engine warns of is how environment.py has it start our host of dynamic providers.
-_EXPECTED = "using pulumi-resource-pulumi-python from $PATH"
 
 Event = Started | Finished | Failed | Diagnostic | Summary | Note | Report | Idle | RunRestarted
 
@@ -167,8 +165,6 @@ def _diagnostic(raw: dict[str, Any]) -> Diagnostic | Report | None:
     if raw.get("severity") == "debug":
         before, _, facts = str(raw.get("message", "")).partition(REPORT)
         return Report(json.loads(facts)) if facts and not before else None
-    if str(raw.get("message", "")).lstrip().startswith(_EXPECTED):
-        return None
     return Diagnostic(
         severity=str(raw.get("severity", "")),
         message=str(raw.get("message", "")),

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from symphony.engine import workspace as workspaces
-from symphony.engine.run import relay
+from symphony.engine.run import start
 from symphony.engine.run.outcome import Verb
 from symphony.engine.run.run import Run
 from symphony.engine.workspace import Workspace
@@ -29,8 +29,6 @@ Program = Callable[[], object]
 
 class InlineRun(Run):
     """A Run whose program is a callable; it runs in a thread, once for each run."""
-
-    _is_inline = True
 
     def __init__(
         self,
@@ -61,25 +59,24 @@ class InlineRun(Run):
             self._stop_server()
             raise
 
-    def _serve_program(self, folder: Path) -> list[str]:
+    def _arguments(self) -> list[str]:
+        return [*super()._arguments(), "--exec-kind=auto.inline"]
+
+    def _serve_program(self, folder: Path) -> bool:
         import grpc
-        from pulumi.runtime._grpc_settings import (
-            _GRPC_CHANNEL_OPTIONS,  # pyright: ignore[reportPrivateUsage]
-        )
         from pulumi.runtime.proto import language_pb2_grpc
 
-        from symphony.engine.run.program_host import OutsideServer
+        from symphony.engine.run.program_host import OPTIONS, ProgramServer
 
         self._stop_server()
-        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
-        servicer = OutsideServer(str(folder), self._guarded)
-        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(servicer, server)
+        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
+        program = ProgramServer(str(folder), self._guarded)
+        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
         # A port could be dialed by every user of the machine; the folder is private.
-        address = f"unix:{folder / relay.PROGRAM}"
-        server.add_insecure_port(address)
+        server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
         server.start()
         self._server = server
-        return [f"--client={address}", "--exec-kind=auto.inline"]
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,110 +1,159 @@
-"""Runs the program for an engine in a network namespace, as the language host would: on the machine, outside.
+"""Runs the user's program for the engine, in the interpreter of the project.
 
-    python -I -m symphony.engine.run.program_host FOLDER PYTHON EXECUTOR
+    python -P -m symphony.engine.run.program_host FOLDER [--skips-checkpoints]
 
-The engine reaches FOLDER/program. What the program writes goes to it as messages.
+The engine asks for it through the socket on standard input, as it asks a program of Pulumi's Automation API.
+What the program prints goes to the engine as messages.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import queue
+import runpy
+import socket
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any, cast
 
 import grpc
+import pulumi
 from pulumi.automation._server import LanguageServer
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS  # pyright: ignore[reportPrivateUsage]
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2, language_pb2_grpc
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2_grpc
 
-from symphony.engine.run import relay
-from symphony.engine.run.relay import PROGRAM, door
+from symphony import own_user_server, run_request, socket_relay
+from symphony.engine.run import checkpoints
 
-# The exit code of a program that has said itself what is wrong.
-_ERROR_SHOWN = 32
+OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
+SKIPS_CHECKPOINTS = "--skips-checkpoints"
+# Set on the stack by a program that declares one.
+_EXPERIMENT, _CLUSTER = "_symphony_run", "_symphony_cluster"
+_END_OF_OUTPUT = b"\0symphony: the program has ended\n"
 
 
-class OutsideServer(LanguageServer):
-    """Answers an engine in a namespace: what the program dials of it are doors in the folder."""
+class ProgramServer(LanguageServer):
+    """The Automation API's server of a program, for an engine that may be in a network namespace."""
 
-    def __init__(self, folder: str, program: Callable[[], Any] = lambda: None) -> None:
+    def __init__(self, folder: str, program: Callable[[], Any]) -> None:
         super().__init__(program)
         self._folder = folder
 
     def Run(self, request: Any, context: Any) -> Any:
-        if relay.is_open(self._folder):
-            request.monitor_address = door(self._folder, request.monitor_address)
-            request.args[0] = door(self._folder, request.args[0])
+        request.monitor_address = socket_relay.door(self._folder, request.monitor_address)
+        request.args[0] = socket_relay.door(self._folder, request.args[0])
         return self.run(request, context)
 
     def run(self, request: Any, context: Any) -> Any:
         return super().Run(request, context)  # pyright: ignore[reportUnknownMemberType]
 
 
-class _ProcessServer(OutsideServer):
-    """Starts the program as a process."""
+class _FileServer(ProgramServer):
+    """Runs the program of a project: in the main thread, as Python runs a script."""
 
-    def __init__(self, folder: str, python: str, executor: str) -> None:
-        super().__init__(folder)
-        self._python, self._executor = python, executor
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, lambda: run_file(self._file))
+        self._file = "."
+        self._asked: queue.SimpleQueue[tuple[Any, Any, Future[Any]]] = queue.SimpleQueue()
 
     def run(self, request: Any, context: Any) -> Any:
-        options = {
-            "monitor": request.monitor_address,
-            "engine": request.args[0],
-            "project": request.project,
-            "root_directory": request.info.root_directory,
-            "stack": request.stack,
-            "pwd": request.pwd,
-            "dry_run": "true" if request.dryRun else "false",
-            "parallel": str(request.parallel),
-            "organization": request.organization,
-        }
-        command = [self._python, "-u", self._executor]
-        for name, value in options.items():
-            command += [f"--{name}", value] if value else []
-        environment = {
-            **os.environ,
-            "PULUMI_CONFIG": json.dumps(dict(request.config)),
-            "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
-        }
-        with subprocess.Popen(
-            [*command, request.program or "."],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=request.pwd,
-        ) as program:
-            assert program.stdout is not None
-            _tell(program.stdout, request.args[0])
-        code = program.returncode
-        if code == _ERROR_SHOWN:
-            return language_pb2.RunResponse(bail=True)
-        error = f"program exited with non-zero exit code: {code}" if code else ""
-        return language_pb2.RunResponse(error=error)
+        answer: Future[Any] = Future()
+        self._asked.put((request, context, answer))
+        return answer.result()
+
+    def serve(self) -> None:
+        """Run the program whenever the engine asks; the process ends with the engine."""
+        while True:
+            request, context, answer = self._asked.get()
+            self._file = request.program or "."
+            os.chdir(request.pwd)
+            with _Output(request.args[0]):
+                result = super().run(request, context)
+            answer.set_result(result)
+
+
+class _Output:
+    """Sends what this process and its children print to the engine, within a `with` block."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        reader, writer = os.pipe()
+        for descriptor in (1, 2):
+            os.dup2(writer, descriptor)
+        os.close(writer)
+        self._told = threading.Thread(target=_tell, args=(os.fdopen(reader, "rb"), self._engine), daemon=True)
+        self._told.start()
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # A child of the program may hold the pipe open for longer.
+        os.write(1, _END_OF_OUTPUT)
+        self._told.join()
 
 
 def _tell(output: IO[bytes], engine: str) -> None:
-    """Pass on what the program writes, until it has ended."""
     with grpc.insecure_channel(engine) as channel:
         stub: Any = engine_pb2_grpc.EngineStub(channel)
         for line in output:
-            text = line.decode(errors="replace").rstrip("\n")
-            stub.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=text))
+            text, _, rest = line.partition(_END_OF_OUTPUT)
+            if message := text.decode(errors="replace").rstrip("\n"):
+                stub.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=message))
+            if rest or line.endswith(_END_OF_OUTPUT):
+                return
+
+
+def run_file(file: str) -> None:
+    """Run a program as `python FILE` does.
+
+    Raises:
+        pulumi.RunError: it failed, or it declares no experiment where a command asks for one.
+    """
+    if SKIPS_CHECKPOINTS in sys.argv:
+        pulumi.runtime.register_stack_transformation(_refuse_foreign)
+    sys.argv = [file]
+    try:
+        runpy.run_path(file, run_name="__main__")
+    except pulumi.RunError:
+        raise
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            how = f"with exit code {ended.code}" if isinstance(ended.code, int) else f"itself: {ended.code}"
+            raise pulumi.RunError(f"the program of {pulumi.get_stack()} ended {how}") from None
+    except Exception:
+        trace = traceback.format_exc()
+        raise pulumi.RunError(f"Program failed with an unhandled exception:\n{trace}") from None
+    root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType]
+    if hasattr(root, _EXPERIMENT):
+        getattr(root, _EXPERIMENT).require_launched()
+    elif run_request.VARIABLE in os.environ and not hasattr(root, _CLUSTER):
+        # It would stop all that runs.
+        raise pulumi.RunError(
+            f"the program of {pulumi.get_stack()} launches no experiment."
+            ' Declare one in it: "with Experiment(...) as experiment:"'
+        )
+
+
+def _refuse_foreign(args: pulumi.ResourceTransformationArgs) -> None:
+    props = cast("Mapping[str, Any]", args.props)
+    if isinstance(args.resource, pulumi.CustomResource) and not checkpoints.is_ours(args.type_, props):
+        raise pulumi.RunError(f"{args.name} ({args.type_}) {checkpoints.NEEDED}")
 
 
 def main() -> None:
-    """Serves until the engine is gone; whoever started the engine ends it with its session."""
-    folder, python, executor = sys.argv[1:]
-    server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=_GRPC_CHANNEL_OPTIONS)
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(_ProcessServer(folder, python, executor), server)
-    server.add_insecure_port(f"unix:{folder}/{PROGRAM}")
+    server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
+    program = _FileServer(sys.argv[1])
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
+    # The socket is in a private folder.
+    listener = socket.socket(fileno=os.dup(0))
+    own_user_server.serve(server, listener, sys.argv[1], own_user_only=False)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     server.start()
-    server.wait_for_termination()
+    program.serve()
 
 
 if __name__ == "__main__":

@@ -28,12 +28,11 @@ from typing import Any, Self, cast
 
 from symphony import files
 from symphony.engine import binary, environment
-from symphony.engine.run import isolation, relay, watchdog
+from symphony.engine.run import checkpoints, start, watchdog
+from symphony.engine.run.command import engine_command, needs_no_network
 from symphony.engine.run.events import Diagnostic, Event, Idle, Note, Reader, Report, RunRestarted, Summary
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
-from symphony.engine.tuning import checkpoints
-from symphony.engine.tuning.home_without_logs import linked_home
 from symphony.engine.workspace import Workspace, config_file
 from symphony.errors import SymphonyError
 
@@ -46,9 +45,6 @@ _KEPT_OF_STDERR = 64 * 1024
 
 class Run:
     """One `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
-
-    # A program in this process is the launch of one experiment.
-    _is_inline = False
 
     def __init__(
         self,
@@ -69,6 +65,7 @@ class Run:
         self._fetch_plugins = fetch_plugins
         self._stopped = stopped
         self._needs_plugins = False
+        self._keeps_checkpoints = self._skips_checkpoints = False
         self._diagnostics: list[Diagnostic] = []
         self._summary: Summary | None = None
         self._stderr = bytearray()
@@ -139,8 +136,8 @@ class Run:
             self._command = self._engine()
             yield from self._again()
         if self.outcome.result == "failed" and checkpoints.were_needed(self._diagnostics):
-            pulumi, env = self._command
-            self._command = (pulumi, checkpoints.kept(env))
+            self._keeps_checkpoints = True
+            self._command = self._engine()
             yield from self._again()
 
     def _events(self) -> Iterator[Event]:
@@ -188,25 +185,15 @@ class Run:
         yield from self._events()
 
     def _engine(self) -> tuple[Path, dict[str, str]]:
-        """The program of the engine, and its environment."""
+        """Return the program of the engine, and its environment."""
         engine = binary.require()
-        env = environment.for_engine(
-            engine,
-            extra=self.extra,
-            fetch_plugins=self._fetch_plugins,
-            own_python=self.workspace.virtualenv is not None,
+        env = environment.for_engine(engine, extra=self.extra, fetch_plugins=self._fetch_plugins)
+        self._skips_checkpoints = (
+            self.verb != "preview"
+            and not self._keeps_checkpoints
+            and checkpoints.may_be_skipped(env, self._name)
         )
-        if home := linked_home():
-            env["PULUMI_HOME"] = str(home)
-        return engine.pulumi, self._with_checkpoints(env)
-
-    def _with_checkpoints(self, env: dict[str, str]) -> dict[str, str]:
-        """The environment, with what decides on checkpoints."""
-        writes = self.verb != "preview" and file_store.is_files()
-        skip = writes and checkpoints.holds_only_ours(self._name)
-        if self.verb in ("up", "preview") and not self._is_inline:
-            return checkpoints.guarded(env, skip=skip)
-        return {checkpoints.VARIABLE: "true", **env} if skip else env
+        return engine.pulumi, {**env, checkpoints.VARIABLE: "true"} if self._skips_checkpoints else env
 
     def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
         self._reader = Reader()
@@ -242,26 +229,24 @@ class Run:
         )
 
     def _engine_command(self, pulumi: str, env: Mapping[str, str]) -> list[str]:
-        plain = [pulumi, *self._arguments()]
         # For one start of the engine: a second start finds no sockets of the first in it.
         folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
         self._noted.callback(shutil.rmtree, folder, ignore_errors=True)
-        served = self._serve_program(folder)
-        if self._fetch_plugins or not isolation.is_wanted(self.workspace, self.stack, env):
-            return [*plain, *served]
-        program = self.verb in ("up", "preview")
-        isolated = [*plain, *([f"--client=unix:{folder / relay.DIALED}"] if program else [])]
-        return isolation.command(
-            [*plain, *served], isolated, folder, self.workspace, env, program=program and not served
+        runs_program = self.verb in ("up", "preview")
+        asks = [f"--client=unix:{folder / start.PROGRAM}"] if runs_program else []
+        return engine_command(
+            [pulumi, *self._arguments(), *asks],
+            folder,
+            self.workspace,
+            env,
+            runs_program=runs_program and not self._serve_program(folder),
+            skips_checkpoints=self._skips_checkpoints,
+            namespace=not self._fetch_plugins and needs_no_network(self.workspace, self.stack, env),
         )
 
-    def _serve_program(self, folder: Path) -> list[str]:
-        """Serve a program of this process in the folder; return the options with which the engine finds it.
-
-        Without any the engine starts the program of the project.
-        """
-        del folder
-        return []
+    def _serve_program(self, folder: Path) -> bool:
+        """Serve a program of this process in the folder, at start.PROGRAM; return whether it has one."""
+        return False
 
     def _arguments(self) -> list[str]:
         arguments = [self.verb, f"--stack={self.stack}", "--json", "--non-interactive", "--color=never"]

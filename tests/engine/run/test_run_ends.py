@@ -167,7 +167,7 @@ def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Works
     while driver.poll() is None:
         for pid in processes_with(f"MARK={mark}"):
             with contextlib.suppress(OSError, StopIteration):
-                if b"pulumi-language" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"/pulumi\0up" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
                     ignored = next(line.split()[1] for line in lines if line.startswith("SigIgn:"))
                     ignoring.add(bool(int(ignored, 16) >> (signal.SIGINT - 1) & 1))

@@ -54,7 +54,7 @@ class Engine:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_SKIP_CHECKPOINTS": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            **environment.for_python(),
+            **environment.python(),
             "SYMPHONY_HOME": str(home),
         }
 

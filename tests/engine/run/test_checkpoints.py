@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.struct_pb2 import Struct
 
 from symphony.engine import workspace
+from symphony.engine.run import checkpoints
 from symphony.engine.run.inline import InlineRun
 from symphony.engine.run.outcome import Verb
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName
-from symphony.engine.tuning import checkpoints
-from symphony.engine.tuning.guard import sitecustomize as guard
 from symphony.engine.workspace import Workspace
 from tests.engine.support import Runner
 
@@ -31,10 +29,7 @@ OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:provider
 @pytest.mark.parametrize("kind", OURS)
 def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
     type_, inputs = kind
-    assert guard.is_ours(type_, inputs)
-    sent: Any = Struct()
-    sent.update(inputs)
-    assert guard.is_ours(type_, sent), "as the engine is sent it"
+    assert checkpoints.is_ours(type_, inputs)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +44,7 @@ def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
     ],
 )
 def test_not_ours(type_: str, inputs: dict[str, Any]) -> None:
-    assert not guard.is_ours(type_, inputs)
-    sent: Any = Struct()
-    sent.update(inputs)
-    assert not guard.is_ours(type_, sent)
+    assert not checkpoints.is_ours(type_, inputs)
 
 
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
@@ -72,28 +64,25 @@ def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
 
 def test_states() -> None:
     name = StackName("mine", "rl")
-    assert checkpoints.holds_only_ours(name), "there is none yet"
+    assert checkpoints.may_be_skipped({}, name), "there is none yet"
     recorded(*OURS)
-    assert checkpoints.holds_only_ours(name)
+    assert checkpoints.may_be_skipped({}, name)
     recorded(*OURS, pending=f"symphony:index:Process${WINDOW[0]}")
-    assert checkpoints.holds_only_ours(name)
+    assert checkpoints.may_be_skipped({}, name)
     recorded(*OURS, pending=f"symphony:index:Process${BUCKET[0]}")
-    assert not checkpoints.holds_only_ours(name)
+    assert not checkpoints.may_be_skipped({}, name)
     recorded(*OURS, BUCKET)
-    assert not checkpoints.holds_only_ours(name)
+    assert not checkpoints.may_be_skipped({}, name)
     (file_store.root() / "stacks" / "mine" / "rl.json").write_text("{")
-    assert not checkpoints.holds_only_ours(name)
+    assert not checkpoints.may_be_skipped({}, name)
 
 
-# Whether the engine keeps checkpoints, and a variable of the guard that a process of the user's could get.
 TRACE = """
-import os, sys
+import os
 from pathlib import Path
 kept = os.environ.get("PULUMI_SKIP_CHECKPOINTS") != "true"
 with Path("trace").open("a") as file:
     print("with" if kept else "without", file=file)
-assert "guard" not in os.environ.get("PYTHONPATH", "") + "".join(sys.path)
-assert "SYMPHONY_WITHOUT_CHECKPOINTS" not in os.environ
 """
 COMPONENT = "pulumi.ComponentResource('a:b:C', 'c')"
 
@@ -148,18 +137,9 @@ def test_the_word_of_the_user_goes_first(
     assert traced("Thing('x')") == ["without"]
 
 
-def test_the_sitecustomize_and_the_path_of_the_user_stay(
-    traced: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['OF_THE_USER'] = 'x'\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    program = f"assert (os.environ['OF_THE_USER'], os.environ['PYTHONPATH']) == ('x', {str(tmp_path)!r})"
-    assert traced(program) == ["without"]
-
-
 def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
     place = workspace.Workspace(Path(), "mine", Path())
-    return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._with_checkpoints({})
+    return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._engine()[1]
 
 
 def test_a_state_that_holds_more() -> None:

@@ -1,0 +1,65 @@
+"""Decides whether a run may leave out Pulumi's checkpoints, which take most of the time of a large one.
+
+Without checkpoints, the state learns of a run at its end only. A killed run loses nothing of an experiment,
+whose processes are found again by their labels, but a bucket of the same program would be in no state. So a
+run skips them only while the program registers nothing but resources of ours; else it runs again with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from symphony.engine.run.events import Diagnostic
+from symphony.engine.state import file_store
+from symphony.errors import SymphonyError
+
+VARIABLE = "PULUMI_SKIP_CHECKPOINTS"
+NEEDED = "is only made by a run that keeps checkpoints"
+# The components, and the resources of each provider in providers/.
+_OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:", "pulumi-python:dynamic/symphony_docker:")
+# Nothing outside of the state depends on these.
+_BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:")
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def may_be_skipped(env: Mapping[str, str], name: file_store.StackName) -> bool:
+    """Return whether a run may skip checkpoints; a user who sets the engine's variable decides."""
+    return VARIABLE not in env and file_store.is_files() and _holds_only_ours(name)
+
+
+def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Return whether a run without checkpoints ended before it made a resource that is not ours."""
+    return any(each.severity == "error" and NEEDED in each.message for each in diagnostics)
+
+
+def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
+    """Return whether a resource belongs to an experiment, or is only noted in the state."""
+    return type_.startswith((*_OURS, *_BOOKKEEPING)) or _managed_by(inputs) == "symphony"
+
+
+def _holds_only_ours(name: file_store.StackName) -> bool:
+    """Return whether the state has nothing but experiments in it, begun operations included."""
+    try:
+        state = file_store.read(name)
+    except KeyError:
+        return True
+    except SymphonyError:
+        return False
+    known = {resource.urn for resource in state.resources if is_ours(resource.type, resource.inputs)}
+    return len(known) == len(state.resources) and all(
+        urn in known or is_ours(_type_of(urn), {}) for urn in state.pending
+    )
+
+
+def _managed_by(inputs: Mapping[str, Any]) -> Any:
+    value: Any = inputs
+    for key in ("metadata", "labels", _MANAGED_BY):
+        value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _type_of(urn: str) -> str:
+    """Return the last of the types in `urn:pulumi:stack::project::parent$type::name`."""
+    parts = urn.split("::")
+    return parts[2].rpartition("$")[2] if len(parts) > 3 else ""

@@ -1,1 +1,0 @@
-"""What makes an engine run quicker and changes nothing else."""

@@ -1,1 +1,0 @@
-"""Put on the PYTHONPATH of a program that the engine runs."""

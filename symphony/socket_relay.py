@@ -1,0 +1,94 @@
+"""Passes bytes between sockets. As a script, it connects a program with an engine in a network namespace.
+
+    python -I -S socket_relay.py FOLDER
+
+It runs in the namespace. A process outside that asks the socket on its standard input for a port gets a
+socket FOLDER/PORT, which leads to that port. Standard library only, so that it starts within milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+
+DOORS = "doors"
+
+
+def main(folder: str) -> None:
+    """Open doors for as long as the engine lives; a port has one door."""
+    opened: set[int] = set()
+    with socket.socket(fileno=0) as listener:
+        while True:
+            asker, _ = listener.accept()
+            with asker:
+                port = int(asker.recv(16))
+                if port not in opened:
+                    opened.add(port)
+                    _start(_serve, _listen(f"{folder}/{port}"), port)
+                asker.sendall(b"open")
+
+
+def door(folder: str, address: str) -> str:
+    """Return where the listener at 127.0.0.1:PORT is reached: in a namespace, through a door to it."""
+    if not os.path.exists(f"{folder}/{DOORS}"):  # noqa: PTH110 : pathlib is not worth its import here
+        return address
+    port = address.rpartition(":")[2]
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.connect(f"{folder}/{DOORS}")
+        asked.sendall(port.encode())
+        if asked.recv(16) != b"open":
+            raise OSError("the engine ended")
+    return f"unix:{folder}/{port}"
+
+
+def join(near: socket.socket, far: socket.socket) -> None:
+    """Copy both ways until both sides have said all."""
+    for end in (near, far):
+        if end.family == socket.AF_INET:
+            # Without it the last part of a message waits 40 ms for an acknowledgement.
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    answers = _start(_copy, far, near)
+    _copy(near, far)
+    answers.join()
+
+
+def _listen(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(16)
+    return listener
+
+
+def _serve(listener: socket.socket, port: int) -> None:
+    while True:
+        _start(_connect, listener.accept()[0], port)
+
+
+def _connect(near: socket.socket, port: int) -> None:
+    with near, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as far:
+        join(near, far)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while chunk := source.recv(1 << 16):
+            target.sendall(chunk)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def _start(run: object, *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=run, args=arguments, daemon=True)  # pyright: ignore[reportArgumentType]
+    thread.start()
+    return thread
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main(sys.argv[1])
