@@ -47,7 +47,7 @@ def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen
     engine = ["/bin/sh", "-c", f"echo ${start.ATTACHED}; exec sleep 600"]
     place = workspace.Workspace(folder, "p", folder)
     command = engine_command(
-        engine, folder, place, env, runs_program=False, skips_checkpoints=False, namespace=False
+        engine, folder, place, env, serves_program=False, skips_checkpoints=False, namespace=False
     )
     run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
     assert run.stdout is not None

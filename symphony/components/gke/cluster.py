@@ -77,7 +77,7 @@ class GkeCluster(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declare a cluster; GkeCluster says what it takes."""
-        # engine/tuning/guard knows the name: it runs in programs that never load this.
+        # engine/run/program_host.py knows the name: it runs programs that never load this.
         require_root()._symphony_cluster = self
         where = caller()
         with as_usage_error():

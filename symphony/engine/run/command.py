@@ -29,7 +29,7 @@ def engine_command(
     workspace: Workspace,
     env: Mapping[str, str],
     *,
-    runs_program: bool,
+    serves_program: bool,
     skips_checkpoints: bool,
     namespace: bool,
 ) -> list[str]:
@@ -40,7 +40,7 @@ def engine_command(
         folder: A private folder for the sockets of this run.
         workspace: The project.
         env: The environment of the engine.
-        runs_program: The engine asks for the project's program at the socket start.PROGRAM.
+        serves_program: Start a server of the project's program at the socket start.PROGRAM.
         skips_checkpoints: The program may register only resources of ours.
         namespace: Run the engine in a network namespace if this machine allows it.
     """
@@ -56,7 +56,7 @@ def engine_command(
             "environment": environment,
             "folder": str(project),
         }
-        if runs_program
+        if serves_program
         else None,
         "providers": {
             "command": [python, "-u", "-m", "symphony_dynamic.host", "--attached", str(folder)],

@@ -232,14 +232,14 @@ class Run:
         # For one start of the engine: a second start finds no sockets of the first in it.
         folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
         self._noted.callback(shutil.rmtree, folder, ignore_errors=True)
-        runs_program = self.verb in ("up", "preview")
-        asks = [f"--client=unix:{folder / start.PROGRAM}"] if runs_program else []
+        # A deletion runs no program, but the engine asks its server for plugins. Without a server it asks
+        # Pulumi's language host, which makes a virtualenv that is missing.
         return engine_command(
-            [pulumi, *self._arguments(), *asks],
+            [pulumi, *self._arguments(), f"--client=unix:{folder / start.PROGRAM}"],
             folder,
             self.workspace,
             env,
-            runs_program=runs_program and not self._serve_program(folder),
+            serves_program=not self._serve_program(folder),
             skips_checkpoints=self._skips_checkpoints,
             namespace=not self._fetch_plugins and needs_no_network(self.workspace, self.stack, env),
         )
