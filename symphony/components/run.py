@@ -59,11 +59,12 @@ class ProgramRun:
         return registry.get(self.context.backend).expander
 
     def require_launched(self) -> None:
-        """Raise pulumi.RunError for an experiment that is declared only; the host of the program asks at its end."""
+        """Raise pulumi.RunError for an experiment that is only declared, at the end of the program."""
         for experiment in self.experiments:
             if experiment not in self.launched:
                 raise pulumi.RunError(
-                    f'Experiment "{experiment.name}" is declared but never launched ({experiment.spec.where}).'
+                    f'Experiment "{experiment.name}" is declared but never launched'
+                    f" ({experiment.spec.where})."
                     ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
                 )
 

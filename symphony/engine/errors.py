@@ -23,8 +23,6 @@ _REMEDIES = (
     ("exceeded quota", "End something there, or have the quota raised"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
-# What is missing in a Python that nobody has set up for this project.
-_NOT_SET_UP = re.compile(r"ModuleNotFoundError: No module named '(pulumi|symphony)'")
 # Pulumi's Kubernetes plugin says so for each resource, and advises to have them deleted from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
 # The first line of several errors in one; each follows in a line of its own.
@@ -149,8 +147,6 @@ def _of_program(message: str, outcome: Outcome) -> SymphonyError:
     if trace.is_ours:
         first, *rest = trace.text.splitlines() or [trace.short]
         return ProgramError(first.rstrip("."), details=tuple(rest))
-    if match := _NOT_SET_UP.fullmatch(trace.short):
-        return _not_set_up(match[1], outcome)
     if trace.name in ("SyntaxError", "IndentationError", "TabError") and trace.where:
         where = _relative(trace.where, outcome.folder)
         return ProgramError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)
@@ -167,19 +163,9 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
         return SymphonyError(_first_line(message), where=outcome.stack)
     spoken = [d.message for d in outcome.diagnostics if d.severity.startswith("info")]
     lines = "\n".join(spoken).splitlines()
-    if missing := next(filter(None, map(_NOT_SET_UP.fullmatch, lines)), None):
-        return _not_set_up(missing[1], outcome)
     more = "" if lines else " and said no more"
     how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
     return ProgramError(f"the program of {outcome.stack} {how}")
-
-
-def _not_set_up(package: str, outcome: Outcome) -> SymphonyError:
-    return UserError(
-        f"the Python that runs the program of {outcome.stack} has no {package}",
-        where=str(outcome.folder / "Pulumi.yaml"),
-        remedy="Install symphony in the virtualenv named there, or take that line out to use symphony's own",
-    )
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -102,22 +101,14 @@ def test_a_program_that_launches_nothing_stops_nothing(sandbox: Sandbox) -> None
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("missing", ["pulumi", "symphony"])
-def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox, missing: str) -> None:
+def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     own = sandbox.folder / "own"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True, timeout=60)
-    if missing == "symphony":
-        (packages,) = own.glob("lib/python3*/site-packages")
-        for each in Path(sysconfig.get_path("purelib")).iterdir():
-            if "symphony" not in each.name:
-                (packages / each.name).symlink_to(each)
     file = sandbox.folder / "Pulumi.yaml"
     file.write_text("name: symphony\nruntime:\n  name: python\n  options:\n    virtualenv: own\n")
-    assert sandbox.symphony("up", "rl", "-y", code=2).err == (
-        f"symphony: the Python that runs the program of rl has no {missing} ({file}). "
-        "Install symphony in the virtualenv named there, or take that line out to use symphony's own.\n"
-    )
+    (line,) = sandbox.symphony("up", "rl", "-y", code=2).err.splitlines()
+    assert f"has no symphony ({file})" in line
     nothing_started(sandbox, "rl")
 
 

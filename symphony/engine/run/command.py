@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from symphony.engine import workspace as workspaces
 from symphony.engine.run import start
 from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
 # "host" leaves the engine in the network of the machine.
 NETWORK = "SYMPHONY_NETWORK"
@@ -82,6 +83,25 @@ def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -
     except SymphonyError:
         return False
     return all(resource.type.startswith(_LOCAL) for resource in resources)
+
+
+def require_symphony(workspace: Workspace, stack: str, env: Mapping[str, str]) -> None:
+    """Raise UserError if the interpreter of the project has no symphony, which runs the program."""
+    if workspace.virtualenv is None:
+        return
+    python = python_of(workspace, env)
+    asked = [
+        python,
+        "-P",
+        "-c",
+        "import importlib.util, sys; sys.exit(not importlib.util.find_spec('symphony'))",
+    ]
+    if subprocess.run(asked, timeout=60, check=False, capture_output=True).returncode:
+        raise UserError(
+            f"the Python that runs the program of {stack} has no symphony",
+            where=str(workspace.folder / "Pulumi.yaml"),
+            remedy="Install symphony in the virtualenv named there, or remove that line to use this Python",
+        )
 
 
 def python_of(workspace: Workspace, env: Mapping[str, str]) -> str:

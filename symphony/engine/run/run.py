@@ -29,7 +29,7 @@ from typing import Any, Self, cast
 from symphony import files
 from symphony.engine import binary, environment
 from symphony.engine.run import checkpoints, start, watchdog
-from symphony.engine.run.command import engine_command, needs_no_network
+from symphony.engine.run.command import engine_command, needs_no_network, require_symphony
 from symphony.engine.run.events import Diagnostic, Event, Idle, Note, Reader, Report, RunRestarted, Summary
 from symphony.engine.run.outcome import Outcome, Result, Verb
 from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
@@ -103,6 +103,8 @@ class Run:
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         file_store.mend(self._name)
         self._command = self._engine()
+        if self.verb in ("up", "preview"):
+            require_symphony(self.workspace, self.stack, self._command[1])
         self._take_signals()
         try:
             self._start(*self._command)
