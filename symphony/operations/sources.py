@@ -13,6 +13,7 @@ from symphony.components.inputs import code_files
 from symphony.content import digests
 from symphony.engine.workspace import Workspace, config_file
 from symphony.operations.plan import Planned
+from symphony.plan import code
 from symphony_docker import context
 
 # Milliseconds without further events after which a change counts, and between comparisons without an event:
@@ -47,7 +48,7 @@ class Sources:
             state |= _of_image(
                 image, context.read(context.source_of(image), look_for_secrets=False).digests, self.place
             )
-        return replace(self, state={**state, **_times(self.program)})
+        return replace(self, state={**code.brief(state), **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:
         """Return the files of a later plan."""
@@ -84,14 +85,14 @@ def of(place: Workspace, planned: Planned) -> Sources:
     images = tuple(image["inputs"] for image in planned.plan["images"])
     dockerfiles = [str(Path(image["context"], image["dockerfile"])) for image in images]
     further = [str(place.folder / "Pulumi.yaml"), str(config_file(place, planned.stack)), *dockerfiles]
-    code = {text: None for process in planned.plan["processes"] for text in process["code"]}
+    texts = {text: None for process in planned.plan["processes"] for text in process["code"]}
     program = tuple(dict.fromkeys([*planned.program, *further]))
     built = {image["parts"]["files"]: image for image in images}
     state: dict[str, str] = {}
     for digest, files in planned.code.items():
-        state |= _of_image(built[digest], files, place) if digest in built else files
+        state |= code.brief(_of_image(built[digest], files, place) if digest in built else files)
     state |= {**_times(further), **planned.program}
-    return Sources(place, planned.stack, tuple(code), images, program, state)
+    return Sources(place, planned.stack, tuple(texts), images, program, state)
 
 
 def _of_image(image: Mapping[str, Any], files: Mapping[str, str], place: Workspace) -> dict[str, str]:

@@ -33,10 +33,13 @@ def digest_of(files: Mapping[str, str]) -> str:
 
 def packed(code: CodeSets) -> str:
     """The files of some digests as one text for the state, short enough for ten thousand files."""
-    brief = {
-        digest: {name: each[:_FILE_LENGTH] for name, each in files.items()} for digest, files in code.items()
-    }
-    return base64.b64encode(zlib.compress(json.dumps(brief, sort_keys=True).encode())).decode()
+    short = {digest: brief(files) for digest, files in code.items()}
+    return base64.b64encode(zlib.compress(json.dumps(short, sort_keys=True).encode())).decode()
+
+
+def brief(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the files with digests as short as the state has them."""
+    return {name: digest[:_FILE_LENGTH] for name, digest in files.items()}
 
 
 def unpacked(text: str) -> dict[str, dict[str, str]]:
@@ -52,8 +55,7 @@ def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
     """The files in which two digests differ; None where it is not known what one of them stands for."""
     if before not in known or after not in known:
         return None
-    brief = [{name: each[:_FILE_LENGTH] for name, each in known[key].items()} for key in (before, after)]
-    return digests.changed_names(*brief)
+    return digests.changed_names(*(brief(known[key]) for key in (before, after)))
 
 
 def why(before: str | None, after: str | None, known: CodeSets) -> str:
