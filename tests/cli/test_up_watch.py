@@ -50,7 +50,7 @@ def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> No
         shows("settings.py changed")
         shows("invalid syntax")
         (sandbox.folder / "settings.py").write_text("SECONDS = '3601'\n")
-        shows("restart learner (args: sleep 3600 -> 3601)")
+        shows("sleep 3600 -> 3601)")
         wait_for(lambda: output.read_text().count("rl is up") == 3, 40, "it is up again")
         last = sandbox.trees()
         os.kill(sandbox.processes("rl")["learner"]["pid"], signal.SIGKILL)
