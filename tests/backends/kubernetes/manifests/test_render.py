@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from symphony import Experiment, ProcessGroup
 from symphony.backends.kubernetes import target
@@ -17,9 +15,7 @@ from symphony.backends.kubernetes.manifests import controllers, process_inputs, 
 from symphony.backends.kubernetes.manifests.merge import merged
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
-from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
-from tests.backends.kubernetes.generated import experiments
 
 OWNER = "test/rl.x#12345678"
 
@@ -321,28 +317,6 @@ def test_what_a_process_says_wins_over_its_group() -> None:
     assert first["resources"] == {"requests": {"cpu": "2"}}
     assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
     assert "resources" not in second
-
-
-@pytest.mark.thorough
-@given(experiments())
-@settings(max_examples=150, deadline=None)
-def test_no_pod_of_any_experiment_leaves_its_box(spec: ExperimentSpec) -> None:
-    try:
-        result = manifests(dataclasses.replace(spec, secrets=(), configs=()))
-    except PlanError:
-        return
-    for _, manifest in result.pods.values():
-        spec_ = manifest["spec"]
-        assert spec_["automountServiceAccountToken"] is False
-        assert spec_["enableServiceLinks"] is False
-        assert spec_["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        every = [*spec_["containers"], *spec_.get("initContainers", [])]
-        assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
-        assert "hostPath" not in json.dumps(manifest)
-        assert len({each["name"] for each in every}) == len(every)
-    for service in result.services.values():
-        assert service["spec"]["type"] == "ClusterIP"
-        assert service["spec"]["selector"]["symphony/pod"] in result.pods
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -223,5 +223,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
             spec["template"]["spec"] if "template" in spec else spec["replicatedJobs"][0]["template"]["spec"]
         )
     if not privileged:
+        assert spec["automountServiceAccountToken"] is False
+        assert "hostPath" not in str(spec)
         every = [*spec["containers"], *spec.get("initContainers", [])]
         assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
