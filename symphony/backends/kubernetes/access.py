@@ -19,12 +19,12 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec s
 
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
-    """Run a command in the container of a process to its end; its exit code."""
+    """Run a command in the container of a process to its end; return its exit code."""
     return running.execute(_place(recorded, path), words, streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
-    """A login shell in the container of a process."""
+    """Run a login shell in the container of a process; return its exit code."""
     return running.execute(_place(recorded, path), _SHELL, streams)
 
 
@@ -44,7 +44,7 @@ def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -
 
 
 def way(recorded: Recorded, service: str, address: str) -> Way:
-    """The address at which a service is exposed, else a forwarded port."""
+    """Return the address at which a service is exposed, else a forwarded port."""
     from symphony.backends.kubernetes.remote import port_forward
 
     # Where experiments share a namespace, its name there is another.

@@ -1,4 +1,4 @@
-"""What lives of an experiment on Kubernetes, from its state and one listing a namespace."""
+"""Reads how an experiment on Kubernetes is, from its state and one listing a namespace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """What the state records on Kubernetes; None when it records no namespace and no pod of ours."""
+    """Return what the state records on Kubernetes; None when it has no namespace and no pod of ours."""
     result: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
@@ -75,14 +75,14 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
-    """How the processes of some experiments are, with one listing a namespace; or why that is unknown."""
+    """Return how the processes of some experiments are, or the error that keeps that unknown."""
     away: dict[tuple[str, str], SymphonyError] = {}
     with short_timeouts():
         return [_statuses(each, away) for each in recorded]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
-    """path -> why the next `up` starts this process again although its settings did not change."""
+    """Return path -> why the next `up` starts a process again although its settings did not change."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.launched_as)
     replaced = _kept(client, recorded, pods)
@@ -107,7 +107,7 @@ def logs(
     since: float | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
-    """The output of some processes, merged by time; with follow also that of their next starts."""
+    """Yield the output of some processes, merged by time; with follow also that of their next starts."""
     # Only this command needs it.
     from symphony.backends.kubernetes.logs import reader as log_lines
 
@@ -128,7 +128,7 @@ def logs(
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """How the processes are, told again whenever that changes, until all run or have ended; see watch.py."""
+    """Yield how the processes are, at once and after every change, until all run or have ended."""
     client = client_for(recorded)
     reported = watching.Reported()
     not_made = _not_made(client, recorded)
@@ -147,7 +147,7 @@ def watch(
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """The way of one process up to where it is, or did not come further."""
+    """Return the steps of one process up to where it is, or came no further."""
     # Only this command needs it.
     from symphony.backends.kubernetes.diagnosis.collect import read_chain
 
@@ -155,7 +155,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """The kubeconfig and the context of a stack's settings; an encrypted one is left to the user's own."""
+    """Return a stack's kubeconfig and context; an encrypted kubeconfig is left to the user's own."""
     result = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
     values = {name: value if isinstance(value, str) else "" for name, value in result.items()}
     return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
@@ -164,53 +164,53 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """UserError: the recorded context means another cluster by now, or the user has switched to another."""
+    """Raise UserError where the recorded context means another cluster by now, or the user switched."""
     return identity.ensure_same_location(recorded, name, connection)
 
 
 def terminate_early(recorded: Recorded) -> None:
-    """The cluster begins with the contents of a namespace late, and then again after a pause."""
+    """End all pods at once: the cluster deletes the contents of a namespace late, and in turns."""
     with contextlib.suppress(SymphonyError):
         inventory.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
 
 
 def ensure_reachable(recorded: Recorded) -> None:
-    """SymphonyError: the API server does not answer. UserError: what is there is in part another's."""
+    """Raise SymphonyError where the API server is away, UserError where an object belongs to another."""
     identity.refuse_foreign_objects(identity.ensure_reachable(recorded), recorded)
 
 
 def deletion_blockers(recorded: Recorded) -> str:
-    """What a deletion that did not come to its end waits for; nothing when the cluster does not say."""
+    """Return what a deletion waits for; nothing when the cluster does not say."""
     with contextlib.suppress(SymphonyError):
         return inventory.deletion_blockers(client_for(recorded), recorded.launched_as)
     return ""
 
 
 def list_owned() -> Sequence[Owned]:
-    """Nothing of a cluster is on this machine."""
+    """Return nothing: no pod is on this machine."""
     return ()
 
 
 def list_lost() -> Sequence[Owned]:
-    """Nothing of a cluster is on this machine."""
+    """Return nothing: no pod is on this machine."""
     return ()
 
 
 def delete_lost(owner: str) -> None:
-    """There is none."""
+    """Do nothing: no pod is on this machine."""
 
 
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
-    """The program ends them itself, when it is expanded."""
+    """Do nothing: the run itself ends them."""
     return 0
 
 
 def arrange(owner: str, paths: Sequence[str]) -> None:
-    """Pods have no order."""
+    """Do nothing: pods have no order."""
 
 
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-    """Take down what an owner has in a namespace, and the namespace if it is theirs; how many processes ran.
+    """Delete what an owner has in a namespace, and its own namespace; return how many processes ran.
 
     recorded: what the state said before, for how to reach the cluster; else the user's current context.
     """
@@ -221,7 +221,7 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
-    """The pods of ours in a namespace by what the plan calls them."""
+    """Return the pods of ours in a namespace by their names in the plan."""
     return labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
 
 
@@ -267,7 +267,7 @@ def _status_of(
 def _with_tries(
     recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
-    """Processes that a Job has started again in another pod count that, and say how the last one ended."""
+    """Count the tries of a Job as restarts, and tell how the last one ended."""
     result: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
@@ -289,7 +289,7 @@ def _not_made(client: Client, recorded: Recorded) -> list[ProcessStatus]:
 
 
 def _pending(client: Client, recorded: Recorded) -> Collection[str]:
-    """The load balancers that have no address yet; asked only where there are any."""
+    """Return the load balancers without an address; ask only where there are load balancers."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
     return service_address.pending(client.items(path_of("services", recorded.launched_as)))
@@ -298,7 +298,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
 def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
-    """Processes whose load balancers have no address yet say so."""
+    """Tell of load balancers without an address at their processes."""
     result: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
@@ -309,7 +309,7 @@ def _with_balancers(
 
 
 def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """The status of the pods that are gone and that a Job makes."""
+    """Return the status of the pods that are gone and that a Job makes."""
     every = recorded.processes.values()
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
@@ -327,7 +327,7 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
 
 
 def _recorded_object(resource: Resource) -> dict[str, str]:
-    """Where it is, and its uid."""
+    """Return the path of an object, and its uid."""
     metadata, uid = mapping(resource.inputs, "metadata"), text(resource.outputs, "metadata", "uid")
     place = path_of(_RECORDED_KINDS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
     return {place: uid} if uid else {}

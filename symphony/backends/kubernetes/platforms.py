@@ -1,4 +1,4 @@
-"""Whether the cluster has a machine that can run an image that is built here."""
+"""Finds images that no machine of the cluster can run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
-    """An image for another processor would be pushed, pulled, and fail with `exec format error`."""
+    """Yield the images for another processor: a pod of one would fail with `exec format error`."""
     if not images or not (there := _of_nodes(client)):
         return
     for image in images:
@@ -31,13 +31,13 @@ def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
 
 
 def _own() -> str:
-    """The processor of this machine, which is that of its Docker engine."""
+    """Return the processor of this machine, which is that of its Docker engine."""
     machine = platform.machine().lower()
     return _NAMES.get(machine, machine)
 
 
 def _of_nodes(client: Client) -> set[str]:
-    """The processors of the cluster's machines; none where that is not ours to ask."""
+    """Return the processors of the cluster's machines; none where the user may not look."""
     try:
         nodes = listing(client.get("/api/v1/nodes"), "items")
     except Refused:

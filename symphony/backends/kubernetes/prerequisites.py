@@ -55,13 +55,13 @@ def _plugin(shown: str, which: str) -> Finding:
 
 
 def _program(shown: str, program: str, get: str) -> Finding:
-    """What logs in to clusters on GKE."""
+    """Find a program that logs in to clusters on GKE."""
     place = shutil.which(program) or ""
     return Finding(f"{shown} (optional)", bool(place), place=place, get=get, needed=False)
 
 
 def _project() -> Finding:
-    """The project of gcloud; a stack says its own with gcp:project."""
+    """Find the project of gcloud; a stack may set its own with gcp:project."""
     folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
     name, get = "gcp project (optional)", "gcloud config set project PROJECT"
     parser = configparser.ConfigParser(interpolation=None)
@@ -77,7 +77,7 @@ def _project() -> Finding:
 
 
 def _kubeconfig() -> Finding:
-    """Read and not tried: a cluster that does not answer would hold up whoever only uses tmux."""
+    """Find the kubeconfig, and ask no cluster: one that is away would hold up users of tmux."""
     name = "kubeconfig (optional)"
     try:
         place, context = kubeconfig.current()

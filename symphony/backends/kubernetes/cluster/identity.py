@@ -1,4 +1,4 @@
-"""In which cluster an experiment is, and whether what bears its names there is its own."""
+"""Finds the cluster of an experiment, and tells its objects there from those of others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ _OWN = (
 
 
 def client_for(recorded: Recorded) -> Client:
-    """The cluster that the state names. UserError: the kubeconfig does not have it any more, or another."""
+    """Return the cluster that the state names.
+
+    Raises:
+        UserError: The kubeconfig does not have that context any more, or it means another cluster.
+    """
     config, context = recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", "")
     hidden = _ENCRYPTED in config
     try:
@@ -56,7 +60,11 @@ def client_for(recorded: Recorded) -> Client:
 
 
 def ensure_reachable(recorded: Recorded) -> Client:
-    """The cluster, which answers. SymphonyError: it does not, and how to let go of one that never will."""
+    """Return the cluster once it answers.
+
+    Raises:
+        SymphonyError: It does not; the remedy also covers one that is gone for good.
+    """
     try:
         client = client_for(recorded)
         client.get("/version")
@@ -100,13 +108,13 @@ def _found(look: Callable[[], list[Any]]) -> list[Any]:
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
-    """What to do, and what else where the cluster will never come back."""
+    """Add to a remedy what helps where the cluster is gone for good."""
     first = f"{remedy.rstrip('.')}. " if remedy else ""
     return f"{first}If that cluster is gone for good, {_forget(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
-    """UserError: the experiment is in another cluster than would be asked now, or others have its names.
+    """Raise UserError where the experiment is in another cluster than the next command would ask.
 
     connection: of its next `up`, which judges names by itself. The record is returned as that
     `up` reaches it.
@@ -130,7 +138,7 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
 
 
 def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> bool:
-    """Whether the settings name another way to the same cluster: the recorded one may lead nowhere."""
+    """Return whether the settings name another way to the same cluster: the recorded one may be broken."""
     ways = ("kubeconfig", "context")
     if all(connection.get(way, "") in ("", recorded.connection.get(way, "")) for way in ways):
         return False
@@ -138,7 +146,7 @@ def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> 
 
 
 def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str]) -> None:
-    """UserError: an `up` would end the experiment in one cluster and start it in another."""
+    """Raise UserError where an `up` would move the experiment to another cluster."""
     here = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
     if not _is_in(here, recorded):
         context = recorded.connection.get("context")
@@ -152,12 +160,12 @@ def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str
 
 
 def _shown_file(recorded: str, given: str) -> str:
-    """The kubeconfig that the settings name now, where it is another; one that is a text is not shown."""
+    """Return the path of the kubeconfig that the settings name now, where it is another."""
     return "" if given in ("", recorded) or kubeconfig.is_text(given) else f" of {given}"
 
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
-    """UserError: a Service or a file of ours went from a shared namespace, and another made one like it."""
+    """Raise UserError where another made a Service or a file that replaced ours in a shared namespace."""
     if NAMESPACE in recorded.connection:
         # It goes as a whole.
         return
@@ -170,7 +178,7 @@ def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
 
 
 def _existing_at(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
-    """What there is at some places; Services may be many and are listed, of files nobody sees another's."""
+    """Yield the objects at some paths; Services may be many and are listed."""
     for folder in {place.rpartition("/")[0] for place in places if "/services/" in place}:
         with contextlib.suppress(Forbidden):
             there = {f"{folder}/{text(each, 'metadata', 'name')}": each for each in client.items(folder)}
@@ -182,7 +190,7 @@ def _existing_at(client: Client, places: Collection[str]) -> Iterator[tuple[str,
 
 
 def _refuse_foreign(client: Client, recorded: Recorded, name: str) -> None:
-    """UserError: the engine would delete by its name what another made."""
+    """Raise UserError where the engine would delete by its name an object that another made."""
     try:
         what = _foreign_object(client, recorded)
     except Forbidden:
@@ -199,7 +207,7 @@ def _foreign_error(what: str, name: str) -> UserError:
 
 
 def _foreign_object(client: Client, recorded: Recorded) -> str:
-    """What another made under a name of ours; nothing when all that is there is ours."""
+    """Return the name of an object that another made under a name of ours; empty when all are ours."""
     namespace, uid = recorded.launched_as, recorded.connection.get(NAMESPACE)
     if uid is not None:
         existing = client.find(path_of("namespaces", name=namespace))
@@ -214,7 +222,7 @@ def _foreign_object(client: Client, recorded: Recorded) -> str:
 
 
 def _is_foreign(resource: Values, uid: str, owner: str) -> bool:
-    """Either is enough to be ours: notes can be taken off, and a killed `up` may have made it again."""
+    """Return whether neither uid nor annotation is ours: a killed `up` may have made the object again."""
     return text(resource, "metadata", "uid") != uid and not labels.belongs_to(resource, owner)
 
 

@@ -1,4 +1,4 @@
-"""What the cluster says of an experiment before it is changed: whose it is, what lives there."""
+"""Reads the objects of an experiment in its cluster, and deletes those that are not declared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _ANOTHER = "rename the stack, or set symphony:namespace to another"
 
 
 def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
-    """Why the experiment may not have this namespace, and the remedy; None when it may."""
+    """Return why the experiment may not have this namespace, and the remedy; None when it may."""
     try:
         existing = client.find(path_of("namespaces", name=namespace))
     except Forbidden:
@@ -86,7 +86,7 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
 
 
 def read(client: Client, namespace: str) -> Inventory:
-    """What there is in the namespace; nothing where it does not exist."""
+    """Return the objects of a namespace; none where it does not exist."""
     result = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
     result["keepers"] = _jobs(client, namespace)
     own = {
@@ -98,7 +98,7 @@ def read(client: Client, namespace: str) -> Inventory:
 
 
 def server_time(client: Client) -> float:
-    """Now, in seconds since the epoch, by the clock of the API server."""
+    """Return now, in seconds since the epoch, by the clock of the API server."""
     return time.time() + client.clock_skew
 
 
@@ -129,7 +129,7 @@ def unfailed(client: Client, namespace: str) -> dict[str, Body]:
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
-    """The pod that the plan calls so: one that a Job made has another name of its own."""
+    """Return a pod by its name in the plan: one that a Job made has another name of its own."""
     items = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     return labels.by_pod(items).get(name)
 
@@ -137,7 +137,7 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
 def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """UserError: objects of names that we need are there, made by others; all of them at once."""
+    """Raise UserError where others made objects of names that we need; name all of them."""
     there: list[tuple[str, Body]] = [
         ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
     ]
@@ -163,10 +163,10 @@ def refuse_foreign_objects(
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
-    """UserError: pods that must make way should have ended long ago, as on a machine that is off.
+    """Raise UserError where pods that must go should have ended long ago, as on a machine that is off.
 
-    A Job makes no other as long as its pod is there. Only a person knows that nothing runs on it any more;
-    two of one process would be worse than none.
+    A Job makes no other pod before. Only a person knows that nothing runs there any more, and two of
+    one process would be worse than none.
     """
     blocked: dict[str, list[str]] = {}
     for name in pods:
@@ -183,14 +183,14 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
 
 
 def is_overdue(pod: Mapping[str, Any], now: float) -> bool:
-    """Whether kubelet should have ended it a while ago, and nothing else holds it; `now` is the server's."""
+    """Return whether kubelet should have ended a pod long ago, and nothing else holds it."""
     due = pod_status.epoch(pod["metadata"].get("deletionTimestamp"))
     held = _other_finalizers(pod) or not pod.get("spec", {}).get("nodeName")
     return due is not None and not held and now - due > GONE_DEADLINE
 
 
 def _other_finalizers(pod: Mapping[str, Any]) -> list[str]:
-    """But for that by which a Job counts its pods, which waits for nothing but the end."""
+    """Return the finalizers but for that of the Job, which waits only for the end of the pod."""
     return [each for each in texts(pod, "metadata", "finalizers") if each != _COUNTED]
 
 
@@ -201,7 +201,7 @@ def _listed(names: Sequence[str], namespace: str) -> str:
 
 
 def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
-    """Which start of a pod this is: that of the one that lives and is well, else a new one.
+    """Return which start of a pod this is: that of the one that runs well, else a new one.
 
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
     comes back because it gets another attempt than the one in the state.
@@ -219,7 +219,7 @@ def _is_well(body: Body) -> bool:
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """path -> uid of what lives of ours and would have to make way for this pod, or for what makes it."""
+    """Return path -> uid of the objects of ours that have to go before this pod, or its Job, is made."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
     result: dict[str, str] = {}
     for objects in (live.pods, live.keepers):
@@ -238,7 +238,7 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Have every pod of a namespace of ours end; returns at once, and who may not do it goes the long way."""
+    """Delete every pod of a namespace of ours without waiting; where the user may not, do nothing."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):
@@ -280,12 +280,12 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
 
 
 def _grace(body: Body) -> int:
-    """How long the processes of a pod that is to go have to end, seconds."""
+    """Return how many seconds the processes of a pod that is deleted have to end."""
     return int(body["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
 def deletion_blockers(client: Client, namespace: str) -> str:
-    """What a namespace that is being deleted waits for, in the cluster's words; nothing when it is silent."""
+    """Return what the deletion of a namespace waits for, in the cluster's words."""
     with contextlib.suppress(Forbidden):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and _ends(existing):
@@ -301,7 +301,7 @@ def end_strays(
     planned: Mapping[str, Collection[str]],
     more: Mapping[str, str],
 ) -> None:
-    """End what an interrupted run of this stack made and the program does not declare; return once gone.
+    """Delete what an interrupted run of this stack made and the program does not declare; wait for it.
 
     planned: the names of what it declares, by kind; of a kind that is left out it declares nothing.
     more: path -> uid of what has to go as well.
@@ -326,7 +326,7 @@ def end_strays(
 
 
 def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
-    """The Secrets or the ConfigMaps that an experiment has; who may not look made none."""
+    """Return the Secrets or the ConfigMaps of an experiment; a user who may not look made none."""
     # Not those of all experiments that share the namespace: they may be large, and secret.
     names = filter(is_label, (namespace, launched_name(paths.stack_of(owner), label=True)))
     labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
@@ -347,7 +347,7 @@ def _ends(body: Body) -> bool:
 
 
 def _held(body: Body) -> str:
-    """What an object that is to go waits for."""
+    """Return what the deletion of an object waits for."""
     finalizers = texts(body, "metadata", "finalizers")
     every = listing(body, "status", "conditions")
     messages = [str(each.get("message")) for each in every if each.get("status") == "True"]

@@ -1,4 +1,4 @@
-"""The pools of a cluster as its living nodes tell them: those that GKE labels with the name of their pool."""
+"""Reads the pools of a cluster from its nodes, which GKE labels with the name of their pool."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def read(client: Client) -> tuple[Pool, ...]:
-    """Of each pool what its fullest machine leaves to experiments; up to how many it grows nobody says.
+    """Return the pools, each with what its fullest machine leaves to experiments.
 
-    None where nodes are not for this user to see.
+    How far a pool may grow is unknown. There are none where the user may not see nodes.
     """
     nodes: dict[str, list[Values]] = defaultdict(list)
     try:
@@ -72,7 +72,7 @@ def _offered(node: Values) -> Amounts:
 
 
 def _claimed(client: Client) -> dict[str, Amounts]:
-    """node -> what the pods of the system claim of it."""
+    """Return node -> the claims of the system's pods on it."""
     result: dict[str, Amounts] = defaultdict(Amounts)
     for namespace in _SYSTEM:
         for pod in client.items(path_of("pods", namespace)):

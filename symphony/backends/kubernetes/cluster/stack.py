@@ -1,4 +1,4 @@
-"""The cluster that another stack made, as that stack puts it out: how it is reached, and its pools."""
+"""Reads the outputs of the stack that made a cluster: how to reach it, and its pools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READ = "_symphony_clusters"
 
 @dataclass(frozen=True)
 class ClusterStack:
-    """What a stack with a GkeCluster puts out; name: organization/project/stack."""
+    """The outputs of a stack with a GkeCluster; name: organization/project/stack."""
 
     name: str
     kubeconfig: str
@@ -30,9 +30,10 @@ class ClusterStack:
 
 
 def read(given: str, project: str) -> ClusterStack:
-    """The cluster of a stack, `gke` of the same project or `project/gke`.
+    """Return the cluster of a stack, `gke` of the same project or `project/gke`.
 
-    UserError: it has no cluster, or none yet.
+    Raises:
+        UserError: The stack has no cluster, or none yet.
     """
     # Asked once in a run of a program.
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -62,10 +63,10 @@ def _full_name(given: str, project: str) -> str:
 
 
 def _outputs(name: str) -> Mapping[str, Any]:
-    """What a StackReference reads, here as plain values: a plan holds no Outputs.
+    """Return the outputs of a stack as plain values: a plan holds no Outputs.
 
-    In the state it tells, whoever wants to delete that stack, who uses it. Where there is none of that name
-    the engine ends the program.
+    The StackReference in the state tells `delete` of that stack that it is in use. Where there is no such
+    stack the engine ends the program.
     """
     reference = pulumi.StackReference(name)
     return _sync_await(reference.outputs.future()) or {}

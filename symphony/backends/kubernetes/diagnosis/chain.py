@@ -1,4 +1,4 @@
-"""The way of one process on Kubernetes: created, scheduled, pulled, started, now. Pure."""
+"""Explains one process on Kubernetes step by step: created, scheduled, pulled, started, now. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STARTS_NOT = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one process, all of it read before: the chain asks nothing.
+    """The facts about one process, all of them read before: the chain asks nothing.
 
     recorded: its settings in the state.
     pod:      None when there is none.
@@ -82,13 +82,13 @@ class Facts:
         return str(self.recorded["container_name"])
 
     def event(self, *reasons: str) -> Values:
-        """The newest event for one of these reasons, an empty one when there is none."""
+        """Return the newest event for one of these reasons, an empty one when there is none."""
         events = [each for each in self.events if text(each, "reason") in reasons]
         return events[-1] if events else _NOTHING
 
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:
-    """The links of a process whose pod was made; name: of the experiment, for the remedies."""
+    """Yield the links of a process whose pod was made; name: of the experiment, for the remedies."""
     yield Link("planned", planned(facts.recorded))
     if facts.job_status is not None and facts.job_status[0] == "completed":
         gone = ", and its pod is gone since" if facts.pod is None else ""
@@ -103,7 +103,7 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def planned(recorded: Mapping[str, Any]) -> str:
-    """`busybox:1, 500m cpu, 1Gi memory, pool gpu, on nodes with disk=ssd`."""
+    """Return `busybox:1, 500m cpu, 1Gi memory, pool gpu, on nodes with disk=ssd`."""
     claims = {**mapping(recorded, "resources", "limits"), **mapping(recorded, "resources", "requests")}
     selector = dict(mapping(recorded, "pod", "nodeSelector"))
     pool = selector.pop(POOL_LABEL, "")
@@ -130,7 +130,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         return
     words = [_words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")]
     remedy = f"`symphony up {name}` makes it again"
-    yield Link("created", "yes, and its pod is gone since", None, True, tuple(words[-3:]), remedy)
+    yield Link("created", "yes, but the pod no longer exists", None, True, tuple(words[-3:]), remedy)
 
 
 def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
@@ -149,7 +149,7 @@ def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
 
 
 def _prepared(facts: Facts, _: str) -> Iterator[Link]:
-    """What comes before the containers: a sandbox, volumes, init containers."""
+    """Yield the links before the containers: sandbox, volumes, init containers."""
     for each in listing(facts.pod, "status", "initContainerStatuses"):
         if not _is_beside(facts, each):
             yield from _init(facts, each)
@@ -163,14 +163,14 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
 
 
 def _is_beside(facts: Facts, init: Values) -> bool:
-    """Whether this is a sidecar that holds up nothing: it has started, or its end came with the pod's."""
+    """Return whether this is a sidecar that has started, or ended with the pod."""
     if not pod_status.is_sidecar(facts.pod, text(init, "name")):
         return False
     return bool(init.get("started") or mapping(init, "state", "terminated")) or _has_begun(facts)
 
 
 def _init(facts: Facts, each: Values) -> Iterator[Link]:
-    """How far one init container is."""
+    """Yield the link of one init container."""
     init, waiting = text(each, "name"), mapping(each, "state", "waiting")
     ended = mapping(each, "state", "terminated")
     if ended.get("exitCode") == 0:
@@ -294,7 +294,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def _exposed(facts: Facts) -> Iterator[Link]:
-    """Where what the pod serves is reached from outside."""
+    """Yield the outside addresses of the pod's services."""
     for service in facts.services:
         if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
             late = service_address.PENDING in where
@@ -307,7 +307,7 @@ def _exposed(facts: Facts) -> Iterator[Link]:
 
 
 def _exit(facts: Facts, container: Values, why: str, remedy: str) -> Link:
-    """How it failed, or fails again and again."""
+    """Return the link of a process that failed, or fails again and again."""
     ended, last = mapping(container, "state", "terminated"), mapping(container, "lastState", "terminated")
     how = pod_status.how_it_ended(ended or last) or why
     if (ended or last).get("reason") == "OOMKilled":

@@ -1,4 +1,4 @@
-"""Asks the cluster for what the chain of one process is made of."""
+"""Reads the facts from which the chain of one process is made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINES = 5
 
 
 def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
-    """The links of one process as the cluster is now; one that does not answer is the broken link."""
+    """Return the links of one process; a cluster that does not answer is the broken link."""
     facts = recorded.processes.get(path)
     try:
         if facts is None:
@@ -59,7 +59,7 @@ def _read(client: Client, namespace: str, path: str, facts: Mapping[str, Any]) -
 
 
 def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:
-    """What the cluster said of the pod, or of what should make it; not of an older one of its name."""
+    """Return the events of the pod, or of the Job that should make it; not of an older one of its name."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
         result = client.get(path_of("events", namespace), fieldSelector=selector, limit=500)
@@ -75,7 +75,7 @@ def _services(client: Client, namespace: str, pod: str) -> list[Values]:
 
 
 def _room(client: Client, pod: Values) -> str:
-    """What it would take; who may not look at nodes is told in general."""
+    """Return what the pod needs to be scheduled; general advice where the user may not see nodes."""
     # Only a pod that finds no node needs it.
     from symphony.backends.kubernetes.diagnosis import scheduling
 

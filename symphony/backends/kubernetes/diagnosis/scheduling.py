@@ -1,4 +1,4 @@
-"""What it would take for a pod to find a node, from the nodes and what is on them. Pure."""
+"""Computes what a pod needs to find a node, from the nodes and the pods on them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = ("cpu", "memory", "nvidia.com/gpu")
 
 
 def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
-    """`fits after: 1 more node of its kind, or cpu <= 1.8`, or which label or taint is in the way."""
+    """Return `fits after: 1 more node of its kind, or cpu <= 1.8`, or the label or taint in the way."""
     selected = [node for node in nodes if _is_selected(pod, node)]
     pool = annotation(pod, POOL)
     if not selected:
@@ -39,18 +39,18 @@ def wanted(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
 def _short(
     node: Values, claims: Mapping[str, Decimal], used: Mapping[tuple[str, str], Decimal]
 ) -> dict[str, Decimal]:
-    """What a node has too little of, and how much is free of that."""
+    """Return the resources that a node has too little of, and how much of each is free."""
     free = {kind: _amount(node, kind) - used.get((_name(node), kind), Decimal(0)) for kind in claims}
     return {kind: max(left, Decimal(0)) for kind, left in free.items() if left < claims[kind]}
 
 
 def _lack(short: Mapping[str, Decimal], claims: Mapping[str, Decimal]) -> Decimal:
-    """The parts of the claims that are not there."""
+    """Return the sum of the missing shares of the claims."""
     return sum((1 - free / claims[kind] for kind, free in short.items()), Decimal(0))
 
 
 def _more(pod: Values, there: int) -> str:
-    """One more machine, and what has to be done for it where the pool has all that it may have."""
+    """Return `1 more machine of pool gpu`, with its max where that is reached."""
     pool, most = annotation(pod, POOL), annotation(pod, POOL_MAX)
     if not pool:
         return "1 more node of its kind"
@@ -59,7 +59,7 @@ def _more(pod: Values, there: int) -> str:
 
 
 def _labels(pod: Values, nodes: Sequence[Values]) -> str:
-    """Which label no node has, and what nodes have instead."""
+    """Return the label that no node has, and the values that nodes have instead."""
     for key, value in mapping(pod, "spec", "nodeSelector").items():
         there = sorted({text(node, "metadata", "labels", key) for node in nodes} - {""})
         if str(value) not in there:
@@ -74,7 +74,7 @@ def _is_selected(pod: Values, node: Values) -> bool:
 
 
 def _taints(pod: Values, node: Values) -> list[Values]:
-    """The taints of a node that keep the pod off it."""
+    """Return the taints of a node that keep the pod off it."""
     tolerations = listing(pod, "spec", "tolerations")
     taints = [each for each in listing(node, "spec", "taints") if each.get("effect") != "PreferNoSchedule"]
     return [taint for taint in taints if not any(_tolerates(each, taint) for each in tolerations)]
@@ -91,7 +91,7 @@ def _tolerates(toleration: Values, taint: Values) -> bool:
 
 
 def _claims(pod: Values) -> dict[str, Decimal]:
-    """What the pod asks for in all, of what can run out."""
+    """Return the sum of the pod's requests for resources that can run out."""
     claims: dict[str, Decimal] = {}
     for container in listing(pod, "spec", "containers"):
         requests = mapping(container, "resources", "requests")
@@ -101,7 +101,7 @@ def _claims(pod: Values) -> dict[str, Decimal]:
 
 
 def _used(pods: Iterable[Values]) -> dict[tuple[str, str], Decimal]:
-    """(node, kind) -> what the pods on it ask for."""
+    """Return (node, kind) -> the sum of the requests of its pods."""
     used: dict[tuple[str, str], Decimal] = {}
     for pod in pods:
         node = text(pod, "spec", "nodeName")
@@ -112,7 +112,7 @@ def _used(pods: Iterable[Values]) -> dict[tuple[str, str], Decimal]:
 
 
 def _holds(node: Values, claims: Mapping[str, Decimal]) -> bool:
-    """Whether an empty node of this kind would do."""
+    """Return whether an empty node of this kind would hold the claims."""
     return all(_amount(node, kind) >= needed for kind, needed in claims.items())
 
 
@@ -129,7 +129,7 @@ def _name(node: Values) -> str:
 
 
 def _shown(kind: str, value: Decimal) -> str:
-    """`1.8`, `12.5Gi`, rounded down so that it fits."""
+    """Return `1.8` or `12.5Gi`, rounded down so that it fits."""
     if kind == "memory":
         return f"{float(value * 10 // 2**30) / 10:g}Gi" if value >= 2**30 else f"{int(value) // 2**20}Mi"
     return f"{float(value * 10 // 1) / 10:g}"

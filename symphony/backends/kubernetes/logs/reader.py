@@ -1,4 +1,4 @@
-"""The logs of containers as lines, merged by time, over restarts and replaced pods."""
+"""Reads the logs of containers as lines, merged by time, over restarts and replaced pods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WORDS_DEADLINE = 10.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where the log of one process is."""
+    """The pod and the container of one process."""
 
     path: str
     pod: str
@@ -54,7 +54,7 @@ def merged(
     since: float | None,
     tail: int | None,
 ) -> Iterator[LogLine]:
-    """The lines of some processes in the order of time; with follow, those to come until all have ended.
+    """Yield the lines of some processes in the order of time; with follow, until all have ended.
 
     since: by the clock of this machine; the lines have the times of theirs.
     """
@@ -66,7 +66,7 @@ def merged(
 
 
 def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
-    """What each has said so far, of several at once."""
+    """Return the lines of each process so far; read several at once."""
     if len(readers) == 1:
         # Over the connection that is open already, and without threads, which take as long to load.
         return [readers[0].past(since, tail)]
@@ -77,7 +77,7 @@ def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) ->
 
 
 def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:
-    """The last lines of a container, or of its start before this one; none where there is no log any more."""
+    """Return the last lines of a container, or of its previous start; none where the log is gone."""
     query: dict[str, str | int] = {"container": place.container, "tailLines": count, "limitBytes": 20_000}
     query |= {"previous": "true"} if previous else {}
     try:
@@ -89,7 +89,7 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
 
 
 def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """What all of them say from now on; a thread waits for each: the API server sends one log at a time.
+    """Yield the lines to come; a thread waits for each process: the API server sends one log at a time.
 
     As long as one of them goes on, an `up` may start those again that have ended.
     """
@@ -132,7 +132,7 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
 
 
 class _Reader:
-    """One process's log: what is there, then what comes; what a pod has said goes with it."""
+    """The log of one process: the lines that are there, then those that come."""
 
     def __init__(self, client: Client, namespace: str, place: Place) -> None:
         self.place = place
@@ -146,7 +146,7 @@ class _Reader:
         self._from: float | None = None
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
-        """The lines there are, of a container that was restarted also those of the start before."""
+        """Return the lines so far, of a restarted container also those of its previous start."""
         self._from = since
         query = _since(since)
         # At least one: it says from when on to follow.
@@ -170,7 +170,7 @@ class _Reader:
         return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
-        """The lines that come, over restarts, until the process has ended for good or its pod is gone."""
+        """Yield the lines that come, over restarts, until the process has ended or its pod is gone."""
         gone = 0.0
         while not ended.is_set():
             pods = self._pods()
@@ -190,12 +190,12 @@ class _Reader:
             time.sleep(_ROUND)
 
     def is_started_again(self, pods: Mapping[str, Body]) -> bool:
-        """Whether the process has another pod than the one that was read to its end."""
+        """Return whether the process has another pod than the one that was read to its end."""
         uid = text(pods.get(self.place.pod), "metadata", "uid")
         return uid not in ("", self._uid)
 
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
-        """The newest pod after its log was read, and how starts of the process ended.
+        """Return the newest pod after its log was read, and how starts of the process ended.
 
         at_end: the log came to its end, so the node is about to tell of one.
         """
@@ -224,7 +224,7 @@ class _Reader:
         return self.place.pod in inventory.keepers(self._client, self._namespace)
 
     def _pods(self) -> list[Body]:
-        """The pods of the process, the newest last: a Job makes several, one after the other."""
+        """Return the pods of the process, the newest last: a Job makes several, one after the other."""
         selector = f"{labels.POD}={self.place.pod}"
         items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
         return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
@@ -236,7 +236,7 @@ class _Reader:
             self._seen = LogDeduplicator()
 
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
-        """The lines there are now; none of a pod of which we just saw that its node does not tell them."""
+        """Return the lines of a pod now; none where its node did not answer before."""
         lines: list[LogLine] = []
         if self._uid in self._unread:
             return lines
@@ -263,7 +263,7 @@ class _Reader:
         return [LogLine(self.place.path, each, time.time()) for each in messages]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
-        """The lines that come of a container; at last whether a start came to its end of which none knew."""
+        """Yield the lines that come; return whether a start ended whose exit code is not known yet."""
         query = {"follow": "true", **_since(self._seen.resume() or self._from)}
         grew = False
         try:
@@ -300,7 +300,7 @@ class _Reader:
         return [LogLine(self.place.path, message, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
-        """How starts of the process ended, each told once; before: only those before the present one."""
+        """Return how starts of the process ended, each once; before: only those before the present one."""
         result: list[LogLine] = []
         uid = text(pod, "metadata", "uid")
         for ended in (_ends_before if before else pod_status.ends)(pod, self.place.container):
@@ -312,13 +312,13 @@ class _Reader:
         return result
 
     def _end_at(self, stamp: str) -> float:
-        """The API server cuts this time to whole seconds, which may be before the last words."""
+        """Return the time of an end, which the API server cuts to whole seconds, after the last line."""
         moment = pod_status.epoch(stamp)
         return self._latest if moment is None or moment <= self._latest < moment + 1 else moment
 
 
 def _has_no_log(refused: Refused) -> bool:
-    """Whether the container has not started yet, or has gone; anything else would be refused for ever."""
+    """Return whether the container has not started yet, or is gone; other refusals stay."""
     wrong = ("parsing time", "is not valid for pod")
     return refused.status == 404 or (
         refused.status == 400 and not any(each in refused.what for each in wrong)
@@ -326,12 +326,12 @@ def _has_no_log(refused: Refused) -> bool:
 
 
 def _is_away(refused: Refused) -> bool:
-    """Whether the node is away, or the API server has too much to do: later it may not be."""
+    """Return whether the node is away, or the API server is busy, for now."""
     return refused.status == 429 or refused.status >= 500
 
 
 def _ends_before(pod: Body, container: str) -> list[Mapping[str, Any]]:
-    """How the start before the present one ended."""
+    """Return how the start before the present one ended."""
     every = [each for each in listing(pod, "status", "containerStatuses") if each["name"] == container]
     return [ended for each in every if (ended := mapping(each, "lastState", "terminated"))]
 
@@ -341,7 +341,7 @@ def _log_of(pod: Body) -> str:
 
 
 def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
-    """The last lines of a process, and the ends that lie among them."""
+    """Return the last lines of a process, and the ends among them."""
     printed = [number for number, line in enumerate(lines) if not line.ended]
     if tail == 0 or not printed:
         return [line for line in lines[len(lines) - 1 :] if line.ended] if not tail else lines
@@ -349,7 +349,7 @@ def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
 
 
 def _since(moment: float | None) -> dict[str, str]:
-    """What to ask for lines from a moment on; one from before all time, or none, means all of them."""
+    """Return the query for lines from a moment on; None, or one before the epoch, means all."""
     if moment is None or moment <= 0:
         return {}
     return {"sinceTime": datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

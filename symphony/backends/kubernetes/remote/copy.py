@@ -90,11 +90,11 @@ def _written_file(source: Path, stream: Meter) -> Copied:
 
 
 class _Stopped(Exception):
-    """The other end has said why it takes no more."""
+    """The command in the container takes no more input."""
 
 
 class _Talk:
-    """What a command in the container says while it runs, and how it ends."""
+    """The streams of a command in the container, and how it ended."""
 
     def __init__(self, place: Place, connection: Channels) -> None:
         self.connection = connection
@@ -104,13 +104,18 @@ class _Talk:
         self._is_stopped = False
 
     def send(self, data: bytes) -> None:
-        """Something for its standard input. ConnectionError: nobody is there; _Stopped: it wants no more."""
+        """Send to its standard input.
+
+        Raises:
+            ConnectionError: The command has ended.
+            _Stopped: It takes no more.
+        """
         if self._is_stopped:
             raise _Stopped
         self.connection.send(channels.STDIN, data)
 
     def output(self) -> Iterator[bytes]:
-        """Its standard output as it comes, to the end."""
+        """Yield its standard output as it comes, to the end."""
         for channel, data in self.connection:
             if channel == channels.STDOUT and data:
                 yield data
@@ -122,7 +127,7 @@ class _Talk:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Listen while the block sends, and then to the end; when the command ends, sending fails."""
+        """Read its output while the block sends, then to the end; once it has ended, sending fails."""
 
         def listen() -> None:
             with suppress(SymphonyError):
@@ -144,7 +149,7 @@ class _Talk:
             listener.join()
 
     def check(self) -> None:
-        """UserError, SymphonyError: it did not do its work, and what it says of that."""
+        """Raise UserError or SymphonyError where the command failed, with its own words."""
         for _ in self.output():
             pass
         if self._status is None:
@@ -171,7 +176,7 @@ class _Talk:
 
 @contextmanager
 def _talk(place: Place, script: str, words: Sequence[str], *, stdin: bool) -> Generator[_Talk]:
-    """Run a script of ours; whatever happens in the block, it does not run on after it."""
+    """Run a script of ours, which has ended when the block has, whatever happens."""
     command, token = marked(["sh", "-c", script, "symphony", *words])
     with interruptible(), opened(place, command, stdin=stdin) as connection:
         try:
@@ -201,5 +206,5 @@ class _Stream(io.RawIOBase):
 
 
 def _written(place: str) -> str:
-    """A place that no command takes for an option: a relative one begins where the process runs."""
+    """Return a path that no command takes for an option; a relative one begins where the process runs."""
     return place if place.startswith("/") else f"./{place}"

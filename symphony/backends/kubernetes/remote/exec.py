@@ -42,7 +42,7 @@ done
 
 @dataclass(frozen=True)
 class Place:
-    """Where one process of a stack runs."""
+    """The container of one process of a stack."""
 
     stack: str
     client: Client
@@ -57,9 +57,13 @@ class Place:
 
 
 def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
-    """Run a command to its end; its exit code. CannotStart: there is none such; SymphonyError: no process.
+    """Run a command to its end and return its exit code.
 
     However this ends, the command has ended too, with all that it started.
+
+    Raises:
+        CannotStart: There is no such command.
+        SymphonyError: The process does not run.
     """
     command, token = marked(words)
     feeder = Feeder(streams)
@@ -77,13 +81,17 @@ def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
 
 
 def marked(words: Sequence[str]) -> tuple[list[str], str]:
-    """The command that runs these words so that end() finds them, and by what."""
+    """Return a command that runs these words with a marker, and the marker, by which end() finds it."""
     token = uuid.uuid4().hex
     return ["sh", "-c", _MARKED, "symphony", token, *words], token
 
 
 def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin: bool = True) -> Channels:
-    """The streams of a command that has just been started. SymphonyError: the process does not run."""
+    """Start a command and return its streams.
+
+    Raises:
+        SymphonyError: The process does not run.
+    """
     query = [("container", place.container), *(("command", word) for word in words)]
     query += [("stdout", "true"), ("stderr", str(not terminal).lower())]
     query += [("stdin", str(stdin).lower()), ("tty", str(terminal).lower())]
@@ -101,7 +109,11 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
 
 
 def exit_code(place: Place, given: bytes) -> int:
-    """What the last message says of how a command ended. CannotStart: it did not even begin."""
+    """Return the exit code of a command from the last message.
+
+    Raises:
+        CannotStart: It did not begin.
+    """
     status: dict[str, Any] = json.loads(given)
     if status.get("status") == "Success":
         return 0
@@ -139,7 +151,7 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
 
 
 def end(place: Place, token: str) -> None:
-    """End what still runs of a command; as well as it can be done."""
+    """End all processes of a command, where the container allows that."""
     if not token:
         return
     with (
@@ -151,7 +163,7 @@ def end(place: Place, token: str) -> None:
 
 
 class Feeder:
-    """Passes on what is typed or piped in, and the size of the terminal, in a thread of its own."""
+    """A thread that passes on standard input and the size of the terminal."""
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
@@ -160,7 +172,7 @@ class Feeder:
 
     @contextlib.contextmanager
     def feeding(self, connection: Channels) -> Generator[None]:
-        """Do so while the block runs; the connection is closed after it."""
+        """Run the thread while the block runs, and close the connection after it."""
         waker, wake = os.pipe()
         os.set_blocking(wake, False)
         thread = threading.Thread(target=self._feed, args=(connection, waker), daemon=True)
@@ -183,7 +195,7 @@ class Feeder:
                 os.close(waker)
 
     def _feed(self, connection: Channels, waker: int) -> None:
-        """Until the waker says `e`, or nobody listens any more."""
+        """Pass on until the waker says `e`, or the connection ends."""
         sources = [waker, self.streams.stdin] if self.has_input else [waker]
         with contextlib.suppress(OSError, ValueError):
             while True:
@@ -205,7 +217,7 @@ class Feeder:
 
 @contextlib.contextmanager
 def _raw(streams: Streams) -> Generator[None]:
-    """While the block runs, keys go to the process as they are, Ctrl-C too."""
+    """Pass keys to the process as they are, Ctrl-C too, while the block runs."""
     if not streams.terminal:
         yield
         return
@@ -220,7 +232,7 @@ def _raw(streams: Streams) -> Generator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Generator[None]:
-    """While the block runs, a request to end this program is as Ctrl-C, with all that cleans up."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C while the block runs, so that everything is cleaned up."""
     interrupt = signal.default_int_handler
     with _handler(signal.SIGTERM, interrupt), _handler(signal.SIGHUP, interrupt):
         yield
@@ -228,7 +240,7 @@ def interruptible() -> Generator[None]:
 
 @contextlib.contextmanager
 def _handler(number: signal.Signals, handler: Any) -> Generator[None]:
-    """A signal handler for the block; only the main thread may have one."""
+    """Set a signal handler for the block; only the main thread may."""
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -245,7 +257,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _is_nothing(descriptor: int) -> bool:
-    """Closed, or /dev/null: then the command gets no standard input at all."""
+    """Return whether a descriptor is closed or /dev/null: then the command gets no standard input."""
     try:
         facts = os.fstat(descriptor)
     except OSError:
@@ -254,13 +266,13 @@ def _is_nothing(descriptor: int) -> bool:
 
 
 def _reason(message: str) -> str:
-    """The end of what a container runtime says, which is where the reason stands."""
+    """Return the end of a container runtime's message, which holds the reason."""
     value = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
     return " ".join(value.split())[-200:]
 
 
 def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:
-    """Why nothing can be done in a process: what became of it, else what the API server says."""
+    """Return the error for a command that did not start: the process' state, else the server's words."""
     pod = place.client.find(place.pod_path)
     status = pod_status.status(place.path, place.container, pod)
     if status.state == "running":

@@ -1,4 +1,4 @@
-"""How a service in the cluster is reached from here: where it is exposed, else forwarded."""
+"""Reaches a service of the cluster from this machine: at its outside address, else by a forwarded port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINGER = 60.0
 
 
 def way(client: Client, namespace: str, service: str) -> Way:
-    """The address of a load balancer or of a node's port, where there is one; else a forward."""
+    """Return the address of a load balancer or a node port, where there is one; else a forward."""
     result = client.find(path_of("services", namespace, service))
     if result is None:
         raise SymphonyError(
@@ -46,7 +46,7 @@ def way(client: Client, namespace: str, service: str) -> Way:
 
 
 def _why_silent(client: Client, namespace: str, service: str, value: Mapping[str, Any]) -> str:
-    """Why nobody answers behind a Service; nothing when a process runs there."""
+    """Return why no process answers behind a Service; empty when one runs there."""
     name = text(value, "spec", "selector", labels.POD)
     pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     pod = labels.by_pod(pods).get(name)
@@ -61,7 +61,7 @@ def _why_silent(client: Client, namespace: str, service: str, value: Mapping[str
 
 
 def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
-    """The node of the pod: its outside address, else its own; nothing where neither answers here."""
+    """Return the address of the pod's node that answers here; empty for none."""
     pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
     name = text(pod, "spec", "nodeName")
     try:
@@ -81,7 +81,7 @@ def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _forward(client: Client, namespace: str, service: str) -> Generator[Forward]:
-    """A free port of this machine, for this machine only, while the block runs."""
+    """Forward a free port of this machine, for this machine only, while the block runs."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         forwarding = _Forwarding(client, namespace, service, server)
         threading.Thread(target=forwarding.accept, daemon=True).start()
@@ -92,7 +92,7 @@ def _forward(client: Client, namespace: str, service: str) -> Generator[Forward]
 
 
 class _Forwarding:
-    """One listening port; each connection to it is one to the pod that is behind the service by then."""
+    """A listening port; each connection goes to the pod that is behind the service by then."""
 
     def __init__(self, client: Client, namespace: str, service: str, server: socket.socket) -> None:
         self.address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -102,7 +102,7 @@ class _Forwarding:
         self._open: set[Channels] = set()
 
     def troubles(self) -> Iterator[str]:
-        """Waits for ever; yields why connections did not come through, the same thing once."""
+        """Yield why connections did not come through, the same reason once; never end."""
         last = ""
         while True:
             # Without an end of the wait a Ctrl-C that another thread is given would wake nothing.
@@ -112,7 +112,7 @@ class _Forwarding:
                 last = trouble
 
     def accept(self) -> None:
-        """Take connections until the port is closed."""
+        """Accept connections until the port is closed."""
         while True:
             try:
                 taken, _ = self._server.accept()
@@ -157,7 +157,7 @@ class _Forwarding:
         return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
 
     def _deliver(self, connection: Channels, taken: socket.socket, delivered: threading.Event) -> None:
-        """What comes from the pod. The first message of each stream only repeats the port."""
+        """Pass on the data of the pod. The first message of each stream only repeats the port."""
         seen: set[int] = set()
         try:
             for channel, data in connection:
@@ -176,13 +176,13 @@ class _Forwarding:
 
 
 def _reason(given: bytes) -> str:
-    """What a container runtime says of a port, as short as it can be."""
+    """Return the words of a container runtime about a port in short."""
     text = " ".join(given.decode(errors="replace").split())
     return "nothing listens on its port" if "connection refused" in text else text[-200:]
 
 
 def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
-    """What goes to the pod; the protocol cannot say that no more comes.
+    """Pass on the data for the pod; the protocol cannot say that no more comes.
 
     Nor is it to be seen whether a client that has said all is gone, or waits for its answer.
     """
@@ -195,7 +195,7 @@ def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event
 
 
 def _pod_of(client: Client, namespace: str, service: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pod that is behind a Service and runs; an empty one when there is none."""
+    """Return the running pod behind a Service; an empty one when there is none."""
     name = text(service, "spec", "selector", labels.POD)
     for pod in client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}"):
         ends = mapping(pod, "metadata").get("deletionTimestamp")

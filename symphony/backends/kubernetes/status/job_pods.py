@@ -1,4 +1,4 @@
-"""The status of pods that are gone and whose Job is done or makes another."""
+"""Reads the status of pods that are gone from their Jobs, which are complete or make another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JobStatus = tuple[State, str, float | None]
 def job_statuses(
     client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
 ) -> dict[str, JobStatus]:
-    """Those of them that run no more, by what the plan calls them; the cluster is asked only for these.
+    """Return the status of the pods that run no more, by their names in the plan.
 
     kinds: what makes each pod; pods: those that are there.
     """
@@ -44,5 +44,5 @@ def job_statuses(
 
 
 def _is_replaced(pod: Values | None) -> bool:
-    """Whether the one that makes a pod makes another for it: it is gone, or it will not run again."""
+    """Return whether the Job of a pod makes another: the pod is gone, or will not run again."""
     return pod is None or not pod_status.is_good(pod)

@@ -1,4 +1,4 @@
-"""The events of pods and Jobs that say what keeps them from running."""
+"""Reads the events of pods and Jobs that say what keeps them from running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGE = 500
 
 
 def of_pods(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str, str]:
-    """The name of a pod -> what keeps it from its containers; asked only where nothing else tells."""
+    """Return the name of a pod -> why its containers do not start, where only events say that."""
     # An older pod of the same name may have left events.
     events: dict[str, list[Values]] = {
         text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
@@ -33,14 +33,14 @@ def of_pods(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str,
 
 
 def of_jobs(client: Client, namespace: str) -> dict[str, str]:
-    """The uid of a Job -> the newest warning about it."""
+    """Return the uid of a Job -> the newest warning about it."""
     every = _events(client, namespace, controllers.JOB, "Warning")
     every.sort(key=lambda each: pod_status.event_time(each) or 0.0)
     return {text(each, "involvedObject", "uid"): _words(each) for each in every}
 
 
 def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
-    """All events of one type about objects of a kind; who may not list events gets none."""
+    """Return all events of one type about objects of a kind; none where the user may not list them."""
     query: dict[str, str | int] = {
         "fieldSelector": f"involvedObject.kind={kind},type={type_}",
         "limit": _PAGE,

@@ -1,4 +1,4 @@
-"""How a process is, read off its pod: the one place that knows Kubernetes' words. Pure."""
+"""Reads the status of a process from its pod: the one place that knows Kubernetes' words. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PAST_IT = ("Pulling", "Pulled", "Created", "Started")
 def status(
     path: str, container: str, pod: Pod | None, events: Mapping[str, str] | None = None
 ) -> ProcessStatus:
-    """The status of the process that a container of a pod runs; None is a pod that is not there.
+    """Return the status of the process that a container runs; None is a pod that is gone.
 
     events: the name of a pod -> its last event that says what keeps it from running.
     """
@@ -69,7 +69,7 @@ def status(
 
 
 def is_good(pod: Pod) -> bool:
-    """Whether the next `up` leaves this pod alone: every process of it waits, runs, or came to a good end."""
+    """Return whether the next `up` leaves this pod alone: all its processes wait, run or are completed."""
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
     return all(
         status(name, name, pod).state in ("running", "waiting", "completed", "unknown") for name in names
@@ -77,7 +77,7 @@ def is_good(pod: Pod) -> bool:
 
 
 def is_hopeless(pod: Pod) -> bool:
-    """Whether waiting alone will not start what does not run yet, as far as one can tell."""
+    """Return whether waiting rarely starts the containers that do not run."""
     waiting = [mapping(each, "state", "waiting") for each in _every(pod)]
     if any(each.get("reason") in _HOPELESS for each in waiting) or _unscheduled(pod):
         return True
@@ -86,19 +86,19 @@ def is_hopeless(pod: Pod) -> bool:
 
 
 def lacks_image(pod: Pod) -> bool:
-    """Whether an image of it is not to be had."""
+    """Return whether an image of the pod cannot be pulled."""
     return any(mapping(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
 
 
 def needs_events(pod: Pod) -> bool:
-    """Whether only an event can say why its containers are not there yet."""
+    """Return whether only an event can say why its containers do not start."""
     waiting = [str(mapping(each, "state", "waiting").get("reason")) for each in _every(pod)]
     creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
     return creating and bool(text(pod, "spec", "nodeName"))
 
 
 def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Of all events of one pod that which tells what keeps it from its containers, an empty one for nothing.
+    """Return the event of a pod that says why its containers do not start, an empty one for none.
 
     Events stay for an hour: a volume that was late counts until the pod has come further.
     """
@@ -112,18 +112,18 @@ def _is_past_it(event: Mapping[str, Any]) -> bool:
 
 
 def event_time(event: Mapping[str, Any]) -> float | None:
-    """When the cluster said this last, in seconds since the epoch."""
+    """Return when the cluster said this last, in seconds since the epoch."""
     return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
 
 
 def is_sidecar(pod: Pod | None, name: str) -> bool:
-    """Whether an init container runs beside the containers and ends after them, whatever its exit code."""
+    """Return whether an init container runs beside the containers and ends after them."""
     every = listing(pod, "spec", "initContainers")
     return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
 
 
 def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
-    """How the last starts of a container ended, the older one first."""
+    """Return how the last starts of a container ended, the older one first."""
     result = container_status(pod, container)
     return [
         each
@@ -133,7 +133,7 @@ def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
 
 
 def epoch(text: object) -> float | None:
-    """A time of the API server in seconds since the epoch."""
+    """Return a time of the API server in seconds since the epoch, None for no time."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
@@ -168,7 +168,7 @@ def _condition(pod: Pod, name: str, container: _Container, event: str) -> tuple[
 
 
 def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes will start a container again that has ended."""
+    """Return whether Kubernetes will start a container again that has ended."""
     if pod["metadata"].get("deletionTimestamp") or text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return False
     policy = text(pod, "spec", "restartPolicy") or "Always"
@@ -176,7 +176,7 @@ def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
 
 
 def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
-    """Lost with its machine, or driven off it."""
+    """Return the status of a pod that was lost with its machine, or evicted; None for others."""
     status = mapping(pod, "status")
     disrupted = condition(pod, "DisruptionTarget")
     gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
@@ -189,7 +189,7 @@ def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None
 
 
 def _silent_node(pod: Pod, value: _Container) -> str:
-    """Why a container that is said to run may not: its machine was not heard of for a while."""
+    """Return why a container may not run although its status says so: its node is silent."""
     ready = condition(pod, "Ready")
     every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
@@ -199,7 +199,7 @@ def _silent_node(pod: Pod, value: _Container) -> str:
 
 
 def _why_failed(pod: Pod) -> str:
-    """A pod that failed before this container of it could run."""
+    """Return why a pod failed before this container of it could run."""
     status = mapping(pod, "status")
     for each in listing(status, "initContainerStatuses"):
         ended = mapping(each, "state", "terminated")
@@ -234,7 +234,7 @@ def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, value: _Containe
 
 
 def _because(message: str) -> str:
-    """The last cause in a chain such as `failed to pull: failed to resolve: not found`."""
+    """Return the last cause in a chain such as `failed to pull: failed to resolve: not found`."""
     # containerd ends with the kind of an error of which it knows none.
     cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
     return f": {cause}" if cause and cause != message else ""
@@ -266,7 +266,7 @@ def in_short(message: str) -> str:
 
 
 def _how(ended: Mapping[str, Any]) -> str:
-    """`exit 1: its last words`, `out of memory`, `exit 139 (SIGSEGV)`."""
+    """Return how a start ended with its last line: `exit 1: no such file`."""
     how = how_it_ended(ended)
     lines = _lines(ended)
     return f"{how}: {lines[-1]}" if lines else how
@@ -277,20 +277,20 @@ def _lines(ended: Mapping[str, Any]) -> list[str]:
 
 
 def in_words(ended: Mapping[str, Any]) -> str:
-    """The message of a container that ended or could not start; of a chain of causes only the last."""
+    """Return the message of a container that ended or could not start."""
     message = str(ended.get("message") or "")
     missing = _MISSING.search(message)
     return f'the image has no program "{missing[1]}"' if missing else message
 
 
 def _words(value: _Container) -> tuple[str, ...]:
-    """The last lines of the start that failed last."""
+    """Return the last lines of the start that failed last."""
     ended = mapping(value, "state", "terminated") or mapping(value, "lastState", "terminated")
     return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
 
 
 def how_it_ended(ended: Mapping[str, Any]) -> str:
-    """`exit 1`, `exit 139 (SIGSEGV)`, `out of memory, exit 137 (SIGKILL)`."""
+    """Return `exit 1`, `exit 139 (SIGSEGV)` or `out of memory, exit 137 (SIGKILL)`."""
     if not ended:
         return ""
     code, reason = int(ended.get("exitCode") or 0), str(ended.get("reason") or "")

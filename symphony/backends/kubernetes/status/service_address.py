@@ -13,14 +13,14 @@ PENDING = "its LoadBalancer has no address yet"
 
 
 def balanced(inputs: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(pod, service) of a recorded Service that a load balancer stands before."""
+    """Return the pod and the name of a recorded Service that has a load balancer."""
     if text(inputs, "spec", "type") != LOAD_BALANCER:
         return None
     return text(inputs, "spec", "selector", labels.POD), text(inputs, "metadata", "name")
 
 
 def pending(services: Iterable[Values]) -> set[str]:
-    """The services that wait for the address of their load balancer."""
+    """Return the services that wait for the address of their load balancer."""
     return {
         text(each, "metadata", "name")
         for each in services
@@ -29,7 +29,7 @@ def pending(services: Iterable[Values]) -> set[str]:
 
 
 def summary(service: Values, node: str) -> str:
-    """`web: NodePort 31234, on 10.0.0.7:31234 and every other node`; nothing for one that is not outside."""
+    """Return `web: NodePort 31234, on 10.0.0.7:31234 and every other node`; empty for a ClusterIP."""
     name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
     ports = listing(service, "spec", "ports")
     if kind == LOAD_BALANCER:
@@ -46,6 +46,6 @@ def summary(service: Values, node: str) -> str:
 
 
 def addresses(service: Values) -> list[str]:
-    """The outside addresses of a balanced service; none as long as the cloud has not given any."""
+    """Return the outside addresses of a load balancer; none before the cloud assigns one."""
     every = listing(mapping(service, "status", "loadBalancer"), "ingress")
     return [host for each in every if (host := text(each, "ip") or text(each, "hostname"))]

@@ -31,7 +31,7 @@ _Starts = list[tuple[str, str, int]]
 
 @dataclass
 class Reported:
-    """What the API server reports beside the pods, as `look` last asked for it.
+    """The facts beside the pods that `look` last read from the API server.
 
     events:     the name of a pod -> what its events say keeps it from running.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
@@ -52,7 +52,7 @@ def watch(
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
-    """What `look` says of the pods, first at once and then whenever it says something else.
+    """Yield what `look` returns for the pods, at once and whenever that changes.
 
     look: told whether to ask also for what the pods do not say; else what was last reported is new enough.
 
@@ -92,14 +92,14 @@ def watch(
 
 
 def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
-    """The pods by name: a listing, then again after every change of the next seconds."""
+    """Yield the pods by name: from a listing, then after every change of the next seconds."""
     pods, version = _listed(client, namespace)
     yield labels.by_pod(pods.values())
     yield from _changes(client, namespace, pods, version, until)
 
 
 def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
-    """The pods by their own names, and from which version on a watch goes on."""
+    """Return the pods by their own names, and the version from which a watch goes on."""
     result = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
     items: list[Body] = result.get("items") or []
     pods = {text(each, "metadata", "name"): each for each in items}
@@ -136,7 +136,7 @@ def _changes(
 
 @dataclass
 class _Trouble:
-    """Since when there has been what waiting rarely cures."""
+    """Since when there has been trouble that waiting rarely cures."""
 
     patience: float
     hopeless_since: float | None = None
@@ -145,7 +145,7 @@ class _Trouble:
     def is_final(
         self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], events: Mapping[str, str]
     ) -> bool:
-        """Whether it has been there for so long that nobody need wait any more."""
+        """Return whether the trouble has lasted so long that waiting is of no use."""
         now = time.monotonic()
         # An image that was got in the end is lacking no more.
         names = [name for name, pod in pods.items() if pod is not None and pod_status.lacks_image(pod)]
@@ -162,7 +162,7 @@ class _Trouble:
 
 
 def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
-    """Whether waiting alone will not start it: a volume that cannot be mounted only an event tells.
+    """Return whether waiting will not start a pod: only an event tells of a volume that is missing.
 
     Of an image that cannot be had it is said when that was so for a while.
     """
@@ -173,7 +173,7 @@ def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
 
 
 def _starts(pods: Mapping[str, Body | None]) -> _Starts:
-    """Which start of every process this is."""
+    """Return the number of restarts of every process."""
     return [
         (text(pod, "metadata", "uid"), each.name, each.restarts)
         for pod in pods.values()
@@ -187,12 +187,12 @@ def _runs(pods: Mapping[str, Body | None]) -> bool:
 
 
 def _has_crashed(pod: Body) -> bool:
-    """Whether a process of it that does not run now has been started before."""
+    """Return whether a process of the pod that does not run now was started before."""
     return any(each.restarts and not each.ready for each in _statuses(pod))
 
 
 def _is_settled(pod: Body) -> bool:
-    """Whether every process of the pod runs or has ended."""
+    """Return whether every process of the pod runs or has ended."""
     return all(each.ready or each.state in ("completed", "failed", "lost") for each in _statuses(pod))
 
 

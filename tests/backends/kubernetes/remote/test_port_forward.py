@@ -8,14 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from symphony.backends.access import Way
 from symphony.backends.kubernetes.remote import port_forward
-from symphony.cli import visit as visit_command
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import wait_for
@@ -144,34 +142,14 @@ def test_a_load_balancer_is_reached_at_its_address(ingress: list[dict[str, str]]
     assert reached(exposed("LoadBalancer", *ingress)).address == address
 
 
-def test_visit_prints_where_a_load_balancer_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    way = reached(exposed("LoadBalancer", {"hostname": "lb-1.elb.test"}))
-    monkeypatch.setattr(visit_command, "_meant", lambda _: (None, "board"))
-    monkeypatch.setattr(visit_command, "way", lambda *_: way)
-    assert visit_command.command(url_only=True) == 0
-    assert capsys.readouterr().out == "http://lb-1.elb.test:6006\n"
-
-
-def test_visit_warns_of_a_service_behind_which_nothing_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_service_behind_which_nothing_runs_has_a_warning() -> None:
     failed = copy.deepcopy(POD)
     failed["status"]["phase"] = "Failed"
     failed["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 3}}
     balanced = exposed("LoadBalancer", {"ip": "198.51.100.7"})
     assert reached(balanced).warning == ""
     assert reached(balanced, pods=[]).warning == "nothing runs behind board: its pod p is gone"
-    way = reached(balanced, pods=[failed])
-    monkeypatch.setattr(visit_command, "_meant", lambda _: (SimpleNamespace(shown="rl"), "board"))
-    monkeypatch.setattr(visit_command, "way", lambda *_: way)
-    assert visit_command.command(url_only=True) == 0
-    output = capsys.readouterr()
-    assert output.out == "http://198.51.100.7:6006\n"
-    assert output.err == (
-        "symphony: nothing runs behind board: p is failed: exit 3. See `symphony process rl`.\n"
-    )
+    assert reached(balanced, pods=[failed]).warning == "nothing runs behind board: p is failed: exit 3"
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])
