@@ -16,7 +16,7 @@ declared and `ZmqPusher(service="replay-server")` connects to it.
 | queue | ZmqPusher, ZmqPuller | at most once |
 | request, reply | ZmqClient, ZmqServer | this answer or an error, within a deadline |
 | acknowledged | ZmqSender, ZmqReceiver | nothing lost while the sender lives |
-| topics | ZmqPub, ZmqSub | to who keeps up; drop, latest or block |
+| topics | ZmqPub, ZmqSub | to subscribers that keep up; drop, latest or block |
 | forwarding | ZmqProxy, ZmqProxyThread, ZmqProxyProcess | - |
 | shared memory | SharedPool, DataFetcher, caraml.inmemory | one host |
 

@@ -1,4 +1,4 @@
-"""Where a socket binds or connects: from address, host and port, or service to a ZeroMQ endpoint.
+"""Addresses: from address, host and port, or service to a ZeroMQ endpoint.
 
 >>> resolve(host="localhost", port=7000, bind=False).endpoint
 'tcp://127.0.0.1:7000'
@@ -28,12 +28,12 @@ class Address(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether the endpoint names an IPv6 address."""
+        """Return whether the endpoint names an IPv6 address."""
         return self.host is not None and ":" in self.host
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the endpoint is TCP within this machine."""
+        """Return whether the endpoint is TCP on this machine."""
         return self.host is not None and (self.host.startswith("127.") or self.host == "::1")
 
 
@@ -45,7 +45,7 @@ def resolve(
     port: int | str | None = None,
     service: str | None = None,
 ) -> Address:
-    """The address of a socket: `address`, else `service`, else `host` and `port`.
+    """Return the address of a socket: `address`, else `service`, else `host` and `port`.
 
     A port alone is one of this machine's loopback. `localhost` is 127.0.0.1; without a scheme it is TCP.
     Raises AddressError; ServiceVariableError where the service's variables are missing.
@@ -63,7 +63,7 @@ def resolve(
 
 
 def parse(text: str) -> Address:
-    """The address in a text such as `tcp://10.0.0.1:7000`, `*:7000`, `ipc:///run/x`, `inproc://x`."""
+    """Return the address in a text such as `tcp://10.0.0.1:7000`, `*:7000`, `ipc:///run/x`, `inproc://x`."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "tcp", text

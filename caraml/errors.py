@@ -37,7 +37,7 @@ class AddressError(CaramlError, ValueError):
 
 
 class AddressInUseError(CaramlError, OSError):
-    """Somebody else is bound to the address."""
+    """Another socket is bound to the address."""
 
 
 class SocketError(CaramlError, OSError):
@@ -65,7 +65,7 @@ class MessageTooLargeError(EncodeError, ValueError):
 
 
 class MalformedMessageError(CaramlError, ValueError):
-    """What arrived is not a message of the expected kind, or is over a limit."""
+    """A received message is not of the expected kind, or is over a limit."""
 
 
 class UnsignedPickleError(MalformedMessageError):

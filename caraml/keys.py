@@ -81,7 +81,7 @@ class Keys:
 
 
 def _refuse_writable(path: Path) -> os.stat_result:
-    """Raises KeyFileError for a file or folder in which somebody else may change who is allowed."""
+    """Return the status of a file or folder. Raises KeyFileError where another user may change it."""
     status = path.stat()
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX  # what is in it stays its owner's
     if status.st_mode & 0o022 and not sticky:

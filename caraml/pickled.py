@@ -2,12 +2,12 @@
 
 To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
 
-* the transport admits nobody else: inproc, or CURVE with an allow-list (`keys=`); or
+* the transport admits no other user: inproc, or CURVE with an allow-list (`keys=`); or
 * the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
   16 characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
   that the programs of one user on one machine need no setting; or
 * it came over an ipc path (0600, this user's) and no key can be had. Where one can, ipc is signed as well:
-  whoever binds a path in a folder of everybody's first is who connectors talk to.
+  another user may bind a path in a shared folder first.
 
 Anything else is a malformed message: counted and dropped, never loaded. **Between hosts, containers or pods
 every user has another key, so each refuses the other's pickles: set CARAML_PICKLE_KEY to the same secret for

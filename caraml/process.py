@@ -1,4 +1,4 @@
-"""What a process owns of ZeroMQ: its contexts, made on first use and again after a fork, closed at exit.
+"""The ZeroMQ contexts of a process: made on first use and again after a fork, closed at exit.
 
 At exit loops are stopped, what is unsent or unacknowledged gets up to a second in all, and nothing blocks the
 interpreter for more than two.
@@ -38,11 +38,11 @@ _after_fork: list[Callable[[], None]] = []
 
 
 def context(keyed: bool = False) -> zmq.Context[Any]:
-    """The context this process's sockets share when they are not given one; those with keys have their own.
+    """Return the context of sockets that are given none; those with keys have one of their own.
 
-    Where somebody answers who may connect, ZeroMQ asks about every handshake, also about those of connecting
-    sockets without keys; a socket closed while it waits for the answer never gets it, and what it had to send
-    waits for the handshake to time out and begin again.
+    In a context with a ZAP handler ZeroMQ asks it about every handshake, also those of connecting sockets
+    without keys. A socket that is closed while it waits for the answer never gets it, and its messages wait
+    until the handshake times out and begins again.
     """
     with _lock:
         if _State.pid != os.getpid():
@@ -59,8 +59,8 @@ def context(keyed: bool = False) -> zmq.Context[Any]:
 def _keep_pages() -> None:
     """Have malloc keep the pages of large messages for the next ones, instead of faulting in each again.
 
-    glibc keeps twice what the largest freed allocation was, of up to 32 MiB: one that nobody writes to says
-    so. Who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ decided otherwise, and it does nothing.
+    glibc keeps twice what the largest freed allocation was, of up to 32 MiB: so one is allocated and freed
+    here, and never written to. It does nothing where MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is set.
     """
     bytearray(_LARGEST_KEPT)
 
@@ -70,7 +70,7 @@ def _io_threads() -> int:
 
 
 def closing() -> bool:
-    """True from the moment the interpreter exits: blocked calls give up."""
+    """Return whether the interpreter is exiting: blocked calls give up."""
     return _State.closing
 
 
@@ -88,7 +88,7 @@ def close_at_exit(resource: Any) -> None:
 
 
 def live(kind: type) -> list[Any]:
-    """The resources of one kind that would be closed at exit."""
+    """Return the resources of one kind that would be closed at exit."""
     return [resource for resource in list(_at_exit) if isinstance(resource, kind)]
 
 
@@ -98,7 +98,7 @@ def after_fork(forget: Callable[[], None]) -> None:
 
 
 def end_with_parent() -> None:
-    """In a child process: end it when its parent is gone, however that ended."""
+    """End this child process when its parent is gone."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -133,7 +133,7 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
 
 
 def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
-    """Each in a thread of its own: one may wait for what it has to send."""
+    """Destroy contexts, in threads: one may wait for its unsent messages."""
     _never_freed.extend(contexts)
     if any(resource.in_use() for resource in list(_at_exit)):
         return
@@ -145,7 +145,7 @@ def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
 
 
 def _notify(resource: Any, stage: int) -> bool:
-    """Whether the resource asks to be called again; one that fails takes no other's chance to end."""
+    """Call `at_exit` of a resource; return whether it asks to be called again. An error is logged."""
     try:
         return bool(resource.at_exit(stage))
     except Exception:

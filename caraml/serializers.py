@@ -1,4 +1,4 @@
-"""What a socket does to values: `serializer=` and `deserializer=` to functions over message parts.
+"""Serializers and deserializers of sockets: functions between values and the parts of a message.
 
 | name | sends | safe from any peer |
 |---|---|---|
@@ -43,9 +43,12 @@ _SAME: dict[Any, str] = {
 }
 
 
-def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
-    """From a value to bytes or Parts; None for bytes as they are. Raises ValueError, PickleRefusedError."""
-    name = _name(given)
+def encoder(serializer: Serializer, socket: ZmqSocket) -> Encode:
+    """Return the function from a value to bytes or Parts; None for bytes as they are.
+
+    Raises ValueError, PickleRefusedError.
+    """
+    name = _name(serializer)
     if name in ("msgpack", "pyarrow"):
         return Encoder(socket.limits).encode  # checks the limits itself
     encode = (
@@ -56,9 +59,12 @@ def encoder(given: Serializer, socket: ZmqSocket) -> Encode:
     return encode if socket.limits.message_bytes >= ZERO_COPY else _within(socket.limits, encode)
 
 
-def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
-    """From a first frame and the others to a value. Raises ValueError, PickleRefusedError."""
-    name = _name(given)
+def decoder(deserializer: Serializer, socket: ZmqSocket) -> Decode:
+    """Return the function from the first frame and the others to a value.
+
+    Raises ValueError, PickleRefusedError.
+    """
+    name = _name(deserializer)
     if name is None:
         return decode_bytes
     if name in ("msgpack", "pyarrow"):
@@ -73,7 +79,7 @@ def decoder(given: Serializer, socket: ZmqSocket) -> Decode:
 
 
 def _within(limits: Limits, encode: Encode) -> Encode:
-    """Wires look at the size of large messages only; under so small a limit look at every one."""
+    """Return an encoder that checks every message: a Wire checks only large ones."""
 
     def checked(value: Any) -> Any:
         message = value if encode is None else encode(value)
@@ -86,17 +92,19 @@ def _within(limits: Limits, encode: Encode) -> Encode:
     return checked
 
 
-def _name(given: Serializer) -> Any:
-    if isinstance(given, str):
-        if given.lower() not in NAMES:
-            raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {given!r}")
-        return given.lower()
-    if given is not None and not callable(given):
-        raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {given!r}")
+def _name(serializer: Serializer) -> Any:
+    if isinstance(serializer, str):
+        if serializer.lower() not in NAMES:
+            raise ValueError(
+                f"serializer must be a callable or one of {', '.join(NAMES)}, not {serializer!r}"
+            )
+        return serializer.lower()
+    if serializer is not None and not callable(serializer):
+        raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {serializer!r}")
     try:
-        return _SAME.get(given, given)
+        return _SAME.get(serializer, serializer)
     except TypeError:
-        return given
+        return serializer
 
 
 def _pickle(socket: ZmqSocket) -> Any:
@@ -110,14 +118,14 @@ def _pickle(socket: ZmqSocket) -> Any:
 
 
 def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
-    """What None does: the bytes of a message of one frame."""
+    """Return the bytes of a message of one frame. Raises MalformedMessageError for more frames."""
     if rest:
         raise MalformedMessageError(f"{1 + len(rest)} parts where one was expected")
     return frame if type(frame) is bytes else frame.bytes
 
 
 def _copied_if_small(decode: Decode) -> Decode:
-    """Of a few bytes a copy is cheaper than a view."""
+    """Return a decoder that copies small frames, which is cheaper than a view."""
 
     def decode_frame(frame: Any, rest: Sequence[Buffer]) -> Any:
         if type(frame) is bytes:

@@ -34,7 +34,7 @@ class Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
-    """The description of an array. Raises TypeError for a dtype that holds Python objects, or nothing."""
+    """Return the description of an array. Raises TypeError for Python objects and items of no bytes."""
     if dtype.hasobject or dtype.kind == "T":
         raise TypeError(f"arrays of dtype {dtype} hold Python objects")
     if _has_empty_items(dtype):
@@ -44,12 +44,12 @@ def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
 
 
 def order_of(array: Array) -> str:
-    """'F' for an array laid out column by column only, else 'C' (a copy makes any other array so)."""
+    """Return 'F' for an array in column order only, else 'C' (a copy puts any other array in that order)."""
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
 def flat_bytes(array: Array) -> Array:
-    """The array's own memory as bytes, in its own order; a copy only when it is not contiguous."""
+    """Return the array's memory as bytes, in its own order; a copy only when it is not contiguous."""
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
     laid_out = array.T if order_of(array) == "F" else np.ascontiguousarray(array)
@@ -63,7 +63,7 @@ class Layouts:
         self._known: dict[bytes, Layout] = {}
 
     def read(self, description: bytes) -> Layout:
-        """The layout described. Raises ValueError for anything `describe` cannot have made."""
+        """Return the layout of a description. Raises ValueError for anything `describe` cannot have made."""
         known = self._known.get(description)
         if known is None:
             known = check_layout(_decode(description))
@@ -75,7 +75,7 @@ class Layouts:
 
 
 def check_layout(described: Any) -> Layout:
-    """A layout from an untrusted description: known dtype, no objects, sane shape. Raises ValueError."""
+    """Return the layout of an untrusted description. Raises ValueError for objects and senseless shapes."""
     match described:
         case [dtype_name, list(), "C" | "F"]:
             dtype = _check_dtype(dtype_name)
@@ -111,7 +111,7 @@ def _check_dtype(named: object) -> np.dtype[Any]:
 
 
 def _has_empty_items(dtype: np.dtype[Any]) -> bool:
-    """True for `S0` and the like, anywhere within."""
+    """Return whether the dtype, or one inside it, is `S0` or the like."""
     if dtype.itemsize == 0:
         return True
     if dtype.subdtype is not None:

@@ -64,7 +64,7 @@ class Decoder:
         self._alone: dict[bytes, Layout] = {}  # by heads seen, those of one array and nothing else
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
-        """The value. Arrays refer to `parts` where those are writable and large. Raises
+        """Return the value. Arrays refer to `parts` where those are writable and large. Raises
         MalformedMessageError.
         """
         try:
@@ -183,7 +183,7 @@ class Decoder:
 
 
 class _Tree:
-    """One message of the other form being read: its parts and its depth belong to this call alone."""
+    """The decoding of one TREE message, with the parts it refers to."""
 
     __slots__ = ("_layouts", "_next_part", "_parts", "_within")
 
@@ -194,7 +194,7 @@ class _Tree:
         self._next_part = 0
 
     def value(self, body: memoryview) -> Any:
-        """The value. Raises MalformedMessageError, ValueError and what msgspec raises."""
+        """Return the value. Raises MalformedMessageError, ValueError and what msgspec raises."""
         value = self._shallow(body)
         if self._next_part != len(self._parts):
             raise MalformedMessageError(
@@ -294,7 +294,7 @@ def _build(name: str, fields: dict[Any, Any]) -> object:
 
 
 def _array_of(part: Buffer, layout: Layout) -> Array:
-    """The array over this memory, or over a copy where it is read-only or lies askew."""
+    """Return the array over this memory, or over a copy where that is read-only or unaligned."""
     memory: Any = part.buffer if isinstance(part, _FRAMES) else part
     dtype, shape, order, nbytes = layout
     if size(part) != nbytes:

@@ -30,7 +30,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class _ArraysPlan:
-    """What is the same in every message of one dict layout: the head, and how each array is handed over."""
+    """The head of every message of one dict layout, and how its arrays are sent."""
 
     __slots__ = ("all_inline", "head", "inline", "out_of_band", "plain")
 
@@ -50,7 +50,7 @@ class _ArraysPlan:
 
 
 def _can_be_cast(array: Any) -> bool:
-    """Whether Python's own views, the quickest ones, take it; they refuse dates, no items, and strides."""
+    """Return whether a memoryview takes the array: it refuses dates, empty arrays and strides."""
     try:
         memoryview(array).cast("B")
         return True
@@ -71,7 +71,7 @@ class Encoder:
         self._plans: dict[object, _ArraysPlan | None] = {}
 
     def encode(self, value: object) -> bytes | Parts:
-        """One frame, or Parts. Raises EncodeError, MessageTooLargeError."""
+        """Return one frame, or Parts. Raises EncodeError, MessageTooLargeError."""
         if type(value) is not dict:
             return self._tree(value)
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
@@ -147,7 +147,7 @@ class Encoder:
 
 
 class _Tree:
-    """One message of the other form in the making: what became of its arrays belongs to this call alone."""
+    """The encoding of one TREE message, with the parts for its arrays."""
 
     __slots__ = ("_wide_integers", "parts")
 
@@ -156,7 +156,7 @@ class _Tree:
         self.parts: list[Buffer] = []
 
     def node(self, value: Any, depth: int) -> object:
-        """What msgspec packs for a value. Raises EncodeError."""
+        """Return what msgspec packs for a value. Raises EncodeError."""
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
@@ -243,7 +243,7 @@ def _describe(array: Array) -> bytes:
 
 
 def _where(value: Any, path: str = "value") -> str:
-    """The path to the first thing in `value` that cannot be sent, for the error's text."""
+    """Return the path to the first thing in `value` that cannot be sent."""
     if len(path) > 200:
         return path + "..."
     children: list[tuple[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Which dataclasses and Structs are rebuilt from a message: those this process registered or sent itself."""
+"""Registry of the dataclasses and Structs that messages become: those this process registered or sent."""
 
 import dataclasses
 from collections.abc import Callable
@@ -23,19 +23,19 @@ def register(record: type[Record]) -> type[Record]:
 
 
 def record_name(record: Any) -> str:
-    """The name a record travels under: its module (of a program, just the program) and its qualified name."""
+    """Return the name of a record in messages: its module and its qualified name."""
     return f"{record.__module__}:{record.__qualname__}"
 
 
 def field_names(record: Any) -> tuple[str, ...]:
-    """The fields of a registered dataclass or Struct, in order."""
+    """Return the names of the fields of a dataclass or Struct, in order."""
     if issubclass(record, msgspec.Struct):
         return record.__struct_fields__
     return tuple(field.name for field in dataclasses.fields(record))
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """The fields of a dataclass or Struct, None for any other value; its class becomes registered."""
+    """Return the fields of a dataclass or Struct and register its class; None for any other value."""
     kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if record_name(kind) not in _registered:
         if not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
@@ -47,7 +47,7 @@ def fields_of(value: object) -> dict[str, object] | None:
 
 
 def build(name: str, fields: dict[str, object]) -> object:
-    """The record of this name, or the dict of fields where no class is registered. Raises ValueError."""
+    """Return the record of this name, or its fields where no class is registered. Raises ValueError."""
     record = _registered.get(name)
     if record is None:
         return fields

@@ -19,7 +19,7 @@ _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 
 def openers(body: bytes) -> int:
-    """The bytes that could begin a list, dict or extension: at least as many as do."""
+    """Count the bytes that may begin a list, dict or extension: at least as many as do."""
     return len(body) - len(body.translate(None, _OPENERS))
 
 
@@ -40,7 +40,7 @@ def over_limits(body: bytes) -> str:
 
 
 def _measure(body: bytes) -> tuple[int, int]:
-    """Bytes of structure and items, until over a limit."""
+    """Return the bytes of structure and the number of items, counted until one is over its limit."""
     skipped = items = position = 0
     end = len(body)
     while items <= MAX_ITEMS and position - skipped <= MAX_HEADER_BYTES:
@@ -70,7 +70,7 @@ def _measure(body: bytes) -> tuple[int, int]:
 
 
 def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
-    """The bytes of an extension's head and content; -1 for content that is msgpack itself."""
+    """Return the bytes of an extension's head and content; -1 for content that is msgpack itself."""
     if lead in _FIXED_EXTENSIONS:
         head, content = 2, _FIXED_EXTENSIONS[lead]
     else:

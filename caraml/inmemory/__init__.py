@@ -29,7 +29,7 @@ def inmem_serialize(data: object, name: object = None) -> bytes:
 
 
 def inmem_deserialize(name_bin: bytes) -> Shared:
-    """What was shared under a name, in `data`, until `delete()`. Raises SharedMemoryError."""
+    """Return the value of a name, as `.data`, until `.delete()`. Raises SharedMemoryError."""
     shared = get(name_bin, raw=_RAW)
     data: Any = shared.data
     if type(data) is memoryview and bytes(data[:2]) == JOINED:

@@ -17,7 +17,7 @@ In place, nothing is copied at all: write into the buffer, then put it.
 
 **Promise.** A name (bytes, for any socket) is for one `get`: the first one; every other raises, also when the
 memory is in use again. Its memory is reused when the last array made from it is gone in the process that got
-it, or when that process died. The memory of a name that nobody gets waits for ever: `forget` gives it back.
+it, or when that process died. The memory of a name that is never got stays in use: `forget` gives it back.
 Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside the name itself: the
 same to the reader, only slower. The owner's memory goes with its process; nothing is ever left. Names open
 only memory of this user's own processes that a pool made, and that cannot shrink while it is read. Any
@@ -52,8 +52,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class _Name(msgspec.Struct, array_like=True):
-    """What a name says: whose memory, which filling of it, the message's first part, and where the others
-    lie.
+    """The fields of a name: the owner of the memory, its generation, the first part of the message, and where
+    the others lie.
     """
 
     owner: int
@@ -86,7 +86,7 @@ class SharedPool:
         _pools.add(self)
 
     def _start_empty(self) -> None:
-        """At first, and after a fork, where the segments are the parent's."""
+        """Forget all segments: at first, and after a fork, where they are the parent's."""
         self._taking = threading.Lock()
         self._segments: list[Segment] = []
         self._buffers: dict[int, tuple[Segment, int]] = {}
@@ -107,7 +107,7 @@ class SharedPool:
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
 
     def _put_buffer(self, array: Array) -> bytes | None:
-        """The short way for what `empty` gave, as it is; None for everything else."""
+        """Return the name of an array that `empty` returned, put in place; None for any other array."""
         address = ctypes.addressof(array.base)  # pyright: ignore[reportArgumentType]
         buffer = self._buffers.get(address)
         if buffer is None or buffer[1] != array.nbytes or not array.flags.c_contiguous:
@@ -123,7 +123,7 @@ class SharedPool:
         return _filled(buffer[0], head, [(0, buffer[1])])
 
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
-        """As `put`, of an encoded message."""
+        """Put an encoded message."""
         head, *others = parts
         if not others:
             return join(parts)
@@ -138,8 +138,9 @@ class SharedPool:
         return _filled(segment, bytes(view(head)), where)
 
     def forget(self, name: bytes) -> bool:
-        """Give back the memory of a name of this pool that nobody will get; False when it was got, or needs
-        none. Raises MalformedMessageError.
+        """Give back the memory of a name of this pool; return False when it was got, or needs none.
+
+        Raises MalformedMessageError.
         """
         if name[:2] == JOINED:
             return False
@@ -200,7 +201,7 @@ class SharedPool:
         return segment, where
 
     def _take(self, nbytes: int) -> Segment | None:
-        """The smallest free segment that is large enough but not wastefully so, else a new one, else None."""
+        """Return the smallest free segment that is large enough (at most four times), a new one, or None."""
         wanted = max(_SMALLEST, nbytes)
         with self._taking:
             chosen: Segment | None = None
@@ -260,7 +261,7 @@ class Shared:
 
 
 def get(name: bytes, raw: bytes | None = None) -> Shared:
-    """The value of a name, once; where the message is marked `raw`, its one part as it is.
+    """Return the value of a name, once; where the message is marked `raw`, its one part as it is.
 
     Raises SharedMemoryError, MalformedMessageError.
     """
@@ -284,7 +285,7 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
 
 
 def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> bytes:
-    """The name of what its segment now holds, which is no longer held."""
+    """Release a segment that is filled, and return its name."""
     name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.fill(), head, where)
     segment.held = False
     return _SHARED + _pack(name)

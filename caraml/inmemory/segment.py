@@ -1,6 +1,6 @@
 """One piece of shared memory with a name other processes of this user can open.
 
-It is an anonymous file (memfd): it has no path, so nothing can be left behind, whoever is killed, and the
+It is an anonymous file (memfd): it has no path, so nothing is left behind when a process is killed, and the
 size of /dev/shm does not matter. Its first bytes say whether it is free and which filling it holds, so that a
 reader gives it back without a message, and the name of an earlier filling opens nothing.
 """
@@ -66,7 +66,7 @@ class Segment:
 
     @classmethod
     def create(cls, capacity: int) -> "Segment":
-        """New memory, all of it really there. Raises OSError where there is not that much."""
+        """Allocate new memory. Raises OSError where there is not enough."""
         size = DATA_START + -(-capacity // mmap.PAGESIZE) * mmap.PAGESIZE
         cookie = secrets.token_bytes(_COOKIE_BYTES)
         descriptor = os.memfd_create(_PREFIX + cookie.hex(), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -81,22 +81,21 @@ class Segment:
         return cls(memory, descriptor, os.getpid(), cookie)
 
     def state(self) -> tuple[int, int, int]:
-        """FREE, FULL or TAKEN, the reader's process id, and the filling's number."""
+        """Return FREE, FULL or TAKEN, the reader's process id, and the generation."""
         state, reader, generation = _state.unpack_from(self.map)
         return state, reader, generation
 
     def fill(self) -> int:
-        """The owner filled it: ready for the reader of this filling's name; returns the number."""
+        """Mark the segment as full, for the reader of its name; return the generation."""
         self.generation += 1
         _state.pack_into(self.map, 0, FREE, 0, self.generation)
         _state.pack_into(self.map, 0, FULL, 0, self.generation)
         return self.generation
 
     def take(self, generation: int, reader: int) -> bool:
-        """Make this filling's memory that process's, or free (reader 0); False unless it still waits for its
-        reader.
+        """Give this generation to a reader, or free it (reader 0); return whether it was still full.
 
-        Of several at once, in whichever processes and threads, one is told True.
+        Of several callers at once, in any processes and threads, one gets True.
         """
         with _Mapped.taking:
             _flock(self.descriptor, _LOCK)
@@ -109,16 +108,16 @@ class Segment:
                 _flock(self.descriptor, _UNLOCK)
 
     def release(self, reader: int, generation: int) -> None:
-        """The reader's last array is gone; a fork of the reader, which is not the reader, frees nothing."""
+        """Free the segment after the reader's last array is gone; in a fork of the reader do nothing."""
         if reader == os.getpid() and self.state() == (TAKEN, reader, generation):
             _state.pack_into(self.map, 0, FREE, 0, generation)
 
     def reclaim(self) -> None:
-        """The reader is dead: free again."""
+        """Free the segment of a reader that died."""
         _state.pack_into(self.map, 0, FREE, 0, self.generation)
 
     def bytes_from(self, start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """A view of some of the data."""
+        """Return a view of some of the data."""
         return np.ndarray((nbytes,), np.uint8, self.map, DATA_START + start)
 
 
@@ -139,7 +138,7 @@ process.after_fork(_forget)
 
 
 def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
-    """The segment of a name. Raises SharedMemoryError where its owner ended or is not on this host."""
+    """Return the segment of a name. Raises SharedMemoryError where its owner ended or is on another host."""
     key = owner, descriptor, cookie
     known = _Mapped.segments.get(key)
     if known is None:
@@ -191,7 +190,7 @@ class Lease:
 
 
 def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments: Any) -> Any:
-    """A Lease of so many bytes, a ctypes array too; `call(*arguments)` when the last array is gone."""
+    """Return a Lease of `nbytes`; it makes `call(*arguments)` when the last array is gone."""
     leased = _lease_of(nbytes).from_buffer(segment.map, DATA_START)
     leased.on_end = call, arguments
     return leased

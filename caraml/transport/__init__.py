@@ -1,1 +1,1 @@
-"""One ZeroMQ socket: its options, who may connect, who may use it now, and messages with deadlines."""
+"""One ZeroMQ socket: its options and connections, and messages with deadlines."""

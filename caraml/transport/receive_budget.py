@@ -43,14 +43,14 @@ class _Connection:
 
 
 class ReceiveBudget:
-    """Of one Wire. `most` bytes are what an honest peer can have waiting, and one frame more, which was being
-    received when we began to ask. All but `_receive` runs in the background thread.
+    """The budget of one Wire. `most` is the bytes an honest peer can have waiting, and one frame more, which
+    was being received when we began to count. All but `_receive` runs in the background thread.
     """
 
     __slots__ = ("__weakref__", "_asking", "_connections", "_most", "_wire", "dropped")
 
     def __init__(self, wire: Any, most: int) -> None:
-        self._wire: weakref.ref[Any] = weakref.ref(wire)  # a wire that nobody has any more must go
+        self._wire: weakref.ref[Any] = weakref.ref(wire)  # a wire that is dropped must go
         self._most = most + _READ_AHEAD
         self._connections: dict[int, _Connection] = {}
         self._asking = False
@@ -62,7 +62,7 @@ class ReceiveBudget:
             self._connections[descriptor] = _Connection(connection_name(descriptor))
 
     def end(self) -> None:
-        """Bound nothing any more: the program receives without the wire."""
+        """Stop: the program receives without the wire."""
         self._connections.clear()
 
     def closed(self, descriptor: int) -> None:
@@ -70,14 +70,14 @@ class ReceiveBudget:
         self._connections.pop(descriptor, None)
 
     def wait_ms(self) -> int:
-        """How soon to look again; -1 while there is nothing to look at."""
+        """Return after how many milliseconds to look again; -1 while there is no connection."""
         if not self._connections or self._wire() is None:
             return -1
         fill = self._most // 4 // _BYTES_A_MILLISECOND
         return max(_SHORTEST_MS, min(_LONGEST_MS, fill), len(self._connections) // _CONNECTIONS_A_MILLISECOND)
 
     def look(self) -> None:
-        """Settle what was received, ask where much came, end what brings too much."""
+        """Count what connections brought; disconnect those over the budget."""
         wire = self._wire()
         if wire is None or sys.platform != "linux":
             return
@@ -107,7 +107,7 @@ class ReceiveBudget:
             wire.receive_part = partial(self._receive, wire.receive_plainly)
 
     def _receive(self, receive: Any, flags: int = 0, copy: bool = True) -> Any:
-        """In place of the wire's `receive_part`."""
+        """Receive a frame, in place of the wire's `receive_part`, and count it for its connection."""
         frame = receive(flags, False)
         try:
             connection = self._connections.get(int(frame.get(zmq.SRCFD)))
@@ -124,13 +124,13 @@ class ReceiveBudget:
 
 
 def connection_name(descriptor: int) -> tuple[Any, Any]:
-    """Both ends of a connection, which no other has at the same time."""
+    """Return both addresses of a connection, which no other has at the same time."""
     with _opened(descriptor) as connection:
         return connection.getsockname(), connection.getpeername()
 
 
 def received(descriptor: int) -> int | None:
-    """The bytes that ZeroMQ read from a connection; None where nobody counts them, or it is gone."""
+    """Return the bytes that ZeroMQ read from a connection; None where they are not counted, or it is gone."""
     try:
         with _opened(descriptor) as connection:
             info = connection.getsockopt(plain_sockets.IPPROTO_TCP, _TCP_INFO, _INFO_BYTES)
@@ -143,7 +143,7 @@ def received(descriptor: int) -> int | None:
 
 
 def disconnect(descriptor: int, name: object) -> bool:
-    """End the connection of these two ends; False where that is gone."""
+    """Disconnect the connection of this name; return False where it is gone."""
     with contextlib.suppress(OSError):
         if connection_name(descriptor) == name:
             with _opened(descriptor) as connection:
@@ -163,7 +163,7 @@ def _discard(connection: plain_sockets.socket) -> None:
 
 @contextlib.contextmanager
 def _opened(descriptor: int) -> Generator[plain_sockets.socket]:
-    """The connection itself: its number may be another's by now, whose end a copy would hold open."""
+    """Open a descriptor without a copy, which would keep the connection open."""
     connection = plain_sockets.socket(fileno=descriptor)
     try:
         yield connection

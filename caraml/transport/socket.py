@@ -58,7 +58,7 @@ _HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 # In bytes. What the system picks grows beyond the processor's own cache: a large message within one
-# machine then takes up to half as long again. Not with keys: who encrypts is best far ahead of the
+# machine then takes up to half as long again. Not with keys: a sender that encrypts is best far ahead of the
 # reader. The reader's own buffer stays the system's: one of a fixed size drops what small messages
 # overfill, and the sender then waits a second, and twice that for each further try.
 _LOOPBACK_SEND_BUFFER = 1 << 18
@@ -161,12 +161,12 @@ class ZmqSocket:
 
     @property
     def socket_type(self) -> str:
-        """The mode's name, such as 'PUSH'."""
+        """Return the name of the mode, such as 'PUSH'."""
         return _NAMES[self.socket_mode]
 
     @property
     def state(self) -> str:
-        """The mode, what was done with the address, and the address."""
+        """Return the mode, what was done with the address, and the address."""
         if self._raw.closed:
             return f"{self.socket_type}, closed, {self.address}"
         done = ("bound to" if self.bind else "connected to") if self.established else "not established,"
@@ -182,11 +182,11 @@ class ZmqSocket:
 
     @property
     def trusted(self) -> bool:
-        """True where only this process or holders of an allowed key can be the peer."""
+        """Return whether only this process or holders of an allowed key can be the peer."""
         return self.scheme == "inproc" or self.keys is not None
 
     def unwrap(self) -> zmq.Socket[Any]:
-        """The pyzmq socket."""
+        """Return the pyzmq socket."""
         return self._raw
 
     def sliced(self, receive_ms: int, send_ms: int) -> None:
@@ -226,7 +226,7 @@ class ZmqSocket:
         self.link.endpoint = self.address
 
     def _bind_patiently(self) -> None:
-        """Wait for an address that this process has just closed: ZeroMQ lets go of it in the background."""
+        """Bind; wait for an address that this process just closed: ZeroMQ releases it in the background."""
         give_up = _closed_at.get(self.port or self.address, -_LETTING_GO) + _LETTING_GO
         while True:
             try:
@@ -238,7 +238,7 @@ class ZmqSocket:
                 time.sleep(0.005)
 
     def _refuse_taken_path(self) -> None:
-        """ZeroMQ takes a path from who is bound to it, silently; one left by a killed process is free."""
+        """Raise AddressInUseError for a path that is bound: ZeroMQ would take it over silently."""
         path = self.address.removeprefix("ipc://")
         with plain_sockets.socket(plain_sockets.AF_UNIX, plain_sockets.SOCK_STREAM) as probe:
             probe.settimeout(0.5)
@@ -275,7 +275,7 @@ class ZmqSocket:
                 self._remove_path()
 
     def _remove_path(self) -> None:
-        """ZeroMQ leaves the file of a path that it took over from a killed process."""
+        """Remove the file of a path, which ZeroMQ leaves where it took it over from a killed process."""
         path = Path(self.address.removeprefix("ipc://"))
         with contextlib.suppress(OSError):
             if path.stat().st_ino == self._inode:
@@ -289,7 +289,7 @@ class ZmqSocket:
         return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
 
     def _patiently(self, call: Callable[..., Any], name: str, *given: Any, **options: Any) -> Any:
-        """Block as the program asked, where the timeout that passed was a Wire's slice and not its own."""
+        """Call again where the timeout that passed was a Wire's slice and not the program's own."""
         position = _FLAGS_AT[name]
         flags = options.get("flags", given[position] if len(given) > position else 0)
         sending = name.startswith("send")

@@ -1,4 +1,4 @@
-"""What ZeroMQ reports of a socket's connections: refusals, losses, and handshakes that succeeded."""
+"""The monitor of a socket's connections, and the background thread that reads it."""
 
 import itertools
 import logging
@@ -41,7 +41,7 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 
 
 class Link:
-    """What is known of a socket's connections: refusals, losses, and the error its calls raise."""
+    """The connections of a socket: refusals, losses, and the error that its calls raise."""
 
     __slots__ = (
         "__weakref__",
@@ -100,7 +100,7 @@ class Link:
             self._refused(event)
 
     def _settle_oldest(self) -> None:
-        """ZeroMQ does not say whose handshake ended: of several at once, the first."""
+        """Take the oldest handshake for the one that ended: ZeroMQ does not say which did."""
         for descriptor in self.shaking:
             del self.shaking[descriptor]
             break
@@ -151,14 +151,14 @@ OnArrival: TypeAlias = Callable[[int], None]
 
 
 class Watch(Protocol):
-    """What is looked at every so often."""
+    """An object that the background thread looks at now and then."""
 
     def wait_ms(self) -> int:
-        """How soon; negative for not before a socket is readable again."""
+        """Return after how many milliseconds to look; negative: when a socket is readable again."""
         ...
 
     def look(self) -> None:
-        """Do what is to do now."""
+        """Do the work that is due."""
         ...
 
 
@@ -185,7 +185,7 @@ class BackgroundThread:
         self._send((raw, handle))
 
     def watch(self, watch: Watch) -> None:
-        """Look at it as long as somebody has it."""
+        """Look at an object now and then, as long as it lives."""
         with self._lock:
             self._watches = [known for known in self._watches if known() is not None]
             self._watches.append(weakref.ref(watch))
@@ -204,7 +204,7 @@ class BackgroundThread:
                 handle(descriptor)
 
     def _look(self) -> int | None:
-        """Look at what is due; the milliseconds until the next time, None for no time."""
+        """Look at the objects that are due; return the milliseconds until the next time, or None."""
         watches = [watch for known in self._watches if (watch := known()) is not None]
         waits = [wait for watch in watches if (wait := watch.wait_ms()) >= 0]
         if not waits:
@@ -263,7 +263,7 @@ class BackgroundThread:
         raw.close(0)
 
     def _drop_terminated(self, poller: zmq.Poller) -> None:
-        """Let a context end that its owner terminates while we hold sockets of it."""
+        """Close our sockets of a context that its owner terminates."""
         for raw in list(self._handlers):
             try:
                 raw.getsockopt(zmq.EVENTS)
@@ -278,7 +278,7 @@ class BackgroundThread:
             self._wake_in.close(0)
 
     def in_use(self) -> bool:
-        """Whether the thread still holds sockets."""
+        """Return whether the thread still holds sockets."""
         return self._thread.is_alive()
 
 
@@ -287,7 +287,7 @@ def _nothing() -> None:
 
 
 def private_socket(context: Any, mode: int) -> zmq.Socket[Any]:
-    """A socket that `context.destroy()` of a program does not close under our hands."""
+    """Return a socket that `context.destroy()` of a program does not close."""
     contexts: Any = zmq.Context
     private: zmq.Socket[Any] = contexts.shadow(context.underlying).socket(mode)
     private.linger = 0
@@ -311,7 +311,7 @@ _lock = threading.Lock()
 
 
 def background_thread() -> BackgroundThread:
-    """This process's thread, started on first use."""
+    """Return the background thread of this process, started on first use."""
     with _lock:
         if _State.thread is None:
             _State.thread = BackgroundThread()

@@ -54,7 +54,7 @@ class MessageTracker:
 
     @property
     def done(self) -> bool:
-        """True once every buffer may be written again."""
+        """Return whether every buffer may be written again."""
         return all(tracker.done for tracker in self._trackers)
 
     def wait(self, timeout: float = -1) -> None:
@@ -147,7 +147,7 @@ class Wire:
         self.turns.append(1)
 
     def why_not(self) -> Exception:
-        """Why there is no turn to take."""
+        """Return the error of a call that finds the socket in use, closed, or from before a fork."""
         if self._forked:
             return ForkedError(f"{self.socket.address}: made before the fork; make a new one in the child")
         if self.closing or self.socket.unwrap().closed:
@@ -162,7 +162,7 @@ class Wire:
         self.wait_in(self.slice_ms)
 
     def check(self) -> None:
-        """What a wait looks at once a slice. Raises AuthenticationError, PeerLostError, ClosedError."""
+        """Raise AuthenticationError, PeerLostError or ClosedError; a wait calls it once a slice."""
         if process.closing() and not self.exiting:
             raise SystemExit  # ends the daemon thread that waits here, without a word
         if self.closing:
@@ -185,7 +185,7 @@ class Wire:
             self.socket.sliced(self._wait_in, self._wait_out)
 
     def late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
-        """The deadline's error; caused by the last refused peer if there was one."""
+        """Return the error of a deadline; its cause is the last refused peer, if there was one."""
         error = ZmqTimeoutError(self.socket.address, waited_for, timeout)
         if self.link.denied:
             error.__cause__ = self.link.denied[-1]
@@ -248,11 +248,11 @@ class Wire:
         return not self._closed_now(process.EXIT_LINGER_MS / 1000)
 
     def in_use(self) -> bool:
-        """Whether another thread still uses the socket."""
+        """Return whether another thread still uses the socket."""
         return not self.turns and not self.socket.unwrap().closed
 
     def forget(self) -> None:
-        """In a forked child: refuse every further use."""
+        """Refuse every further use, in a forked child."""
         self._forked = True
         self.turns.clear()
         if self.fetched is not None:
@@ -293,8 +293,9 @@ class Wire:
             self.send_part(part, MORE if index < len(message) - 1 else 0, True, None)
 
     def check_size(self, message: Any) -> list[int]:
-        """The bytes of each part. Raises MessageTooLargeError for what a receiver with the same limits would
-        refuse.
+        """Return the bytes of each part.
+
+        Raises MessageTooLargeError for a message that a receiver with the same limits would refuse.
         """
         limits = self.socket.limits
         parts: Any = message if isinstance(message, Parts) else (message,)
@@ -319,7 +320,7 @@ class Wire:
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
     def send_small(self, part: bytes, timeout: float | None) -> None:
-        """One frame of few bytes, the last one. Call between enter() and leave()."""
+        """Send a small frame, the last one. Call between enter() and leave()."""
         try:
             self.put(part)
         except zmq.Again:
@@ -328,7 +329,7 @@ class Wire:
             raise self.failed(error) from error
 
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
-        """One frame, copied or not. Call between enter() and leave()."""
+        """Send a frame, copied or not. Call between enter() and leave()."""
         copy = copy or size(part) < ZERO_COPY
         try:
             self.put(part, flags, copy)
@@ -357,7 +358,7 @@ class Wire:
             self.leave()
 
     def send_tracked(self, part: Any, flags: int, timeout: float | None) -> Any:
-        """One frame, not copied; the tracker of its memory. Call between enter() and leave()."""
+        """Send a frame without a copy; return the tracker of its memory. Call between enter() and leave()."""
         try:
             return self.put(part, flags, False, True)
         except zmq.Again:
@@ -388,11 +389,11 @@ class Wire:
                 self.wait_out(SLICE_MS)
 
     def receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
-        """The next message: its first frame and the others. Call between enter() and leave().
+        """Return the next message: its first frame and the others. Call between enter() and leave().
 
         While messages are small (`alone`) REQ and REP give bytes, at once: to make a Frame and ask it whether
-        parts follow costs a tenth of a round trip. Whoever cannot read those bytes calls `whole`; parts that
-        nobody wants are found by the next send.
+        parts follow costs a tenth of a round trip. A caller that cannot read those bytes calls `whole`;
+        parts that were not asked for are found by the next send.
 
         Raises ZmqTimeoutError, AuthenticationError, MalformedMessageError (the message is gone then).
         """
@@ -419,14 +420,14 @@ class Wire:
         return frame, _NO_FRAMES
 
     def whole(self, frame: Any, rest: list[zmq.Frame]) -> list[zmq.Frame]:
-        """The other frames of a message that `receive` gave so, where it did not ask for them."""
+        """Return the other frames of a message, where `receive` did not ask for them."""
         if type(frame) is not bytes or not self.has_more():
             return rest
         self.alone = False
         return self.rest()
 
     def receive_quickly(self) -> Any:
-        """The next message if it comes within a slice, else None; takes the turn itself.
+        """Return the next message if it comes within a slice, else None; takes the turn itself.
 
         It is bytes where that is `alone`, else a Frame, or several in a list.
         """
@@ -450,13 +451,13 @@ class Wire:
             self.turns.append(1)
 
     def bound_unread(self) -> None:
-        """Disconnect who brings far more than the socket's `unread_bytes`. Call before it is established."""
+        """Disconnect peers that bring far more than `unread_bytes`. Call before the socket is established."""
         if self.link.budget is None and (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
             self.link.budget = ReceiveBudget(self, most + self.socket.limits.message_bytes)
             background_thread().watch(self.link.budget)
 
     def has_more(self) -> bool:
-        """Whether more parts follow the frame just received."""
+        """Return whether more parts follow the frame just received."""
         return bool(self.socket.unwrap().rcvmore)
 
     def _receive_slowly(self, timeout: float, waiting_for: str, waited: int) -> Any:
@@ -476,7 +477,7 @@ class Wire:
                 raise self.failed(error) from error
 
     def receive_now(self) -> Any:
-        """The next frame if one is here, else None. Call between enter() and leave()."""
+        """Return the next frame if one has arrived, else None. Call between enter() and leave()."""
         try:
             return self.receive_part(zmq.NOBLOCK, False)
         except zmq.Again:
@@ -485,7 +486,7 @@ class Wire:
             raise self.failed(error) from error
 
     def rest(self) -> list[zmq.Frame]:
-        """The further frames of a message, within the limits; beyond them they are read and dropped."""
+        """Return the further frames of a message; one that is over the limits is read and dropped."""
         frames: list[zmq.Frame] = []
         count = nbytes = 0
         limits = self.socket.limits

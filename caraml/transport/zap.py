@@ -30,14 +30,14 @@ class Authenticator:
         self._numbers = itertools.count()
 
     def open_domain(self, keys: Keys) -> bytes:
-        """A domain in which the allowed of `keys` are admitted."""
+        """Return a new domain, in which the allowed clients of `keys` are admitted."""
         keys.allowed()
         domain = b"caraml-keys-%d" % next(self._numbers)
         self._domains[domain] = keys
         return domain
 
     def answer(self, request: list[bytes]) -> list[bytes]:
-        """The reply to one ZAP request (RFC 27): admitted (200) or not (400)."""
+        """Return the reply to a ZAP request (RFC 27): admitted (200) or not (400)."""
         version, request_id, domain, _, _, mechanism, *credentials = request
         keys = self._domains.get(domain)
         admitted = mechanism == b"NULL"
@@ -51,11 +51,11 @@ class Authenticator:
         return [version, request_id, code, text, b"", b""]
 
     def forget_lock(self) -> None:
-        """In a forked child, where another thread may have held it."""
+        """Make a new lock, in a forked child: another thread may have held the old one."""
         self._lock = threading.Lock()
 
     def start(self, context: zmq.Context[Any]) -> None:
-        """Answer who may connect to the sockets of this context that ask for keys.
+        """Answer the ZAP requests of this context.
 
         Raises SocketError where the program's own context has an authenticator of its own.
         """

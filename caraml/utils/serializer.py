@@ -18,24 +18,24 @@ Function: TypeAlias = Callable[[Any], Any]
 
 
 def pa_serialize(obj: object) -> bytes:
-    """What `'pyarrow'` did: native types, dicts, lists, numpy arrays to bytes. Raises EncodeError."""
+    """Serialize native types, dicts, lists and numpy arrays, as `'pyarrow'` did. Raises EncodeError."""
     return join(codec.encode(obj))
 
 
 def pa_deserialize(binary: bytes) -> Any:
-    """Back from `pa_serialize`. Raises MalformedMessageError."""
+    """Deserialize what `pa_serialize` made. Raises MalformedMessageError."""
     return codec.decode(
         [bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))]
     )
 
 
 def bytes2str(bytestring: bytes | str) -> str:
-    """UTF-8 bytes as str; str as it is."""
+    """Return UTF-8 bytes as str; str as it is."""
     return bytestring if isinstance(bytestring, str) else bytestring.decode("UTF-8")
 
 
 def str2bytes(string: str | bytes) -> bytes:
-    """A str as UTF-8 bytes; bytes as they are."""
+    """Return a str as UTF-8 bytes; bytes as they are."""
     return string if isinstance(string, bytes) else string.encode("UTF-8")
 
 
@@ -44,12 +44,12 @@ def _as_it_is(data: Any) -> Any:
 
 
 def json_serialize(data: object) -> bytes:
-    """JSON as UTF-8 bytes."""
+    """Serialize as JSON, in UTF-8."""
     return json.dumps(data).encode("UTF-8")
 
 
 def json_deserialize(data: bytes | str) -> Any:
-    """Back from JSON."""
+    """Deserialize JSON."""
     return json.loads(bytes2str(data))
 
 
@@ -70,12 +70,12 @@ _DESERIALIZERS: dict[str, Function] = {
 
 
 def get_serializer(serializer: str | Function | None) -> Function:
-    """The function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    """Return the function of a name, a callable as it is, no-op for None. Raises ValueError."""
     return _get(serializer, _SERIALIZERS)
 
 
 def get_deserializer(deserializer: str | Function | None) -> Function:
-    """The function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    """Return the function of a name, a callable as it is, no-op for None. Raises ValueError."""
     return _get(deserializer, _DESERIALIZERS)
 
 
@@ -90,12 +90,12 @@ def _get(given: str | Function | None, named: dict[str, Function]) -> Function:
 
 
 def string_hash(s: str) -> str:
-    """A short hash of a str."""
+    """Return a short hash of a str."""
     return binary_hash(s.encode("utf-8"))
 
 
 def binary_hash(binary: bytes) -> str:
-    """A 16-character hash of bytes; to tell things apart, not to protect them."""
+    """Return a 16-character hash of bytes; to tell things apart, not to protect them."""
     import base64
     import hashlib  # slow to load, and hardly ever used
 
@@ -103,5 +103,5 @@ def binary_hash(binary: bytes) -> str:
 
 
 def pyobj_hash(obj: object, serializer: str | Function | None) -> str:
-    """A 16-character hash of a value's serialized form."""
+    """Return a 16-character hash of a value's serialized form."""
     return binary_hash(get_serializer(serializer)(obj))

@@ -143,7 +143,7 @@ class DataFetcher(threading.Thread):
         self._stopped = True
 
     def run(self) -> None:
-        """The thread."""
+        """Serve the workers until every request is handled."""
         try:
             while not self._stopped and not process.closing() and self._more_to_do():
                 self._serve_one()
@@ -222,7 +222,7 @@ class DataFetcher(threading.Thread):
         self.handler(request, shared)
 
     def _lost(self, tasks: Iterable[int]) -> None:
-        """Who was fetching these fetches no more."""
+        """Fetch again what a dead worker was fetching."""
         for task in list(tasks):
             _, request = self._fetching.pop(task)
             self._fetch_again(task, request)
@@ -280,12 +280,12 @@ class DataFetcher(threading.Thread):
             self._end_workers()
 
     def in_use(self) -> bool:
-        """Whether the thread is running."""
+        """Return whether the thread is running."""
         return self.is_alive()
 
 
 class FetchPlan(NamedTuple):
-    """What a worker needs to know; it is forked, so nothing here needs to be pickled."""
+    """The settings of a worker; it is forked, so nothing here needs to be pickled."""
 
     master: str
     key: bytes
@@ -300,7 +300,7 @@ class FetchPlan(NamedTuple):
 
 
 def work(plan: FetchPlan, worker: int) -> None:
-    """The worker process."""
+    """Fetch in the worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     process.end_with_parent()

@@ -1,4 +1,4 @@
-"""Endpoint: what every pattern shares: the socket, deadlines, counters and closing."""
+"""Endpoint and LoopingEndpoint: the base classes of all patterns."""
 
 import logging
 import threading
@@ -81,11 +81,11 @@ class Endpoint:
             raise
 
     def _prepare(self) -> None:
-        """What a class sets on its socket before the program's callback and before bind or connect."""
+        """Set options of the socket, before the program's callback and before bind or connect."""
 
     @property
     def address(self) -> str:
-        """Where it is bound or connected to."""
+        """Return the address it is bound or connected to."""
         return self.socket.address
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Endpoint:
 
     @property
     def denied(self) -> list[AuthenticationError]:
-        """The last peers that were refused (when binding), or the refusals met (when connecting)."""
+        """Return the errors of the last refused peers (binding), or of our refusals (connecting)."""
         return list(self.socket.link.denied)
 
     def close(self, linger: float | None = None) -> None:
@@ -129,7 +129,7 @@ class Endpoint:
         return self._wire.late(waited_for, timeout)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
-        """What a class owes the peer of a rejected message."""
+        """Answer the peer of a rejected message."""
 
     def _next(
         self,
@@ -138,7 +138,7 @@ class Endpoint:
         waiting_for: str,
         receive: Callable[[float, str], tuple[Any, list[zmq.Frame]]] | None = None,
     ) -> Any:
-        """The next message that can be decoded; others are rejected and counted.
+        """Return the next message that can be decoded; reject and count others.
 
         `receive` gives one message, its first frame and the others; the wire's own unless given.
         """
@@ -191,12 +191,12 @@ class Loop:
 
     @property
     def running(self) -> bool:
-        """Whether the thread is alive."""
+        """Return whether the thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, blocking: bool) -> threading.Thread | None:
         """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs
-        already; when it runs here, also what ends it that nobody asked for.
+        already; when it runs here, also the error that ends it unless it was stopped.
         """
         if self.running:
             raise RuntimeError("loop is already running")
@@ -242,7 +242,7 @@ class Loop:
         return stage == 1 and self.running
 
     def in_use(self) -> bool:
-        """Whether the thread is still running."""
+        """Return whether the thread is still running."""
         return self.running
 
 
@@ -256,7 +256,7 @@ class LoopingEndpoint(Endpoint):
     _loop: Loop | None = None
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message. `timeout`: seconds, negative for ever; by default the socket's."""
+        """Return the next message. `timeout`: seconds, negative for ever; by default the socket's."""
         raise NotImplementedError
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
@@ -266,14 +266,14 @@ class LoopingEndpoint(Endpoint):
         and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
         """
         if not self._looping():
-            self._wire.enter()  # raises here what the thread could tell nobody
+            self._wire.enter()  # raises here, not in the thread
             self._wire.leave()
         if self._loop is None or not self._looping():
             self._loop = Loop(lambda timeout: self._handle(handler, self.recv(timeout)))
         return self._loop.start(blocking)
 
     def _looping(self) -> bool:
-        """Whether the loop's thread is alive."""
+        """Return whether the loop's thread is alive."""
         return self._loop is not None and self._loop.running
 
     def stop(self) -> None:
@@ -294,6 +294,6 @@ class LoopingEndpoint(Endpoint):
             self._count_failure()
 
     def _count_failure(self) -> None:
-        """Within an `except`."""
+        """Log and count the exception of a handler."""
         self.handler_failures += 1
         log.exception("%s: the handler failed", self.address)

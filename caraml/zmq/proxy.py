@@ -71,7 +71,7 @@ class ZmqProxy:
         self._ended = threading.Event()
 
     def _initialize(self) -> None:
-        """What a thread or process must do before attributes may be set."""
+        """Initialize the thread or process, before attributes may be set."""
 
     def run(self) -> None:
         """Bind both sides and forward until stopped."""
@@ -130,7 +130,7 @@ class ZmqProxy:
             self.stop(0.5)
 
     def in_use(self) -> bool:
-        """Whether `run` still forwards."""
+        """Return whether `run` still forwards."""
         return not self._ended.is_set()
 
 
@@ -164,7 +164,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
         self._there.close()  # so that its end is seen
 
     def run(self) -> None:
-        """The process: forward until told to stop, with a context of its own."""
+        """Forward in the process until it is told to stop, with a context of its own."""
         self.context = None
         self._here.close()
         process.end_with_parent()
@@ -177,7 +177,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             obeying.join(1.0)
 
     def _obey(self) -> None:
-        """Say how binding went, then wait for the word to stop."""
+        """Send the addresses, or the error, to the parent, and wait until it says stop."""
         self._bound.wait()
         self._there.send(self.failure or (self.in_add, self.out_add))
         if self.failure is None:
@@ -186,7 +186,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             super().stop()
 
     def wait_bound(self, timeout: float) -> None:
-        """As ZmqProxy's; raises CaramlError too when the process ended."""
+        """Wait until both sides are bound. Raises CaramlError too when the process ended."""
         if not self._bound.is_set():
             if not self._here.poll(timeout):
                 raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)

@@ -145,7 +145,7 @@ class ZmqPuller(Endpoint):
         self.deserializer = get_deserializer(deserializer)
 
     def pull(self, timeout: float | None = None) -> Any:
-        """The next message. Raises ZmqTimeoutError, AuthenticationError.
+        """Return the next message. Raises ZmqTimeoutError, AuthenticationError.
 
         `timeout`: seconds, negative for ever; by default the socket's.
         """
@@ -165,7 +165,7 @@ class ZmqPuller(Endpoint):
                 self._reject(error)
 
     def pull_many(self, timeout: float | None = None) -> list[Any]:
-        """All messages of the next frame: what one `push_many` sent together, or one.
+        """Return all messages of the next frame: what one `push_many` sent together, or one.
 
         `timeout` and errors as of `pull`.
         """

@@ -68,12 +68,12 @@ class ZmqClient(Endpoint):
 
     @property
     def host(self) -> str | None:
-        """The host of the address, if it has one."""
+        """Return the host of the address, if it has one."""
         return self.socket.host
 
     @property
     def port(self) -> int | None:
-        """The port of the address, if it has one."""
+        """Return the port of the address, if it has one."""
         return self.socket.port
 
     def _prepare(self) -> None:
@@ -130,7 +130,7 @@ class ZmqClient(Endpoint):
                 self._give_up(lent)
 
     def _read(self, frame: Any, rest: list[zmq.Frame]) -> Any:
-        """The answer that arrived, or the server's failure. Call with the turn taken."""
+        """Return the answer. Raises RemoteError, MalformedMessageError. Call with the turn taken."""
         if len(frame) == _MARK and bytes(frame) == FAILURE and (rest := self._wire.whole(frame, rest)):
             reason = rest[0].bytes.decode("utf-8", "replace")
             raise RemoteError(f"{self.address}: the server could not answer: {reason}")
@@ -209,7 +209,7 @@ class ZmqServer(LoopingEndpoint):
             self.socket.unwrap().rcvhwm = min(_UNREAD, self.socket.limits.unread_messages())
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError.
+        """Return the next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError.
 
         `timeout`: seconds, negative for ever; by default the server's.
         """
@@ -283,7 +283,7 @@ def _unreadable(error: MalformedMessageError) -> Parts:
 def _decode_whole(
     wire: Wire, decode: serializers.Decode, frame: Any, rest: list[zmq.Frame], error: MalformedMessageError
 ) -> Any:
-    """What a first frame says that could not be read alone, if there is more of it."""
+    """Decode a message again with its other frames. Raises `error` where it has none."""
     more = [] if rest else wire.whole(frame, rest)
     if not more:
         raise error

@@ -57,7 +57,7 @@ class Head(NamedTuple):
 
     @property
     def session(self) -> tuple[int, int]:
-        """What numbers count within."""
+        """Return the sender and connection that sequence numbers count within."""
         return self.sender, self.connection
 
 
@@ -74,12 +74,12 @@ def pack_head(
     window_bytes: int = 0,
     asked: int = 0,
 ) -> bytes:
-    """A head as bytes."""
+    """Return a head as bytes."""
     return _pack(MAGIC, kind, count, session[1], session[0], first, second, window_bytes, asked)
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:
-    """The head at the beginning of a frame, None if there is none."""
+    """Return the head at the beginning of a frame, None if there is none."""
     if len(frame) < HEAD_BYTES:
         return None
     head = _make(_unpack(frame))
@@ -87,12 +87,12 @@ def read_head(frame: bytes | memoryview) -> Head | None:
 
 
 def pack_done(session: tuple[int, int], sequences: list[int]) -> bytes:
-    """A DONE as bytes."""
+    """Return a DONE as bytes."""
     return pack_head(DONE, session) + struct.pack(f"<{len(sequences)}Q", *sequences)
 
 
 def read_done(frame: bytes) -> tuple[int, ...]:
-    """The sequences of a DONE."""
+    """Return the sequences of a DONE."""
     count = (len(frame) - HEAD_BYTES) // 8
     return struct.unpack_from(f"<{count}Q", frame, HEAD_BYTES)
 
@@ -111,8 +111,8 @@ _unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType,
 
 
 class Window:
-    """What one receiver has been sent and has not finished. `peer` is its ZeroMQ identity (b"" if there is
-    but one).
+    """The messages that one receiver was sent and has not finished. `peer` is its ZeroMQ identity (b"" if
+    there is only one).
     """
 
     __slots__ = (
@@ -144,11 +144,11 @@ class Window:
 
     @property
     def session(self) -> tuple[int, int]:
-        """What the sequence numbers count within."""
+        """Return the sender and connection that sequence numbers count within."""
         return self.sender, self.connection
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether another message may be sent; of those too large for the window, two at a time."""
+        """Return whether another message may be sent; two at a time of those too large for the window."""
         waiting = len(self.unfinished)
         return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or waiting < 2)
 
@@ -171,13 +171,13 @@ class Window:
         return frames
 
     def given_before(self) -> None:
-        """Mark what is unfinished as given to a receiver that died."""
+        """Mark the unfinished messages as sent to a receiver that died."""
         self.unfinished = deque(
             message._replace(frames=_marked(message.frames)) for message in self.unfinished
         )
 
     def finish(self, finished: int) -> None:
-        """Forget what the receiver is through with."""
+        """Forget the messages that the receiver has finished."""
         unfinished = self.unfinished
         if unfinished and unfinished[0].sequence <= finished:
             self.moved_at = time.monotonic()
@@ -186,12 +186,12 @@ class Window:
                 self.in_flight -= forget()[3]
 
     def share(self) -> None:
-        """Several receivers have the messages of this window: each is acknowledged by itself."""
+        """Acknowledge messages one by one: several receivers share this window."""
         if self.sent_at is None:
             self.sent_at = dict.fromkeys((message.sequence for message in self.unfinished), time.monotonic())
 
     def finish_one(self, sequence: int) -> None:
-        """Forget a message that one of several receivers is through with."""
+        """Forget a message that one of several receivers has finished."""
         for index, message in enumerate(self.unfinished):
             if message.sequence == sequence:
                 del self.unfinished[index]
@@ -203,7 +203,7 @@ class Window:
                 return
 
     def late(self, seconds: float) -> list[Any]:
-        """The frames, marked, of what was sent to some receiver that long ago; they are sent again now."""
+        """Return the frames of messages sent that long ago, marked as redelivered, to be sent again."""
         if self.sent_at is None:
             return []
         now = time.monotonic()
@@ -217,7 +217,7 @@ class Window:
 
 
 def owned(message: Any) -> Any:
-    """The message in memory nobody else writes: it may have to be sent again."""
+    """Return the message in memory of its own: it may have to be sent again."""
     if isinstance(message, Parts):
         return Parts(
             part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
@@ -239,7 +239,7 @@ def _marked(frames: Any) -> Any:
 
 
 def payload_of(message: Unacknowledged) -> tuple[Any, int]:
-    """The payload and flags of a kept message, to give it to another receiver."""
+    """Return the payload and flags of a kept message, to send it to another receiver."""
     frames = message.frames
     if type(frames) is bytes:
         return frames[HEAD_BYTES:], 0
@@ -255,7 +255,7 @@ class SharedSession:
     """Has what a receiver's session has; what is finished is acknowledged one by one.
 
     A ROUTER-DEALER proxy gives each message to the next receiver, so that no receiver knows what it should
-    have had: the sender sends again what nobody acknowledged.
+    have had: the sender sends again what no receiver acknowledged.
     """
 
     __slots__ = ("_finished", "_owed", "acknowledged", "gap", "key", "peer", "received")
@@ -270,7 +270,7 @@ class SharedSession:
 
     @property
     def finished(self) -> int:
-        """The last sequence that was finished here."""
+        """Return the last sequence that was finished here."""
         return self.acknowledged
 
     @finished.setter
@@ -279,7 +279,7 @@ class SharedSession:
         self._owed.append(sequence)
 
     def take(self, sequence: int) -> bool:
-        """False for a message that came here before; it is acknowledged again where it is finished."""
+        """Return whether a message is new here; one that is finished is acknowledged again."""
         finished = self._finished.get(sequence)
         if finished is None:
             self._finished[sequence] = False
@@ -291,7 +291,7 @@ class SharedSession:
         return False
 
     def acknowledgements(self) -> Iterator[bytes]:
-        """The frames that acknowledge what is finished and is not acknowledged yet."""
+        """Return the frames that acknowledge what is finished and is not acknowledged yet."""
         owed, self._owed = self._owed, []
         for start in range(0, len(owed), MOST_DONE):
             yield pack_done(self.key, owed[start : start + MOST_DONE])

@@ -52,7 +52,7 @@ _NOBODY = 0, 0
 
 
 class _Session:
-    """How far one sender's connection has come."""
+    """The progress of one sender's connection."""
 
     __slots__ = ("acknowledged", "finished", "gap", "key", "peer", "received")
 
@@ -123,7 +123,7 @@ class ZmqReceiver(LoopingEndpoint):
         raw.linger = 1000
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message. Raises ZmqTimeoutError, AuthenticationError.
+        """Return the next message. Raises ZmqTimeoutError, AuthenticationError.
 
         `timeout`: seconds, negative for ever; by default the socket's.
         """
@@ -163,7 +163,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """As LoopingEndpoint's; a message is finished when the handler returned."""
+        """Start the loop; a message is finished when the handler returned."""
         self._processed = True
         return super().start_loop(handler, blocking)
 
@@ -207,14 +207,14 @@ class ZmqReceiver(LoopingEndpoint):
         self._wire.send_part(head + self._name if kind == WELCOME else head, 0, True, 0)
 
     def _introduce(self) -> None:
-        """Say to a binding sender that we are here, and how far we had come on a former connection."""
+        """Send READY to a binding sender, with our progress on a former connection."""
         self._made = self._wire.link.made
         session = self._by_peer.get(b"")
         key, finished = (session.key, session.finished) if session is not None else (_NOBODY, 0)
         self._wire.send_part(pack_head(READY, key, finished), 0, True, 0)
 
     def _keep_up(self) -> None:
-        """While what was fetched is given slowly: tell the senders how far we are, and hear what they ask."""
+        """Acknowledge, and read what has arrived, while fetched messages are returned slowly."""
         self._acknowledge()
         if len(self._queue) < self._window[0]:
             try:
@@ -320,7 +320,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._owed[session.key] = session
 
     def _payload(self, head: Head, whole: Any, rest: list[zmq.Frame]) -> tuple[Any, Any]:
-        """The first frame and the others of what the sender was given."""
+        """Return the first frame and the others of a message."""
         return (rest[0], rest[1:]) if head.count & DETACHED and rest else (Inline(whole[HEAD_BYTES:]), rest)
 
     def _take_from(self, peer: bytes, frame: Any, rest: list[zmq.Frame]) -> None:
@@ -364,7 +364,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._answer(session, WELCOME, head.asked)
 
     def _new_session(self, head: Head, peer: bytes) -> _Session:
-        """A session that takes the place of its connection's former one, so that nobody can have them all."""
+        """Return a session in place of the connection's former one, so that one peer cannot take them all."""
         self._forget(self._by_peer.get(peer))
         if len(self._sessions) >= _SESSIONS:
             self._forget(next(iter(self._sessions.values())))

@@ -179,7 +179,7 @@ class ZmqSender(Endpoint):
 
     @property
     def unacknowledged(self) -> int:
-        """Messages taken by `send` and not yet acknowledged."""
+        """Return the number of messages that were sent and are not acknowledged."""
         return sum(len(window.unfinished) for window in self._windows.values()) + len(self._orphans)
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:  # type: ignore[override]
@@ -199,7 +199,7 @@ class ZmqSender(Endpoint):
             self._warn_of_loss()
 
     def at_exit(self, stage: int) -> bool:
-        """Give what is unacknowledged a moment; True to be given another."""
+        """Wait a moment for acknowledgements; return True to be called again."""
         if stage == 2 and self._wire.exiting and self.unacknowledged:
             self._warn_of_loss()
         if stage != 1 or self.socket.unwrap().closed:
@@ -215,7 +215,7 @@ class ZmqSender(Endpoint):
         log.warning("%s: closed with %d messages unacknowledged", self.address, self.unacknowledged)
 
     def in_use(self) -> bool:
-        """Nothing of its own: the wire says so."""
+        """Return False: the wire is asked by itself."""
         return False
 
     def _window_for(self, nbytes: int) -> Window | None:
@@ -233,7 +233,7 @@ class ZmqSender(Endpoint):
         return window
 
     def _wait(self, deadline: float, timeout: float, waited_for: str) -> None:
-        """Take in one message of a receiver, or a slice of silence."""
+        """Wait for one message of a receiver, at most a slice."""
         left = deadline - time.monotonic() if timeout >= 0 else 1.0
         if left <= 0:
             raise self._wire.late(waited_for, timeout)
@@ -256,7 +256,7 @@ class ZmqSender(Endpoint):
                     raise self._wire.late(f"an acknowledgement of {len(window.unfinished)} messages", timeout)
 
     def _read(self) -> None:
-        """Take in all that receivers said so far."""
+        """Read all that receivers have sent."""
         self._unread = 0
         wire = self._wire
         while (frame := wire.receive_now()) is not None:
@@ -295,7 +295,7 @@ class ZmqSender(Endpoint):
             self._heard(window, head)
 
     def _met(self, peer: bytes, head: Head) -> None:
-        """A receiver connected; it may have had another connection before, and finished some of it."""
+        """Greet a receiver that connected; it may have finished messages of a former connection."""
         if peer in self._windows or not self._bind:
             return
         self._greet(peer)
@@ -348,7 +348,7 @@ class ZmqSender(Endpoint):
             self._rehome()
 
     def _resend_late(self) -> None:
-        """Behind a proxy receivers come and go unseen: send again what none has acknowledged for long."""
+        """Send again what no receiver behind a proxy has acknowledged for long."""
         now = time.monotonic()
         if now >= self._resend_at:
             self._resend_at = now + min(ASK_AGAIN, self.resend_after) / 4
@@ -372,7 +372,7 @@ class ZmqSender(Endpoint):
             self._bury(window)
 
     def _bury(self, window: Window) -> None:
-        """A receiver is gone: what it had not finished goes to the others."""
+        """Send what a lost receiver had not finished to the others."""
         if self._windows.pop(window.peer, None) is not None:
             self._orphans += [(window.connection, message) for message in window.unfinished]
             self._orphans.sort(key=_identifier)

@@ -90,22 +90,22 @@ class _Topic:
         self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
 
     def next_headers(self) -> bytes:
-        """The next header, where those prepared are used up."""
+        """Prepare more headers and return the first."""
         self.go_on_at(self.beyond & LAST_NUMBER)
         return next(self.headers)
 
     def next_number(self) -> int:
-        """The number of the next message, of another kind."""
+        """Return the number of the next message, of another kind."""
         number = self.number_of(next(self.headers, None) or self.next_headers())
         self.go_on_at(number + 1)
         return number
 
     def take_back(self, frame: Any) -> None:
-        """A frame was not sent, so nobody missed it."""
+        """Use the number of a frame again that was not sent."""
         self.go_on_at(self.number_of(frame[0] if isinstance(frame, Parts) else frame))
 
     def number_of(self, frame: Any) -> int:
-        """The number in a frame of this topic."""
+        """Return the number in a frame of this topic."""
         end = len(self.name) + HEADER_BYTES
         return int.from_bytes(frame[end - 4 : end], "big")
 
@@ -229,7 +229,7 @@ class ZmqPub(Endpoint):
                 self._wire.leave()
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
-        """The subscriptions in force now (to what `topic` begins with, if given)."""
+        """Return the number of subscriptions in force (to what `topic` begins with, if given)."""
         self._behind = True
         while self._behind:
             self._wire.enter()
@@ -257,7 +257,7 @@ class ZmqPub(Endpoint):
             raise
 
     def _framed(self, topic: _Topic, message: Any) -> Any:
-        """A message that is large, of several parts, or larger than any before."""
+        """Return the frames of a message that is large, of several parts, or larger than any before."""
         parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
         nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
         limits = self.socket.limits
@@ -288,7 +288,7 @@ class ZmqPub(Endpoint):
         return known
 
     def _next_headers(self, topic: _Topic, nbytes: int) -> bytes:
-        """The next header of a topic, and once in a while all there is to look at."""
+        """Return the next header of a topic, after a look at the subscriptions."""
         self._read_subscriptions()
         if nbytes <= self._largest // 2 - self._longest_header and self._largest > _SMALLEST:
             self._largest //= 2
@@ -317,7 +317,7 @@ class ZmqPub(Endpoint):
             self.socket.unwrap().sndhwm = self._hwm = queued
 
     def _read_subscriptions(self) -> None:
-        """Count them, and keep them from piling up. Call between enter() and leave()."""
+        """Read the subscriptions that have arrived. Call between enter() and leave()."""
         for _ in range(_READ_AT_ONCE):
             if (frame := self._wire.receive_now()) is None:
                 self._behind = False
@@ -336,5 +336,5 @@ class ZmqPub(Endpoint):
 
 
 def _buffer(message: Any) -> Any:
-    """What can be sent as it is; found out before the topic is sent."""
+    """Return the message as a buffer. Raises EncodeError before the topic is sent."""
     return message if type(message) is bytes else view(message)

@@ -135,7 +135,7 @@ class ZmqSub(LoopingEndpoint):
         self._drop_fetched(topic)
 
     def _drop_fetched(self, unsubscribed: bytes) -> None:
-        """ZeroMQ filters what it holds by the subscriptions in force; so do we what was fetched."""
+        """Drop fetched messages of a topic that is no longer subscribed to."""
         self._flowing = None
         if self._dropped_by(self.topic, unsubscribed):
             self._ready.clear()  # they are all of one topic
@@ -149,7 +149,7 @@ class ZmqSub(LoopingEndpoint):
         return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
 
     def recv(self, timeout: float | None = None) -> Any:
-        """The next message's data. Raises ZmqTimeoutError, AuthenticationError.
+        """Return the next message's data. Raises ZmqTimeoutError, AuthenticationError.
 
         `timeout`: seconds, negative for ever; by default the socket's.
         """
@@ -178,8 +178,9 @@ class ZmqSub(LoopingEndpoint):
 
     @property
     def pending(self) -> int:
-        """Messages that were fetched with others: `recv` gives them at once, and a poll of the socket does
-        not tell of them.
+        """Return the number of messages that were fetched with others.
+
+        `recv` returns them at once; a poll of the socket does not tell of them.
         """
         return len(self._ready) + (self._held is not None)
 
@@ -192,7 +193,7 @@ class ZmqSub(LoopingEndpoint):
         return message if self._policy == "all" else self._newest(message)
 
     def _newest(self, message: tuple[Any, list[zmq.Frame]]) -> tuple[Any, list[zmq.Frame]]:
-        """The last message that has come; where we are behind, what is still on its way is waited for."""
+        """Return the last message that has arrived; wait for more where some were passed over."""
         wire = self._wire
         give_up = monotonic() + _CATCH_UP
         behind = False
@@ -209,12 +210,12 @@ class ZmqSub(LoopingEndpoint):
         return message
 
     def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
-        """The message that was fetched and is not the next of its topic; only its first frame was read."""
+        """Return the message that was fetched and is of another topic; only its first frame was read."""
         frame, self._held = Inline(self._held or b""), None
         return frame, self._wire.rest() if self._wire.has_more() else []
 
     def _take(self, frame: Any, rest: list[zmq.Frame]) -> Any:
-        """The data of a message; what has come after it is fetched with it, where it is more of the same."""
+        """Return the data of a message, and fetch those of the same topic that came after it."""
         if self.socket.scheme == "inproc":  # ZeroMQ gives all subscribers the same memory
             frame, *rest = (_own(part) for part in (frame, *rest))
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
@@ -233,7 +234,7 @@ class ZmqSub(LoopingEndpoint):
         return data
 
     def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
-        """What a plain ZeroMQ publisher sends: topic, data."""
+        """Return the data of a plain ZeroMQ publisher's message: topic, data."""
         if len(rest) != 1:
             raise MalformedMessageError("not a message of a ZmqPub")
         topic = bytes(whole)
@@ -244,7 +245,7 @@ class ZmqSub(LoopingEndpoint):
         return data
 
     def _flow(self, seen: _Seen) -> None:
-        """What `recv` does most of the time: wait for more of the same topic, a slice at most."""
+        """Wait for more of the same topic, at most a slice: `recv` does this most of the time."""
         wire = self._wire
         wire.enter()
         try:
@@ -296,7 +297,7 @@ class ZmqSub(LoopingEndpoint):
         return seen
 
     def _wants(self, topic: bytes) -> bool:
-        """False for what ZeroMQ let through because topic and data together begin with a subscription."""
+        """Return whether the topic begins with a subscription: ZeroMQ compares topic and data together."""
         return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
 
 

@@ -20,7 +20,7 @@ from caraml.transport.socket_monitor import background_thread
 _OVERHEAD = 16
 _MOST_AT_ONCE = 1 << 18  # bytes ZeroMQ takes in within 50 ms
 _MOST_WAITING = 1 << 21
-_SMALL = 1 << 10  # who brought less is not to blame for what all together brought
+_SMALL = 1 << 10  # a connection that brought less is spared when all together brought too much
 
 
 class Subscriptions:
@@ -35,7 +35,7 @@ class Subscriptions:
         self.nbytes = 0
 
     def count(self, topic: bytes | None) -> int:
-        """All subscriptions, or those to what `topic` begins with."""
+        """Return the number of subscriptions, or of those to what `topic` begins with."""
         if topic is None:
             return self._counts.total()
         return sum(count for prefix, count in self._counts.items() if topic.startswith(prefix))
@@ -118,7 +118,7 @@ class SubscriptionBudget:
         self._connections.pop(descriptor, None)
 
     def end(self) -> None:
-        """Nothing: what the program receives by itself is bounded all the same."""
+        """Do nothing: subscriptions are bounded also where the program receives by itself."""
 
     def _look(self, descriptor: int) -> None:
         """Count what a connection brought."""

@@ -38,7 +38,7 @@ class Head(NamedTuple):
 
 
 def check_topic(topic: bytes) -> bytes:
-    """A topic that can be published. Raises ValueError."""
+    """Return the topic. Raises ValueError for one that cannot be published."""
     if len(topic) > LONGEST_TOPIC:
         raise ValueError(f"a topic of {len(topic)} bytes exceeds the maximum of {LONGEST_TOPIC}")
     if OPENING in topic:
@@ -47,24 +47,24 @@ def check_topic(topic: bytes) -> bytes:
 
 
 def start(topic: bytes, kind: int, publisher: int) -> bytes:
-    """All of a header but the number."""
+    """Return a header without its number."""
     return topic + OPENING + _fields.pack(kind, publisher, 0)[:-4]
 
 
 def header(topic: bytes, kind: int, publisher: int, number: int) -> bytes:
-    """All before the data."""
+    """Return a header: all before the data."""
     return topic + OPENING + _fields.pack(kind, publisher, number)
 
 
 def headers(begin: bytes, number: int, most: int = 256) -> Iterator[bytes]:
-    """The headers of `number` and the next, up to `most` of those that differ in its last byte only."""
+    """Return the headers of `number` and up to `most` that differ from it in the last byte only."""
     last = number & 255
     joined: Any = map(concat, repeat(begin + number.to_bytes(4, "big")[:3]), _LAST_BYTES[last : last + most])
     return joined
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:
-    """What a frame says; None if it is not of a ZmqPub. Raises MalformedMessageError for one cut short."""
+    """Return the head of a frame; None if it is not of a ZmqPub. Raises MalformedMessageError."""
     if isinstance(frame, bytes):
         near = frame
         end = near.find(OPENING, 0, LONGEST_TOPIC + len(OPENING))
