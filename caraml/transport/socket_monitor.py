@@ -110,7 +110,7 @@ class Link:
         self.denied_count += 1
         self.denied.append(error)
         if self.denied_count == 1:
-            log.warning("%s: %s", self.endpoint, error)
+            log.warning("%s", error)
         if self.bind:
             return
         if time.monotonic() - self.refused_at > _AT_ONCE:

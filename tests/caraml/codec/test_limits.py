@@ -61,7 +61,7 @@ def test_pushed_together_they_stay_within_the_limits():
 
 
 def test_a_batch_costs_a_small_multiple_of_a_batch():
-    """A peer's batch of millions of two bytes was twenty times its size in memory, up to header_bytes."""
+    """A peer's batch of millions of two bytes was twenty times its size in memory, up to 1 MiB."""
     puller = caraml.ZmqPuller(port=0)
     with puller, zmq.Context() as context, context.socket(zmq.PUSH) as peer:
         peer.linger = 0
