@@ -236,6 +236,8 @@ class Wire:
                 self.socket.address,
                 self.link.queued,
             )
+            if process.closing():
+                linger = 0  # they had their time
         self.socket.close(None if linger is None else int(linger * 1000))
         return True
 
